@@ -78,8 +78,10 @@ def command() -> None:  # noqa: D103 (the program has its help)
     kubectl.show("get", "messages", "-o", "wide")
 
     now = time.monotonic()
-    say(f"\nDone: {elapsed(ready - began)} for the cluster and the operator, "
-        f"{elapsed(now - ready)} for the Message.\n{_farewell(cluster)}")  # fmt: skip
+    say(
+        f"\nDone: {elapsed(ready - began)} for the cluster and the operator, "
+        f"{elapsed(now - ready)} for the Message.\n{_farewell(cluster)}"
+    )
 
 
 def _prints(cluster: Cluster, text: str) -> bool:

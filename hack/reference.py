@@ -100,7 +100,7 @@ PAGES = {
         paths.CHECKOUT / "packages" / "kopf-kit" / "src" / "kopf_kit" / "__main__.py",
         reference_packages.commands,
     ),
-}  # fmt: skip
+}
 
 
 def files() -> dict[Path, str]:

@@ -64,11 +64,9 @@ _ROLES = {
     ),
     f"{_USERS}-admin": (
         Text("Who may install an operator", "오퍼레이터를 설치하는 사용자"),
-        Text(
-            "A ClusterRole that becomes part of `admin`.", "`admin`에 포함되는 클러스터롤입니다."
-        ),
+        Text("A ClusterRole that becomes part of `admin`.", "`admin`에 포함되는 클러스터롤입니다."),
     ),
-}  # fmt: skip
+}
 
 
 def roles(say: Say) -> Iterator[str]:

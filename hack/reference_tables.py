@@ -45,9 +45,12 @@ def row(*cells: object) -> str:
 def kinds(say: Say) -> Iterator[str]:
     """Yield the fields of the kinds, from their CustomResourceDefinitions."""
     heads = (
-        say("field", "필드"), say("type", "타입"), say("default", "기본값"),
-        say("allowed", "허용되는 값"), say("meaning", "설명"),
-    )  # fmt: skip
+        say("field", "필드"),
+        say("type", "타입"),
+        say("default", "기본값"),
+        say("allowed", "허용되는 값"),
+        say("meaning", "설명"),
+    )
     for definition in declared.definitions(declared.of_the_project()):
         spec = definition["spec"]
         names = [spec["names"]["plural"], *spec["names"].get("shortNames", [])]
@@ -84,9 +87,12 @@ def _type(field: dict[str, Any]) -> str:
 
 def _bounds(field: dict[str, Any]) -> str:
     words = {
-        "minimum": "at least {}", "maximum": "at most {}", "minLength": "at least {} characters",
-        "maxLength": "at most {} characters", "maxItems": "at most {} entries",
-    }  # fmt: skip
+        "minimum": "at least {}",
+        "maximum": "at most {}",
+        "minLength": "at least {} characters",
+        "maxLength": "at most {} characters",
+        "maxItems": "at most {} entries",
+    }
     bounds = [text.format(field[key]) for key, text in words.items() if key in field]
     bounds += [" or ".join(f"`{value}`" for value in field.get("enum", []))]
     bounds += [rule["message"] for rule in field.get("x-kubernetes-validations", [])]
@@ -100,13 +106,17 @@ def flags(say: Say) -> Iterator[str]:
     """Yield the operator's flags and environment variables."""
     settings = PROJECT.module(f"{PROJECT.package}.settings")
     yield from table(
-        say("flag", "플래그"), say("variable", "환경 변수"), say("default", "기본값"),
+        say("flag", "플래그"),
+        say("variable", "환경 변수"),
+        say("default", "기본값"),
         say("meaning", "설명"),
-    )  # fmt: skip
+    )
     yield row(
-        "`--namespace`, `-n`", "`WATCH_NAMESPACE`: a list with commas", "",
+        "`--namespace`, `-n`",
+        "`WATCH_NAMESPACE`: a list with commas",
+        "",
         "watch this namespace; may be repeated",
-    )  # fmt: skip
+    )
     yield row("`--all-namespaces`, `-A`", "", "", "watch all namespaces; this is the default")
     for field in dataclasses.fields(settings.Settings):
         if about := field.metadata:
@@ -160,9 +170,12 @@ class _Declared(Metrics):
 def metrics(say: Say) -> Iterator[str]:
     """Yield the operator's own metrics, then those of the runtime, with the alerts on them."""
     heads = (
-        say("metric", "메트릭"), say("type", "타입"), say("labels", "레이블"),
-        say("meaning", "설명"), say("alerts", "알림"),
-    )  # fmt: skip
+        say("metric", "메트릭"),
+        say("type", "타입"),
+        say("labels", "레이블"),
+        say("meaning", "설명"),
+        say("alerts", "알림"),
+    )
     for title, listed in (
         (say("Messages", "Message"), [*_own()]),
         (say("The operator", "오퍼레이터"), _Declared().all),

@@ -179,9 +179,16 @@ def _passes(command: tuple[str, ...], copy: Path) -> bool:
 def _test(command: Sequence[str], copy: Path) -> tuple[int, str]:
     """Run tests in a copy; return their exit code and what they print."""
     done = subprocess.run(
-        command, cwd=copy, env=os.environ | _ours(copy), timeout=1800, check=False, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        command,
+        cwd=copy,
+        env=os.environ | _ours(copy),
+        timeout=1800,
+        check=False,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     return done.returncode, done.stdout
 
 

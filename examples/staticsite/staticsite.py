@@ -48,7 +48,11 @@ class Status(kr.Fields, frozen=True):
 
 
 @kr.custom_resource(
-    "sites.example.org", "v1alpha1", "staticsites", short_names=["site"], status=Status,
+    "sites.example.org",
+    "v1alpha1",
+    "staticsites",
+    short_names=["site"],
+    status=Status,
     ready="the site answers",
     columns=[kr.Column("Host", ".spec.host"), kr.READY, kr.REASON, kr.AGE],
     rules=[
@@ -58,7 +62,7 @@ class Status(kr.Fields, frozen=True):
             ".metadata.name",
         )
     ],
-)  # fmt: skip
+)
 class StaticSite(kr.Resource, kw_only=True):
     """A StaticSite is pages behind a password, at a host that no other site has."""
 
@@ -142,9 +146,11 @@ def desired(site: StaticSite, context: kr.Context[Settings]) -> Iterable[dict[st
     deployment = {"replicas": spec.replicas, "selector": selector, "template": serves}
     yield child(kr.kinds.DEPLOYMENT, name, spec=deployment)
     yield child(
-        kr.kinds.SERVICE, name, {"external-dns.alpha.kubernetes.io/hostname": spec.host},
+        kr.kinds.SERVICE,
+        name,
+        {"external-dns.alpha.kubernetes.io/hostname": spec.host},
         spec={"selector": labels(name, "web"), "ports": [{"name": "http", "port": PORT}]},
-    )  # fmt: skip
+    )
     if spec.replicas > 1:
         budget = {"maxUnavailable": 1, "selector": selector}
         yield child(kr.kinds.POD_DISRUPTION_BUDGET, name, spec=budget)
@@ -169,18 +175,24 @@ def pod(
     """Return the Pod template of a part of a site, which mounts these folders."""
     volumes = {folder: folder.strip("/").replace("/", "-") for folder in folders}
     container = {
-        "name": part, "image": image, "command": command, "workingDir": "/www",
+        "name": part,
+        "image": image,
+        "command": command,
+        "workingDir": "/www",
         "volumeMounts": [{"name": name, "mountPath": path} for path, name in volumes.items()],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }  # fmt: skip
+    }
     if part == "web":
         container["readinessProbe"] = {"tcpSocket": {"port": PORT}}
     user = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
     content = {
-        "containers": [container], "securityContext": user, "automountServiceAccountToken": False,
-        "volumes": [{"name": name, **folders[path]} for path, name in volumes.items()], **spec,
-    }  # fmt: skip
+        "containers": [container],
+        "securityContext": user,
+        "automountServiceAccountToken": False,
+        "volumes": [{"name": name, **folders[path]} for path, name in volumes.items()],
+        **spec,
+    }
     return {"metadata": {"labels": labels(name, part)}, "spec": content}
 
 

@@ -17,10 +17,18 @@ OVERDUE = 30.0
 SUMMARY = 40
 
 #: Reasons of a waiting container that do not go away until somebody acts.
-STUCK = frozenset({
-    "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull",
-    "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RunContainerError",
-})  # fmt: skip
+STUCK = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
 
 OTHER_TEXT = (
     "The Pod prints another text, because admission changed it or somebody else created the Pod; "
@@ -39,31 +47,38 @@ LONGEST_NAME = 150
 
 # No rule has a messageExpression with the actual size: the API server assumes that a number's text
 # has no bound, and refuses the whole CRD as too costly.
-Text = Annotated[str, Meta(
-    max_length=LONGEST_TEXT,
-    description="What the Pod prints, each time followed by a line break. Any Unicode but NUL, on "
-    f"one line or several, at most {LONGEST_TEXT} bytes in UTF-8 (some 10900 Korean characters). "
-    "It is printed as it stands, no shell interprets it; an empty text prints empty lines.",
-    extra_json_schema=kr.rules(
-        kr.Rule(
-            f"size(bytes(self)) <= {LONGEST_TEXT}",
-            f"spec.text must have at most {LONGEST_TEXT} bytes in UTF-8; shorten it, or split it "
-            "into several Messages",
-        ),
-        kr.Rule(
-            r'!self.contains("\u0000")',
-            "spec.text must not contain the NUL character (U+0000): no process can receive it in "
-            "its environment; remove it",
+Text = Annotated[
+    str,
+    Meta(
+        max_length=LONGEST_TEXT,
+        description="What the Pod prints, each time followed by a line break. Any Unicode but NUL, "
+        f"on one line or several, at most {LONGEST_TEXT} bytes in UTF-8 (some 10900 Korean "
+        "characters). It is printed as it stands, no shell interprets it; an empty text prints "
+        "empty lines.",
+        extra_json_schema=kr.rules(
+            kr.Rule(
+                f"size(bytes(self)) <= {LONGEST_TEXT}",
+                f"spec.text must have at most {LONGEST_TEXT} bytes in UTF-8; shorten it, or split "
+                "it into several Messages",
+            ),
+            kr.Rule(
+                r'!self.contains("\u0000")',
+                "spec.text must not contain the NUL character (U+0000): no process can receive it "
+                "in its environment; remove it",
+            ),
         ),
     ),
-)]  # fmt: skip
+]
 Interval = Annotated[
     int, Meta(ge=1, le=86400, description="Seconds between two prints, from 1 to 86400 (a day).")
 ]
-Phase = Annotated[Literal["Pending", "Processed", "Failed"], Meta(
-    description="The state in one word. Pending means that the Pod does not run yet, Processed "
-    "that it prints the text, Failed that it cannot; the Ready condition says why."
-)]  # fmt: skip
+Phase = Annotated[
+    Literal["Pending", "Processed", "Failed"],
+    Meta(
+        description="The state in one word. Pending means that the Pod does not run yet, Processed "
+        "that it prints the text, Failed that it cannot; the Ready condition says why."
+    ),
+]
 
 
 class Spec(kr.Fields, frozen=True):
@@ -91,7 +106,11 @@ class Status(kr.Fields, frozen=True):
 # Not in the category "all": `kubectl get all` would fail for everyone who may see Pods and Services
 # but not Messages.
 @kr.custom_resource(
-    "myorg.dev", "v1", "messages", short_names=("msg",), status=Status,
+    "myorg.dev",
+    "v1",
+    "messages",
+    short_names=("msg",),
+    status=Status,
     ready="the Pod prints the text as declared",
     columns=[
         kr.Column("Text", ".status.summary", "The beginning of what the Pod prints"),
@@ -112,7 +131,7 @@ class Status(kr.Fields, frozen=True):
             field_path=".metadata.name",
         )
     ],
-)  # fmt: skip
+)
 class Message(kr.Resource):
     """A Message is a text that a Pod of its own, called msg-<name>, prints again and again.
 

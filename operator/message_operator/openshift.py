@@ -43,6 +43,7 @@ async def _gives_users(client: kr.Client) -> bool:
     logger.warning(
         "The API server refuses to say whether it has %s, so the operator assumes that it does "
         "not. On OpenShift, set --message-user=none, or bind the ClusterRole system:discovery to "
-        "the operator", GROUP,
-    )  # fmt: skip
+        "the operator",
+        GROUP,
+    )
     return False

@@ -12,9 +12,11 @@ from message_operator.messages import Message
 from message_operator.settings import Settings
 
 manager = kr.Manager(
-    "message-operator", Settings, version=__version__,
+    "message-operator",
+    Settings,
+    version=__version__,
     description="Turns every Message into a Pod that prints it.",
-)  # fmt: skip
+)
 manager.adapt(openshift.adapt)
 controller = manager.controller_for(Message, project=messages.project)
 controller.owns(

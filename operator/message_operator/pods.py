@@ -197,8 +197,9 @@ def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[st
                 "app.kubernetes.io/instance": label_value(name),
             },
             "annotations": {
-                **template.annotations, "kubectl.kubernetes.io/default-container": CONTAINER,
+                **template.annotations,
+                "kubectl.kubernetes.io/default-container": CONTAINER,
             },
         },
         "spec": {field: value for field, value in spec.items() if value not in ("", [], {})},
-    }  # fmt: skip
+    }

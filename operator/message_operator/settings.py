@@ -69,18 +69,28 @@ class Settings(kr.Settings):
         "docker.io/library/busybox:1.37", "the message Pods' image: a BusyBox", kr.image, "IMAGE"
     )
     message_pull_policy: str = kr.flag(
-        "IfNotPresent", "when the message Pods' image is pulled: Always, IfNotPresent or Never",
-        kr.one_of("Always", "IfNotPresent", "Never"), "POLICY",
-    )  # fmt: skip
+        "IfNotPresent",
+        "when the message Pods' image is pulled: Always, IfNotPresent or Never",
+        kr.one_of("Always", "IfNotPresent", "Never"),
+        "POLICY",
+    )
     message_pull_secrets: tuple[str, ...] = kr.flag(
-        "", "Secrets in the Messages' namespaces to pull that image with: a list with commas",
-        _secrets, "NAMES",
-    )  # fmt: skip
+        "",
+        "Secrets in the Messages' namespaces to pull that image with: a list with commas",
+        _secrets,
+        "NAMES",
+    )
     message_user: int | str | None = kr.flag(
-        AUTO, f"the message Pods' numeric user; '{AUTO}': {USER}, or none where the cluster gives "
-        "one, as OpenShift does; 'none' always leaves it to the cluster", _user, "UID",
-    )  # fmt: skip
+        AUTO,
+        f"the message Pods' numeric user; '{AUTO}': {USER}, or none where the cluster gives "
+        "one, as OpenShift does; 'none' always leaves it to the cluster",
+        _user,
+        "UID",
+    )
     message_pod: PodTemplate = kr.flag(
-        "", "what the cluster asks of the message Pods, as JSON: nodeSelector, tolerations, "
-        "resources, labels, annotations and more", _template, "JSON",
-    )  # fmt: skip
+        "",
+        "what the cluster asks of the message Pods, as JSON: nodeSelector, tolerations, "
+        "resources, labels, annotations and more",
+        _template,
+        "JSON",
+    )

@@ -178,7 +178,7 @@ def test_olm_v1_installs_it(templates: Callable[[str], None]) -> None:
             "messages.myorg.dev has a URL",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_a_bundle_cannot_carry_is_refused_in_a_sentence(
     text: str, sentence: str, templates: Callable[[str], None]
 ) -> None:

@@ -309,34 +309,40 @@ CSV = f"{__version__}/manifests/message-operator.clusterserviceversion.yaml"
     ("rule", "file", "change", "sentence"),
     [
         (
-            "check_operator_version_directory_name", CSV,
+            "check_operator_version_directory_name",
+            CSV,
             lambda csv: csv["spec"].update(version="9.9.9"),
             f"spec.version: 9.9.9 is in the folder {__version__}",
         ),
         (
-            "check_schema_operator_ci_config", CI,
+            "check_schema_operator_ci_config",
+            CI,
             lambda ci: ci["fbc"]["catalog_mapping"][0].update(type="olm.template.other"),
             "fbc.catalog_mapping[0].type: olm.template.other is no template's",
         ),
         (
-            "check_catalog_usage_ci_config", CI,
+            "check_catalog_usage_ci_config",
+            CI,
             lambda ci: ci["fbc"]["catalog_mapping"].append(
                 {**ci["fbc"]["catalog_mapping"][0], "catalog_names": ["v4.22"]}
             ),
             "fbc.catalog_mapping[1].catalog_names: v4.22 is made of another template already",
         ),
         (
-            "check_ci_upgrade_graph", CI, lambda ci: ci.update(updateGraph="replaces-mode"),
+            "check_ci_upgrade_graph",
+            CI,
+            lambda ci: ci.update(updateGraph="replaces-mode"),
             "updateGraph: has no effect beside fbc",
         ),
         (
-            "check_schema_bundle_release_config", CONFIG,
+            "check_schema_bundle_release_config",
+            CONFIG,
             lambda config: config["catalog_templates"][0].update(template_name="semver.yaml"),
             "catalog_templates[0].template_name: semver.yaml is not in ci.yaml",
         ),
     ],
     ids=lambda value: value if str(value).startswith("check_") else "",
-)  # fmt: skip
+)
 def test_a_mistake_in_what_is_handed_in_is_told(
     rule: str, file: str, change: Callable[[Any], object], sentence: str, git: Path, tmp_path: Path
 ) -> None:

@@ -89,56 +89,76 @@ _CONTAINER = f"{_POD}.containers[0]"
 #: The rule, the file that is changed, how, and the sentence.
 MISTAKES: list[tuple[str, str, Change, str]] = [
     (
-        "only_supported_kinds", CRD, lambda crd: crd.update(kind="Gateway"),
+        "only_supported_kinds",
+        CRD,
+        lambda crd: crd.update(kind="Gateway"),
         "bundle/manifests: kind: there is no CustomResourceDefinition",
     ),
     (
-        "check_required_fields", CSV, lambda csv: csv["spec"].pop("displayName"),
+        "check_required_fields",
+        CSV,
+        lambda csv: csv["spec"].pop("displayName"),
         f"{CSV}: spec.displayName: is missing",
     ),
     (
-        "check_required_fields", CSV, lambda csv: csv["spec"].update(links=[]),
+        "check_required_fields",
+        CSV,
+        lambda csv: csv["spec"].update(links=[]),
         f"{CSV}: spec.links: is missing",
     ),
     (
-        "check_required_fields", CSV, lambda csv: csv["spec"]["icon"][0].update(base64data="#"),
+        "check_required_fields",
+        CSV,
+        lambda csv: csv["spec"]["icon"][0].update(base64data="#"),
         f"{CSV}: spec.icon[0].base64data: is no base64",
     ),
     (
-        "check_operator_name", ANNOTATIONS,
+        "check_operator_name",
+        ANNOTATIONS,
         lambda found: found["annotations"].update(
             {"operators.operatorframework.io.bundle.package.v1": "messages"}
         ),
         f"{CSV}: metadata.name: message-operator.v0.3.0 must be messages.v0.3.0",
     ),
     (
-        "check_api_version_constraints", ANNOTATIONS,
+        "check_api_version_constraints",
+        ANNOTATIONS,
         lambda found: found["annotations"].update({"com.redhat.openshift.versions": "v4.9"}),
         f"{ANNOTATIONS}: annotations['com.redhat.openshift.versions']: is there; "
         "spec.minKubeVersion alone says where it runs",
     ),
     (
-        "csv_annotations", CSV, lambda csv: annotations(csv).pop("support"),
+        "csv_annotations",
+        CSV,
+        lambda csv: annotations(csv).pop("support"),
         f"{CSV}: metadata.annotations.support: is missing",
     ),
     (
-        "csv_annotations", CSV,
-        lambda csv: annotations(csv).update({"features.operators.openshift.io/cnf": "no"})
-        or annotations(csv).update({"features.operators.openshift.io/tls-profiles": "no"}),
+        "csv_annotations",
+        CSV,
+        lambda csv: (
+            annotations(csv).update({"features.operators.openshift.io/cnf": "no"})
+            or annotations(csv).update({"features.operators.openshift.io/tls-profiles": "no"})
+        ),
         f"{CSV}: metadata.annotations['features.operators.openshift.io/tls-profiles']: 'no' does "
         "not match true|false",
     ),
     (
-        "csv_annotations", CSV, lambda csv: annotations(csv).update(createdAt="today"),
+        "csv_annotations",
+        CSV,
+        lambda csv: annotations(csv).update(createdAt="today"),
         rf"{CSV}: metadata.annotations.createdAt: 'today' does not match "
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
     ),
     (
-        "examples", CSV, lambda csv: annotations(csv).update({"alm-examples": "[]"}),
+        "examples",
+        CSV,
+        lambda csv: annotations(csv).update({"alm-examples": "[]"}),
         f"{CSV}: metadata.annotations['alm-examples']: none of myorg.dev/v1 Message",
     ),
     (
-        "examples", CSV,
+        "examples",
+        CSV,
         lambda csv: annotations(csv).update(
             {"alm-examples": annotations(csv)["alm-examples"].replace('"text"', '"words"', 1)}
         ),
@@ -146,47 +166,65 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "has not",
     ),
     (
-        "descriptors", CSV, lambda csv: owned(csv)["specDescriptors"].pop(),
+        "descriptors",
+        CSV,
+        lambda csv: owned(csv)["specDescriptors"].pop(),
         f"{CSV}: spec.customresourcedefinitions.owned[0].specDescriptors: spec.intervalSeconds is "
         "not shown",
     ),
     (
-        "descriptors", CSV, lambda csv: owned(csv).update(resources=[]),
+        "descriptors",
+        CSV,
+        lambda csv: owned(csv).update(resources=[]),
         f"{CSV}: spec.customresourcedefinitions.owned[0].resources: is missing",
     ),
     (
-        "descriptors", CSV, lambda csv: owned(csv).update(version="v9"),
+        "descriptors",
+        CSV,
+        lambda csv: owned(csv).update(version="v9"),
         f"{CSV}: spec.customresourcedefinitions.owned[0].version: is none of the CRD's",
     ),
     (
-        "install_modes", CSV, lambda csv: csv["spec"]["installModes"][2].update(supported=False),
+        "install_modes",
+        CSV,
+        lambda csv: csv["spec"]["installModes"][2].update(supported=False),
         f"{CSV}: spec.installModes: MultiNamespace must be there, once, true",
     ),
     (
-        "watched_namespaces", CSV, lambda csv: container(csv)["env"].pop(2),
+        "watched_namespaces",
+        CSV,
+        lambda csv: container(csv)["env"].pop(2),
         f"{CSV}: {_CONTAINER}.env: WATCH_NAMESPACE must come from "
         "metadata.annotations['olm.targetNamespaces']",
     ),
     (
-        "resources", CSV, lambda csv: container(csv)["resources"]["requests"].pop("memory"),
+        "resources",
+        CSV,
+        lambda csv: container(csv)["resources"]["requests"].pop("memory"),
         f"{CSV}: {_CONTAINER}.resources.requests.memory: is missing",
     ),
     (
-        "permissions", CSV, lambda csv: rules_of(csv)[0].update(verbs=["*"]),
+        "permissions",
+        CSV,
+        lambda csv: rules_of(csv)[0].update(verbs=["*"]),
         f"{CSV}: spec.install.spec.permissions[0].rules[0]: has a *; say which",
     ),
     (
-        "related_images", CSV, lambda csv: csv["spec"]["relatedImages"].pop(),
+        "related_images",
+        CSV,
+        lambda csv: csv["spec"]["relatedImages"].pop(),
         f"{CSV}: {_CONTAINER}.env[3].value: is not among spec.relatedImages",
     ),
     (
-        "platforms", CSV,
+        "platforms",
+        CSV,
         lambda csv: csv["metadata"]["labels"].pop("operatorframework.io/arch.arm64"),
         f"{CSV}: {_POD}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
         "nodeSelectorTerms: is not what the labels say: arch.arm64",
     ),
     (
-        "image_labels", ANNOTATIONS,
+        "image_labels",
+        ANNOTATIONS,
         lambda found: found["annotations"].update(
             {"operators.operatorframework.io.bundle.channel.default.v1": "fast"}
         ),
@@ -194,7 +232,8 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "is no channel of the catalog",
     ),
     (
-        "olmv1_takes_no_dependencies", "catalog/bundles/v0.3.0.yaml",
+        "olmv1_takes_no_dependencies",
+        "catalog/bundles/v0.3.0.yaml",
         lambda blob: blob["properties"].append(
             {"type": "olm.package.required", "value": {"packageName": "other", "versionRange": "1"}}
         ),
@@ -202,48 +241,55 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "dependencies",
     ),
     (
-        "olmv1_has_no_operator_conditions", CSV,
+        "olmv1_has_no_operator_conditions",
+        CSV,
         lambda csv: rules_of(csv)[0]["resources"].append("operatorconditions"),
         f"{CSV}: spec.install.spec.permissions[0].rules[0].resources: OLM v1 has no "
         "OperatorConditions",
     ),
     (
-        "check_replaces_availability", CHANNELS,
+        "check_replaces_availability",
+        CHANNELS,
         lambda found: entries(found)[0].update(replaces="message-operator.v0.0.9"),
         f"{CHANNELS}: entries[0].replaces: channel stable: no bundle message-operator.v0.0.9 for "
         "message-operator.v0.1.0 to replace",
     ),
     (
-        "check_pruned_graph", CHANNELS,
+        "check_pruned_graph",
+        CHANNELS,
         lambda found: entries(found)[0].update(skipRange=">=0.0.1 <0.1.0"),
         f"{CHANNELS}: entries[0].skipRange: message-operator.v0.1.0 must say what it replaces, too",
     ),
     (
-        "check_operator_name_unique", "catalog/bundles/v0.2.0.yaml",
+        "check_operator_name_unique",
+        "catalog/bundles/v0.2.0.yaml",
         lambda blob: blob["properties"][1]["value"].update(version="0.2.1"),
         "catalog/bundles/v0.2.0.yaml: name: message-operator.v0.2.0 is not of version 0.2.1",
     ),
     (
-        "check_olm_bundle_object_in_fbc", "catalog/bundles/v0.2.0.yaml",
+        "check_olm_bundle_object_in_fbc",
+        "catalog/bundles/v0.2.0.yaml",
         lambda blob: blob["properties"].append({"type": "olm.bundle.object", "value": {}}),
         "catalog/bundles/v0.2.0.yaml: properties[3].type: olm.bundle.object must be an "
         "olm.csv.metadata",
     ),
     (
-        "releases_name_images_by_digest", "catalog/bundles/v0.1.0.yaml",
+        "releases_name_images_by_digest",
+        "catalog/bundles/v0.1.0.yaml",
         lambda blob: blob["relatedImages"][1].update(image="docker.io/library/busybox:1.37"),
         "catalog/bundles/v0.1.0.yaml: relatedImages[1].image: docker.io/library/busybox:1.37 of "
         "the release message-operator.v0.1.0 has no digest (@sha256:…)",
     ),
     (
-        "this_version_is_the_newest_of_its_minor", "catalog/bundles/v0.3.0-rc.1.yaml",
+        "this_version_is_the_newest_of_its_minor",
+        "catalog/bundles/v0.3.0-rc.1.yaml",
         lambda blob: blob["properties"][2]["value"]["annotations"].update(
             createdAt="2999-01-01T00:00:00Z"
         ),
         f"{CSV}: metadata.annotations.createdAt: {DAY} is before the day of "
         "message-operator.v0.3.0-rc.1; olm/csv.yaml says it",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -324,28 +370,32 @@ def manifest(kind: str, name: str) -> str:
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [
-            (
-            "two.yaml", manifest("ConfigMap", "a") + "---\n" + manifest("ConfigMap", "b"),
+        (
+            "two.yaml",
+            manifest("ConfigMap", "a") + "---\n" + manifest("ConfigMap", "b"),
             "bundle/manifests/two.yaml: kind: 2 documents, must be one (manifests_are_flat)",
         ),
         (
-            "policy.yaml", manifest("NetworkPolicy", "closed"),
+            "policy.yaml",
+            manifest("NetworkPolicy", "closed"),
             "bundle/manifests/policy.yaml: kind: NetworkPolicy must not be in a bundle "
             "(check_network_policy_presence)",
         ),
         (
-            "gateway.yaml", manifest("Gateway", "in"),
+            "gateway.yaml",
+            manifest("Gateway", "in"),
             "bundle/manifests/gateway.yaml: kind: Gateway is not installed by OLM "
             "(only_supported_kinds)",
         ),
-            (
-            "torn.yaml", "kind: [",
+        (
+            "torn.yaml",
+            "kind: [",
             "bundle/manifests/torn.yaml: is no YAML: while parsing a flow node did not find "
             'expected node content in "<unicode string>", line 2, column 1',
         ),
     ],
     ids=lambda value: value if str(value).endswith(".yaml") else "",
-)  # fmt: skip
+)
 def test_a_file_that_must_not_be_there_is_named(
     file: str, text: str, sentence: str, tmp_path: Path
 ) -> None:

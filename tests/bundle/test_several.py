@@ -108,13 +108,14 @@ def add_to_csv(content: dict[str, Any]) -> None:
     text = {"x-descriptors": ["urn:alm:descriptor:text"]}
     described = {"path": "address", "displayName": "Address", **text}
     content["kinds"]["Letter"] = {
-        "resources": [{"kind": "Pod", "name": "", "version": "v1"}], "specDescriptors": [described],
+        "resources": [{"kind": "Pod", "name": "", "version": "v1"}],
+        "specDescriptors": [described],
         "statusDescriptors": [
             {"path": "conditions", "displayName": "Conditions", **text},
             {"path": "observedGeneration", "displayName": "Generation", **text},
         ],
         "status": {"observedGeneration": 1},
-    }  # fmt: skip
+    }
 
 
 def insert(file: Path, part: str, before: str) -> None:
@@ -135,10 +136,14 @@ def generate(folder: Path) -> None:
 
 def kit(folder: Path, command: str, project: str = "") -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "kopf_kit", command], cwd=folder, capture_output=True, text=True,
-        check=False, timeout=300,
+        [sys.executable, "-m", "kopf_kit", command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": paths.python_path(folder), "PROJECT": project},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -27,9 +27,14 @@ NAME = bundle.NAME
 CSV = f"manifests/{NAME}.clusterserviceversion.yaml"
 DEFINES = {
     "serviceAccountName": NAME,
-    "rules": [{"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
-               "verbs": ["create"]}],
-}  # fmt: skip
+    "rules": [
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "verbs": ["create"],
+        }
+    ],
+}
 
 
 def test_the_validators_find_nothing() -> None:

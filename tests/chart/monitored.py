@@ -70,8 +70,11 @@ def promtool(*arguments: str | Path) -> None:
     """Run promtool; fail with what it says."""
     done = subprocess.run(
         [prometheus.path("promtool"), *arguments],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -123,8 +123,9 @@ def test_an_alert_fires_for_the_release_in_trouble_and_for_no_other(tmp_path: Pa
 def test_what_is_not_served_is_told_in_words(tmp_path: Path, labels: str, text: str) -> None:
     (rule,) = (rule for rule in rules() if rule["alert"] == "MessageOperatorUnserved")
     description = rule["annotations"]["description"]
-    shown = re.sub(r"{{ \$labels.resource }}{{ with .*?{{ end }}", text.partition(" cannot")[0],
-                   description)  # fmt: skip
+    shown = re.sub(
+        r"{{ \$labels.resource }}{{ with .*?{{ end }}", text.partition(" cannot")[0], description
+    )
     annotations = {**rule["annotations"], "description": shown}
     exposed = f'message_operator_unserved{{{labels}resource="pods"}}'
     alert = {

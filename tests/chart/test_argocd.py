@@ -93,8 +93,11 @@ def test_the_readme_s_command_puts_it_where_argo_cd_looks(tmp_path: Path) -> Non
 
     done = subprocess.run(
         [tools.path("kubectl"), *shlex.split(in_place)],
-        env={"KUBECONFIG": str(tmp_path / "none")}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        env={"KUBECONFIG": str(tmp_path / "none")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
     assert done.returncode == 0, done.stderr
     patch = yaml.safe_load(done.stdout)

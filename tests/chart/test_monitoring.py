@@ -115,13 +115,17 @@ def pods_of(release: str) -> list[str]:
 ALIKE = [
     ("demo", "demo-message-operator-b"),
     ("a.b", "a-b"),
-    ("platform-production-message-operator-eu-central-1a",
-     "platform-production-message-operator-eu-central-1b"),
-    ("message-operator-of-the-production-cluster-v1.2",
-     "message-operator-of-the-production-cluster-v1-2"),
+    (
+        "platform-production-message-operator-eu-central-1a",
+        "platform-production-message-operator-eu-central-1b",
+    ),
+    (
+        "message-operator-of-the-production-cluster-v1.2",
+        "message-operator-of-the-production-cluster-v1-2",
+    ),
     ("r" * 53, "r" * 52),
     *((f"message-operator-{'r' * n}", f"message-operator-{'r' * n}-b") for n in range(24, 35)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("program", HELM_4_IN_TIME)

@@ -75,10 +75,14 @@ def test_what_a_command_looks_for_in_the_log_is_logged() -> None:
 def test_the_commands_name_all_that_is_checked() -> None:
     # Else the test above would check nothing.
     for word in (
-        "logs deployment/OPERATOR", "restart deployment/OPERATOR", "get lease OPERATOR",
-        "update lease/OPERATOR", "system:serviceaccount:NAMESPACE:OPERATOR",
-        "`OPERATOR-leader-election`", "describe pods OPERATOR",
-    ):  # fmt: skip
+        "logs deployment/OPERATOR",
+        "restart deployment/OPERATOR",
+        "get lease OPERATOR",
+        "update lease/OPERATOR",
+        "system:serviceaccount:NAMESPACE:OPERATOR",
+        "`OPERATOR-leader-election`",
+        "describe pods OPERATOR",
+    ):
         assert word in RUNBOOKS
 
 

@@ -144,8 +144,9 @@ def test_a_service_monitor_has_prometheus_send_its_own_token_to_whom_it_trusts()
 
     assert found["scheme"] == "https"
     assert found["tlsConfig"] == {
-        "ca": {"secret": {"name": SECRET, "key": "ca.crt"}}, "serverName": HOST,
-    }  # fmt: skip
+        "ca": {"secret": {"name": SECRET, "key": "ca.crt"}},
+        "serverName": HOST,
+    }
     assert found["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 
@@ -204,9 +205,10 @@ def test_the_readme_s_way_on_openshift_reads_no_file_and_has_a_token_that_is_let
     account = token["metadata"]["annotations"]["kubernetes.io/service-account.name"]
     find(manifests, "ServiceAccount", account)
     (binding,) = (
-        m for m in manifests
+        m
+        for m in manifests
         if m["kind"] == "ClusterRoleBinding" and m["subjects"][0]["name"] == account
-    )  # fmt: skip
+    )
     assert binding["subjects"][0]["namespace"] == NAMESPACE
     role = find(manifests, "ClusterRole", binding["roleRef"]["name"])
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]

@@ -28,8 +28,9 @@ def draw(source: Path, target: Path) -> None:
     rows = [(row["title"], list(_lines(row["panels"]))) for row in data["rows"]]
     heights = [len(lines) for _, lines in rows]
     figure = plt.figure(figsize=(11, 1.9 * sum(heights)), layout="constrained")
-    for part, (title, lines) in zip(figure.subfigures(len(rows), 1, height_ratios=heights), rows,
-                                    strict=True):  # fmt: skip
+    for part, (title, lines) in zip(
+        figure.subfigures(len(rows), 1, height_ratios=heights), rows, strict=True
+    ):
         part.suptitle(title, x=0.01, ha="left", weight="bold", size=10)
         grid = part.add_gridspec(len(lines), GRID)
         for number, line in enumerate(lines):
@@ -76,8 +77,15 @@ def _curves(axis: Any, panel: dict[str, Any], faults: list[float]) -> None:
         axis.plot(minutes, [value / factor for _, value in whole], label=series["legend"], lw=1)
     for number, minute in enumerate(faults, 1):
         axis.axvline(minute, color="#8c959f", lw=0.8, ls=":")
-        axis.annotate(str(number), (minute, 1), xycoords=("data", "axes fraction"), size=6.5,
-                      color="#57606a", ha="center", va="bottom")  # fmt: skip
+        axis.annotate(
+            str(number),
+            (minute, 1),
+            xycoords=("data", "axes fraction"),
+            size=6.5,
+            color="#57606a",
+            ha="center",
+            va="bottom",
+        )
     axis.set_ylim(0, axis.get_ylim()[1] * 1.35)  # with room for the legend
     axis.spines[["top", "right"]].set_visible(False)
     small = len(panel["series"]) > 6

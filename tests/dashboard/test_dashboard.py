@@ -62,12 +62,13 @@ def _configuration(ports: list[int]) -> dict[str, Any]:
         {
             "targets": [f"127.0.0.1:{port}"],
             "labels": {
-                "namespace": "message-operator", "operator": "message-operator",
+                "namespace": "message-operator",
+                "operator": "message-operator",
                 "pod": f"message-operator-{number}",
             },
         }
         for number, port in enumerate(ports, 1)
-    ]  # fmt: skip
+    ]
     return {
         "global": {"scrape_interval": "1s"},
         "scrape_configs": [{"job_name": "operator", "static_configs": targets}],
@@ -142,7 +143,9 @@ def _measured(prometheus: Prometheus, begin: float, end: float) -> list[dict[str
             "title": title,
             "panels": [
                 {
-                    "title": panel.title, "kind": panel.kind, "unit": panel.unit,
+                    "title": panel.title,
+                    "kind": panel.kind,
+                    "unit": panel.unit,
                     "width": panel.width,
                     "series": [
                         series
@@ -154,7 +157,7 @@ def _measured(prometheus: Prometheus, begin: float, end: float) -> list[dict[str
             ],
         }
         for title, panels in ROWS.items()
-    ]  # fmt: skip
+    ]
 
 
 def _series(

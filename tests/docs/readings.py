@@ -14,7 +14,7 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/*.md", "charts/*/*.md", "olm/*.md")
     for page in CHECKOUT.glob(pattern)
     if not page.name.endswith(".ko.md")
-)  # fmt: skip
+)
 
 
 def _blocks(page: str) -> list[Block]:
@@ -196,11 +196,13 @@ AFTER_DEMO = (
     ),
     *map(_runbook, dict.fromkeys(block.section for block in _blocks(_RUNBOOKS))),
     Reading(
-        "olm/description.md", (), {"logs -f": "logs --tail=1"},
+        "olm/description.md",
+        (),
+        {"logs -f": "logs --tail=1"},
         ("kubectl apply -f examples/hello.yaml",),
     ),
     Reading("docs/tutorial.md"),
-)  # fmt: skip
+)
 
 
 def not_run() -> list[tuple[str, Block]]:

@@ -33,8 +33,9 @@ def test_it_runs_as_a_numeric_user_without_privileges_on_a_read_only_root(ref: s
     user = docker("inspect", "-f", "{{.Config.User}}", ref)
 
     assert user == "65532:65532"
-    assert "message-operator" in docker("run", "--rm", "--read-only", "--cap-drop=ALL", ref,
-                                        "--version")  # fmt: skip
+    assert "message-operator" in docker(
+        "run", "--rm", "--read-only", "--cap-drop=ALL", ref, "--version"
+    )
 
 
 def test_it_has_no_shell_no_package_manager_and_no_kubernetes_client(ref: str) -> None:

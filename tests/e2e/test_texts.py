@@ -47,13 +47,13 @@ TEXTS = {
     "not quite characters": "\ufffd \ufffe \uffff \U0001fffe \U0010ffff \ue000",
     "every byte": every_byte(),
     "control characters": every_character(0x01, 0x1F) + "\x7f" + every_character(0x80, 0x9F),
-    "yaml and json": "---\nnull\n~\ntrue\n1e3\n{\"a\": [1]}\n# no comment\n&a *a !!str |-",
+    "yaml and json": '---\nnull\n~\ntrue\n1e3\n{"a": [1]}\n# no comment\n&a *a !!str |-',
     "one long line": "x" * LARGEST,
     "as many dollars as may be": "$" * LARGEST,
     "as much korean as may be": "가" * (LARGEST // 3),
     "as many emoji as may be": "🚀" * (LARGEST // 4),
     "as many lines as may be": "\n" * LARGEST,
-}  # fmt: skip
+}
 
 
 def test_every_text_is_printed_byte_for_byte(namespace: Namespace) -> None:

@@ -41,13 +41,17 @@ controller.owns(kr.kinds.CONFIG_MAP, after=(CLAIM,))
 controller.owns(CLAIM, on_delete=kr.RETAIN)
 controller.owns(PLAQUE, optional=True)
 controller.reads(
-    kr.kinds.SECRET, Secret, keys=lambda _: ["key"],
+    kr.kinds.SECRET,
+    Secret,
+    keys=lambda _: ["key"],
     project=lambda secret: secret.data.get("key", ""),
-)  # fmt: skip
+)
 controller.reads(
-    NOTE, keys=lambda _: ["note"], every=1,
+    NOTE,
+    keys=lambda _: ["note"],
+    every=1,
     project=lambda note: (note.metadata.annotations or {}).get("note", ""),
-)  # fmt: skip
+)
 controller.watches(
     kr.kinds.SERVICE, to=lambda service: [(service.metadata.labels or {}).get("booth", "none")]
 )
@@ -65,12 +69,12 @@ def desired(booth: Booth, context: kr.Context[kr.Settings]) -> Iterable[dict[str
         raise kr.Wait("SpotTaken", "Another Booth has this spot.")
     metadata = {"name": f"booth-{booth.metadata.name}"}
     data = {
-        "text": booth.spec.text, "key": context.read(kr.kinds.SECRET, "key"),
-        "note": context.read(NOTE, "note"), "checked": context.checked or "",
-    }  # fmt: skip
-    claim = {
-        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}
-    }  # fmt: skip
+        "text": booth.spec.text,
+        "key": context.read(kr.kinds.SECRET, "key"),
+        "note": context.read(NOTE, "note"),
+        "checked": context.checked or "",
+    }
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
     yield {"apiVersion": "v1", "kind": CLAIM.kind, "metadata": metadata, "spec": claim}
     yield {"apiVersion": PLAQUE.api_version, "kind": PLAQUE.kind, "metadata": metadata}

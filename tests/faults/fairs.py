@@ -30,9 +30,13 @@ def release(number: int) -> kr.Manager[kr.Settings]:
     """Return the operator of a release."""
 
     @kr.custom_resource(
-        "example.dev", "v1alpha1", "fairs", kind="Fair", storage=number <= BOTH,
+        "example.dev",
+        "v1alpha1",
+        "fairs",
+        kind="Fair",
+        storage=number <= BOTH,
         served=number < UNSERVED,
-    )  # fmt: skip
+    )
     class Alpha(kr.Resource):
         """A Fair has seats."""
 

@@ -11,12 +11,15 @@ from tests.faults import stores
 _TEXT = {"type": "string"}
 #: A list whose items have a key of their own.
 MEMBERS = {
-    "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["id"],
     "items": {
-        "type": "object", "required": ["id"],
+        "type": "object",
+        "required": ["id"],
         "properties": {"id": _TEXT, "role": _TEXT, "zone": _TEXT},
     },
-}  # fmt: skip
+}
 
 
 def definition(kind: Kind, **fields: Any) -> Raw:
@@ -29,17 +32,23 @@ def definition(kind: Kind, **fields: Any) -> Raw:
         },
     }
     version = {
-        "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": schema},
-    }  # fmt: skip
+    }
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": str(kind)},
         "spec": {
-            "group": kind.group, "scope": "Namespaced", "versions": [version],
+            "group": kind.group,
+            "scope": "Namespaced",
+            "versions": [version],
             "names": {"plural": kind.plural, "kind": kind.kind},
         },
-    }  # fmt: skip
+    }
 
 
 class Stores(Parent):

@@ -12,9 +12,11 @@ from tests.support.control_plane import OPERATOR
 
 #: What Pod Security asks of a container in the tests' namespaces.
 STRICT = {
-    "allowPrivilegeEscalation": False, "runAsNonRoot": True,
-    "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
-}  # fmt: skip
+    "allowPrivilegeEscalation": False,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 
 
 async def evict(cluster: Cluster, pod: str) -> None:
@@ -53,9 +55,17 @@ class Messages(Parent):
     wrong_status: ClassVar = {"phase": "Failed", "podName": "other", "observedGeneration": 0}
     breaks: ClassVar = {"heal": lose, "evict": evict, "alter": alter}
     writes: ClassVar = {
-        "create": 3, "edit": 4, "burst": 4, "delete": 0, "recreate": 3, "heal": 2, "evict": 3,
-        "alter": 3, "status": 1, "conflict": 5,
-    }  # fmt: skip
+        "create": 3,
+        "edit": 4,
+        "burst": 4,
+        "delete": 0,
+        "recreate": 3,
+        "heal": 2,
+        "evict": 3,
+        "alter": 3,
+        "status": 1,
+        "conflict": 5,
+    }
     quick = writes.keys() - {"conflict"}  # most of its writes are those of `create`
 
     def install(self) -> list[Raw]:

@@ -47,17 +47,20 @@ def desired(store: Store, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]
         CLAIM: {"spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}},
         kr.kinds.STATEFUL_SET: {
             "spec": {
-                "replicas": 1, "serviceName": "store", "selector": {"matchLabels": labels},
+                "replicas": 1,
+                "serviceName": "store",
+                "selector": {"matchLabels": labels},
                 "template": template,
             },
         },
         kr.kinds.JOB: {"spec": {"backoffLimit": 0, "template": once}},
         PART: {"spec": {"members": members}},
-    }  # fmt: skip
+    }
     for kind, content in contents.items():
         metadata = {
-            "name": f"store-{store.metadata.name}", "annotations": {"text": store.spec.text}
-        }  # fmt: skip
+            "name": f"store-{store.metadata.name}",
+            "annotations": {"text": store.spec.text},
+        }
         yield {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
 
 

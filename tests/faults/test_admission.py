@@ -33,11 +33,10 @@ NAME = "festival-webhooks"
 SPACE = "default"  # the operator's own, outside of a cluster
 STORED = SECRET.path(SPACE, NAME)
 CONFIGURATIONS = {
-    "validating": VALIDATING_WEBHOOK_CONFIGURATION, "mutating": MUTATING_WEBHOOK_CONFIGURATION
-}  # fmt: skip
-FLAGS = (
-    f"--webhook-secret={NAME}", f"--webhook-service={NAME}", f"--webhook-configuration={NAME}"
-)  # fmt: skip
+    "validating": VALIDATING_WEBHOOK_CONFIGURATION,
+    "mutating": MUTATING_WEBHOOK_CONFIGURATION,
+}
+FLAGS = (f"--webhook-secret={NAME}", f"--webhook-service={NAME}", f"--webhook-configuration={NAME}")
 
 
 class Rotating(Festivals):
@@ -93,17 +92,21 @@ def rights(user: str) -> Iterator[Raw]:
     for kind, granted in rules.items():
         metadata = {"name": NAME} | ({"namespace": SPACE} if kind == "Role" else {})
         yield {
-            "apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata,
+            "apiVersion": f"{group}/v1",
+            "kind": kind,
+            "metadata": metadata,
             "rules": [
                 {"apiGroups": [g], "resources": [r], "resourceNames": [n], "verbs": v}
                 for g, r, n, v in granted
             ],
-        }  # fmt: skip
+        }
         yield {
-            "apiVersion": f"{group}/v1", "kind": f"{kind}Binding", "metadata": metadata,
+            "apiVersion": f"{group}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
             "roleRef": {"apiGroup": group, "kind": kind, "name": NAME},
             "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-        }  # fmt: skip
+        }
 
 
 def configurations(namespace: str, where: Raw, folder: Path) -> Iterator[Raw]:
@@ -128,10 +131,12 @@ async def service(here: World, tmp_path: Path) -> AsyncIterator[Balancer]:
     where = {"namespace": SPACE, "name": NAME, "port": balancer.port}
     await here.cluster.put(
         {
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME, "namespace": SPACE},
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": NAME, "namespace": SPACE},
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         }
-    )  # fmt: skip
+    )
     rendered = [*configurations(here.namespace, where, tmp_path)]
     assert {one["kind"] for one in rendered} == {kind.kind for kind in CONFIGURATIONS.values()}
     for one in rendered:
@@ -226,12 +231,13 @@ async def test_an_operator_knows_its_own_writes(here: World, service: Balancer) 
     status = 403  # until the API server has heard of the role
     while status == 403:
         async with here.cluster.session.patch(
-            f"{here.cluster.plane.server}{path}/one", json=rude,
+            f"{here.cluster.plane.server}{path}/one",
+            json=rude,
             headers={
                 "Content-Type": "application/merge-patch+json",
                 "Impersonate-User": here.subject.user,
             },
-        ) as answer:  # fmt: skip
+        ) as answer:
             status, said = answer.status, await answer.text()
         await asyncio.sleep(0.1)
     assert status == 200, said

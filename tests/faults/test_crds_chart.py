@@ -227,8 +227,9 @@ def test_the_plugin_says_that_the_kind_is_missing(plane: ControlPlane, tmp_path:
     status, doctor = plugin("status"), plugin("doctor")
 
     assert (status.code, status.err.splitlines()[0]) == (
-        3, "kubectl message: The cluster does not know the kind Message: its CRD is missing."
-    )  # fmt: skip
+        3,
+        "kubectl message: The cluster does not know the kind Message: its CRD is missing.",
+    )
     assert doctor.code == 1
     assert "✗ Kind         the CRD messages.myorg.dev is missing" in doctor.out
     assert "✗ Operator     no operator is installed" in doctor.out

@@ -115,8 +115,12 @@ def whole(meta: Raw, owner: str) -> bool:
 
 
 async def test_d7_an_object_that_appears_before_the_create_stays_its_maker_s(here: World) -> None:
-    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "store-hello"},
-              "data": {"users": "ZGF0YQ=="}}  # fmt: skip
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "store-hello"},
+        "data": {"users": "ZGF0YQ=="},
+    }
     made: list[Raw] = []
 
     async def overtake(_: calls.Call, forward: calls.Forward) -> calls.Answer:

@@ -27,9 +27,14 @@ class Inner(kr.Fields, frozen=True):
     note: str | None = None
 
 
-Ruled = Annotated[str, Meta(
-    max_length=9, pattern="^a*$", extra_json_schema=kr.rules(kr.Rule("self != 'aaa'", "too dear"))
-)]  # fmt: skip
+Ruled = Annotated[
+    str,
+    Meta(
+        max_length=9,
+        pattern="^a*$",
+        extra_json_schema=kr.rules(kr.Rule("self != 'aaa'", "too dear")),
+    ),
+]
 
 
 class Member(kr.Fields, frozen=True):
@@ -80,15 +85,26 @@ class Spec(kr.Fields, frozen=True):
 
 
 @kr.custom_resource(
-    "example.dev", "v1", "everythings", namespaced=False, status=Status, short_names=["ev"],
-    categories=["things"], scale=kr.Scale(".spec.size", ".status.aSize", ".status.note"),
+    "example.dev",
+    "v1",
+    "everythings",
+    namespaced=False,
+    status=Status,
+    short_names=["ev"],
+    categories=["things"],
+    scale=kr.Scale(".spec.size", ".status.aSize", ".status.note"),
     columns=[
-        kr.Column("Inner", ".spec.inner.aSize"), kr.Column("Port", ".spec.port"),
-        kr.Column("Names", ".spec.names"), kr.Column("When", ".spec.when"),
-        kr.Column("Part", ".spec.part"), kr.READY, kr.REASON, kr.AGE,
+        kr.Column("Inner", ".spec.inner.aSize"),
+        kr.Column("Port", ".spec.port"),
+        kr.Column("Names", ".spec.names"),
+        kr.Column("When", ".spec.when"),
+        kr.Column("Part", ".spec.part"),
+        kr.READY,
+        kr.REASON,
+        kr.AGE,
     ],
     rules=[kr.Rule("size(self.metadata.name) < 9", "shorter", ".metadata.name")],
-)  # fmt: skip
+)
 class Everything(kr.Resource, kw_only=True):
     """Everything."""
 
@@ -125,16 +141,31 @@ async def test_what_an_api_server_takes_decoding_reads_and_holds_to_the_same(
 ) -> None:
     zoned = "2026-01-01T00:00:00.5+09:00"
     taken: list[dict[str, Any]] = [
-        {}, {"boundPort": 65535}, {"boundPort": "https"}, {"shade": "dark"}, {"when": zoned},
+        {},
+        {"boundPort": 65535},
+        {"boundPort": "https"},
+        {"shade": "dark"},
+        {"when": zoned},
         {"shade": None, "maybePort": None, "when": None, "inner": None, "names": None},
-        {"amount": 1}, {"amount": "500m"}, {"amount": ".5e+3"},
+        {"amount": 1},
+        {"amount": "500m"},
+        {"amount": ".5e+3"},
         {"names": ["b", "a"], "labels": {"a": "b"}, "data": "YWJj", "part": 1},
-    ]  # fmt: skip
+    ]
     refused: list[dict[str, Any]] = [
-        {"boundPort": 0}, {"boundPort": 65536}, {"boundPort": "ht tp"}, {"boundPort": "toolong"},
-        {"boundPort": 1.5}, {"shade": "pink"}, {"when": "2026-01-01T00:00:00"}, {"part": 0.3},
-        {"amount": "-1"}, {"amount": -1}, {"amount": "1 Gi"}, {"amount": "1Gib"},
-    ]  # fmt: skip
+        {"boundPort": 0},
+        {"boundPort": 65536},
+        {"boundPort": "ht tp"},
+        {"boundPort": "toolong"},
+        {"boundPort": 1.5},
+        {"shade": "pink"},
+        {"when": "2026-01-01T00:00:00"},
+        {"part": 0.3},
+        {"amount": "-1"},
+        {"amount": -1},
+        {"amount": "1 Gi"},
+        {"amount": "1Gib"},
+    ]
 
     for number, fields in enumerate(taken):
         answer = await everythings.ask("POST", KIND.path(), everything(f"e{number}", fields))
@@ -155,9 +186,11 @@ async def test_what_an_api_server_takes_decoding_reads_and_holds_to_the_same(
 
 def everything(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {
-        "apiVersion": KIND.api_version, "kind": KIND.kind,
-        "metadata": {"name": name}, "spec": {"name": "a", **fields},
-    }  # fmt: skip
+        "apiVersion": KIND.api_version,
+        "kind": KIND.kind,
+        "metadata": {"name": name},
+        "spec": {"name": "a", **fields},
+    }
 
 
 def without_null(fields: dict[str, Any]) -> dict[str, Any]:
@@ -168,10 +201,11 @@ async def test_kr_kinds_are_all_built_in_kinds(cluster: Cluster) -> None:
     """What `kubectl api-resources --verbs=list` shows of the built-in groups."""
     groups = (await cluster.ask("GET", "/apis"))["groups"]
     stable = {
-        f"/apis/{group['preferredVersion']['groupVersion']}": group["name"] for group in groups
+        f"/apis/{group['preferredVersion']['groupVersion']}": group["name"]
+        for group in groups
         if group["name"].endswith(".k8s.io") or "." not in group["name"]
         if re.fullmatch("v[0-9]+", group["preferredVersion"]["version"])
-    }  # fmt: skip
+    }
     served = {
         Kind(group, path.rpartition("/")[2], one["name"], one["kind"], one["namespaced"])
         for path, group in {"/api/v1": "", **stable}.items()
@@ -183,7 +217,12 @@ async def test_kr_kinds_are_all_built_in_kinds(cluster: Cluster) -> None:
     assert ours - served == set()
     # Replaced by others, or stable only in a later Kubernetes than the oldest that is supported.
     assert {kind.kind for kind in served - ours} <= {
-        "ComponentStatus", "Event", "ClusterTrustBundle", "DeviceTaintRule",
-        "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PodCertificateRequest",
+        "ComponentStatus",
+        "Event",
+        "ClusterTrustBundle",
+        "DeviceTaintRule",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "PodCertificateRequest",
         "StorageVersionMigration",
-    }  # fmt: skip
+    }

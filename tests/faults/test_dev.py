@@ -26,7 +26,9 @@ DEPLOYED: list[Any] = [
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {
-            "name": NAME, "namespace": NAME, "labels": {"app.kubernetes.io/name": NAME},
+            "name": NAME,
+            "namespace": NAME,
+            "labels": {"app.kubernetes.io/name": NAME},
         },
         "spec": {
             "replicas": 2,
@@ -37,7 +39,7 @@ DEPLOYED: list[Any] = [
             },
         },
     },
-]  # fmt: skip
+]
 
 
 class Dev:
@@ -56,9 +58,12 @@ class Dev:
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 (sys.executable, "-m", "kopf_kit", *command),
-                cwd=self.folder, env={**os.environ, **settings}, stdout=log, stderr=log,
+                cwd=self.folder,
+                env={**os.environ, **settings},
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
-            )  # fmt: skip
+            )
 
     def end(self, how: signal.Signals) -> int:
         assert self.process

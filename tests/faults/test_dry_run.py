@@ -54,8 +54,11 @@ def kubectl_diff(plane: ControlPlane, manifests: list[Raw], manager: str) -> tup
         ],
         input=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}),
         env={**os.environ, "KUBECONFIG": os.devnull, "KUBECTL_EXTERNAL_DIFF": "diff -u -N"},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, changes(done.stdout)
 

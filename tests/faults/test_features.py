@@ -38,18 +38,28 @@ class Booths(Parent):
         meta = {"namespace": namespace}
         return [
             *super().rights(namespace),
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {**meta, "name": "key"},
-             "stringData": {"key": KEY}},
-            {"apiVersion": "v1", "kind": "ServiceAccount",
-             "metadata": {**meta, "name": "note", "annotations": {"note": "n"}}},
-        ]  # fmt: skip
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {**meta, "name": "key"},
+                "stringData": {"key": KEY},
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {**meta, "name": "note", "annotations": {"note": "n"}},
+            },
+        ]
 
     def plan(self, found: Raw, text: str) -> list[Raw]:
-        return [{
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": f"booth-{found['metadata']['name']}"},
-            "data": {"text": text, "key": ENCODED, "note": "n", "checked": text},
-        }]  # fmt: skip
+        return [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"booth-{found['metadata']['name']}"},
+                "data": {"text": text, "key": ENCODED, "note": "n", "checked": text},
+            }
+        ]
 
     @property
     def writes(self) -> Mapping[str, int]:
@@ -150,7 +160,7 @@ async def test_what_is_read_changes_and_a_freed_value_heals_the_next(here: World
     service = {
         "metadata": {"name": "door", "labels": {"booth": "first"}},
         "spec": {"ports": [{"port": 80}]},
-    }  # fmt: skip
+    }
     await here.cluster.ask("POST", SERVICE.path(here.namespace), service)
 
     async def checked() -> bool:

@@ -282,8 +282,11 @@ async def test_out_of_memory_it_loses_nothing(here: World) -> None:
 
 @pytest.mark.long  # a control plane of its own
 async def test_the_api_server_s_own_fairness_gives_it_one_request_at_a_time() -> None:
-    flags = ("--enable-priority-and-fairness=true", "--max-requests-inflight=20",
-             "--max-mutating-requests-inflight=20")  # fmt: skip
+    flags = (
+        "--enable-priority-and-fairness=true",
+        "--max-requests-inflight=20",
+        "--max-mutating-requests-inflight=20",
+    )
     with control_plane.running(*flags) as plane:
         async with connected(plane) as cluster:
             await prepare(cluster, MESSAGE)
@@ -302,22 +305,41 @@ async def test_the_api_server_s_own_fairness_gives_it_one_request_at_a_time() ->
 async def _squeeze(cluster: Cluster) -> None:
     """Have the API server give the operator one seat and no queue."""
     root = "/apis/flowcontrol.apiserver.k8s.io/v1"
-    little = {"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"},
-              "lendablePercent": 0, "borrowingLimitPercent": 0}  # fmt: skip
-    await cluster.ask("POST", f"{root}/prioritylevelconfigurations", {
-        "metadata": {"name": "squeezed"}, "spec": {"type": "Limited", "limited": little},
-    })  # fmt: skip
+    little = {
+        "nominalConcurrencyShares": 1,
+        "limitResponse": {"type": "Reject"},
+        "lendablePercent": 0,
+        "borrowingLimitPercent": 0,
+    }
+    await cluster.ask(
+        "POST",
+        f"{root}/prioritylevelconfigurations",
+        {
+            "metadata": {"name": "squeezed"},
+            "spec": {"type": "Limited", "limited": little},
+        },
+    )
     everything = {
         "subjects": [{"kind": "User", "user": {"name": OPERATOR}}],
         "resourceRules": [
-            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"],
-             "clusterScope": True},
+            {
+                "verbs": ["*"],
+                "apiGroups": ["*"],
+                "resources": ["*"],
+                "namespaces": ["*"],
+                "clusterScope": True,
+            },
         ],
-    }  # fmt: skip
-    await cluster.ask("POST", f"{root}/flowschemas", {
-        "metadata": {"name": "squeezed"},
-        "spec": {
-            "priorityLevelConfiguration": {"name": "squeezed"}, "matchingPrecedence": 2,
-            "rules": [everything],
+    }
+    await cluster.ask(
+        "POST",
+        f"{root}/flowschemas",
+        {
+            "metadata": {"name": "squeezed"},
+            "spec": {
+                "priorityLevelConfiguration": {"name": "squeezed"},
+                "matchingPrecedence": 2,
+                "rules": [everything],
+            },
         },
-    })  # fmt: skip
+    )

@@ -39,18 +39,20 @@ async def test_l10_a_resize_is_healed_and_added_tolerations_are_left(here: World
 
     pod = await here.cluster.ask("GET", here.child())
     pod["spec"]["tolerations"] = [
-        *pod["spec"].get("tolerations", []), {"key": "mine", "operator": "Exists"},
-    ]  # fmt: skip
+        *pod["spec"].get("tolerations", []),
+        {"key": "mine", "operator": "Exists"},
+    ]
     await here.cluster.ask("PUT", f"{here.child()}?fieldManager=somebody", pod)
     await here.quiet()
     assert await uid_of_pod(here) == before
 
     bigger = {"resources": {"limits": {"cpu": "200m"}}}
     await here.cluster.ask(
-        "PATCH", f"{here.child()}/resize?fieldManager=somebody",
+        "PATCH",
+        f"{here.child()}/resize?fieldManager=somebody",
         {"spec": {"containers": [{"name": "message", **bigger}]}},
         "application/strategic-merge-patch+json",
-    )  # fmt: skip
+    )
     await here.converges({"hello": "하나"})
     assert await uid_of_pod(here) != before
 
@@ -136,9 +138,12 @@ async def test_l10_a_pod_that_another_living_message_controls_is_a_conflict(here
     other = await here.create("하나", "other")
     await here.is_ready("other")
     owner = {
-        "apiVersion": "myorg.dev/v1", "kind": "Message", "name": "other",
-        "uid": other["metadata"]["uid"], "controller": True,
-    }  # fmt: skip
+        "apiVersion": "myorg.dev/v1",
+        "kind": "Message",
+        "name": "other",
+        "uid": other["metadata"]["uid"],
+        "controller": True,
+    }
     await here.cluster.ask("POST", here.children, foreign_pod("hello", owner))
 
     await here.create("둘")
@@ -160,13 +165,17 @@ async def test_l10_a_replica_set_that_adopts_a_stripped_pod_keeps_it(here: World
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
     thief = await here.cluster.ask(
-        "POST", f"/apis/apps/v1/namespaces/{here.namespace}/replicasets",
+        "POST",
+        f"/apis/apps/v1/namespaces/{here.namespace}/replicasets",
         {"metadata": {"name": "thief"}, "spec": {"selector": labels, "template": template}},
-    )  # fmt: skip
+    )
     owner = {
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "thief",
-        "uid": thief["metadata"]["uid"], "controller": True,
-    }  # fmt: skip
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "thief",
+        "uid": thief["metadata"]["uid"],
+        "controller": True,
+    }
     await here.cluster.patch(here.child(), {"metadata": {"ownerReferences": [owner]}})
     before = len(here.child_writes("DELETE"))
     await here.start()

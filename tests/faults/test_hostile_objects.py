@@ -16,14 +16,15 @@ def poisoned(name: str, annotations: dict[str, str]) -> Raw:
     """Return a Pod that looks like one of ours, made by somebody else."""
     return {
         "metadata": {
-            "name": name, "annotations": annotations,
+            "name": name,
+            "annotations": annotations,
             "labels": {
                 "app.kubernetes.io/managed-by": "message-operator",
                 "myorg.dev/message-uid": "0e5f7a52-0000-4000-8000-000000000000",
             },
         },
         "spec": {"containers": [{"name": "c", "image": "i", "securityContext": STRICT}]},
-    }  # fmt: skip
+    }
 
 
 async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None:
@@ -111,13 +112,16 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
     crd = await here.cluster.ask("GET", here.subject.crd)
     for version in crd["spec"]["versions"]:
         version["schema"]["openAPIV3Schema"] = {
-            "type": "object", "x-kubernetes-preserve-unknown-fields": True,
-        }  # fmt: skip
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+        }
     await here.cluster.patch(here.subject.crd, {"spec": {"versions": crd["spec"]["versions"]}})
     bad: dict[str, object] = {
-        "number": {"text": 7}, "list": ["text"], "nested": {"text": {"a": {"b": [[[[]]]]}}},
+        "number": {"text": 7},
+        "list": ["text"],
+        "nested": {"text": {"a": {"b": [[[[]]]]}}},
         "interval": {"text": "a", "intervalSeconds": "often"},
-    }  # fmt: skip
+    }
     async with here.within(60, "the new here.subject.crd is served"):
         while True:
             body = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": {"name": "probe"}}
@@ -127,12 +131,15 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
             await asyncio.sleep(0.2)
     for name, spec in bad.items():
         await here.cluster.ask(
-            "POST", here.objects,
+            "POST",
+            here.objects,
             {
-                "apiVersion": "myorg.dev/v1", "kind": "Message",
-                "metadata": {"name": name}, "spec": spec,
+                "apiVersion": "myorg.dev/v1",
+                "kind": "Message",
+                "metadata": {"name": name},
+                "spec": spec,
             },
-        )  # fmt: skip
+        )
 
     told = await here.until_reason("Unreadable", "number")
     await here.create("둘", "well")
@@ -165,12 +172,15 @@ async def test_c1_an_object_that_is_nested_900_levels_deep_is_served(own_world: 
         while not (await here.cluster.find(here.object("deep")) or {}).get("spec", {}).get("x"):
             await here.cluster.remove(here.object("deep"))
             await here.cluster.attempt(
-                "POST", here.objects,
+                "POST",
+                here.objects,
                 {
-                    "apiVersion": "myorg.dev/v1", "kind": "Message",
-                    "metadata": {"name": "deep"}, "spec": {"text": "a", "x": deep},
+                    "apiVersion": "myorg.dev/v1",
+                    "kind": "Message",
+                    "metadata": {"name": "deep"},
+                    "spec": {"text": "a", "x": deep},
                 },
-            )  # fmt: skip
+            )
             await asyncio.sleep(0.2)
     await here.start()
     await here.create("하나")
@@ -207,11 +217,14 @@ async def test_l10_sixteen_conditions_of_others_leave_room_for_ours(here: World)
     await here.is_ready()
     foreign = [
         {
-            "type": f"example.com/{number}", "status": "True", "reason": "Because",
-            "message": "", "lastTransitionTime": f"2026-01-01T00:00:{number:02}Z",
+            "type": f"example.com/{number}",
+            "status": "True",
+            "reason": "Because",
+            "message": "",
+            "lastTransitionTime": f"2026-01-01T00:00:{number:02}Z",
         }
         for number in range(16)
-    ]  # fmt: skip
+    ]
     await here.cluster.patch(f"{here.object()}/status", {"status": {"conditions": foreign}})
 
     await here.edit("둘")
@@ -233,9 +246,10 @@ async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:
     await here.is_ready()
 
     table = await here.cluster.ask(
-        "GET", here.objects,
+        "GET",
+        here.objects,
         accept="application/json;as=Table;v=v1;g=meta.k8s.io",
-    )  # fmt: skip
+    )
 
     cells = [str(cell) for row in table["rows"] for cell in row["cells"]]
     assert any(cell.startswith("길길") for cell in cells)
@@ -317,9 +331,11 @@ async def test_a_message_that_its_own_pod_owns_is_served_until_it_is_collected(
     await here.converges({"hello": "하나"}, quiet=0.1)
     pod = await here.cluster.ask("GET", here.child())
     owner = {
-        "apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"],
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod["metadata"]["name"],
         "uid": pod["metadata"]["uid"],
-    }  # fmt: skip
+    }
     await here.cluster.patch(here.object(), {"metadata": {"ownerReferences": [owner]}})
     await here.edit("둘")
     await here.create("하나", "other")

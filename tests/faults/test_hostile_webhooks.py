@@ -157,8 +157,9 @@ async def test_l6_a_webhook_that_takes_our_label_away_is_told_and_the_pod_left(
 async def test_l3_the_container_that_admission_added_is_named(here: World) -> None:
     async def injects(_: Raw) -> list[Raw]:
         strict = {
-            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
-        }  # fmt: skip
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
         sidecar = {"name": "mesh-init", "image": "mesh", "securityContext": strict}
         return [{"op": "add", "path": "/spec/initContainers", "value": [sidecar]}]
 

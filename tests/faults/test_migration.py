@@ -80,14 +80,18 @@ def rights(user: str, kind: Kind = NEWEST) -> Iterator[Raw]:
     )
     own = {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list", "patch"]}
     yield {
-        "apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name},
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
         "rules": [*(rule | {"resourceNames": crd} for rule in rules), own],
-    }  # fmt: skip
+    }
     yield {
-        "apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture
@@ -193,16 +197,24 @@ async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(
 ) -> None:
     path, group = NEWEST.path(here.namespace), "admissionregistration.k8s.io/v1"
     policy = {
-        "apiVersion": group, "kind": "ValidatingAdmissionPolicy",
+        "apiVersion": group,
+        "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "frozen-festival"},
         "spec": {
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": [NEWEST.group], "apiVersions": ["*"], "operations": ["UPDATE"],
-                "resources": [NEWEST.plural], "resourceNames": ["f-007"],
-            }]},
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [NEWEST.group],
+                        "apiVersions": ["*"],
+                        "operations": ["UPDATE"],
+                        "resources": [NEWEST.plural],
+                        "resourceNames": ["f-007"],
+                    }
+                ]
+            },
             "validations": [{"expression": "false", "message": "it is frozen"}],
         },
-    }  # fmt: skip
+    }
     binding = {
         "apiVersion": group,
         "kind": "ValidatingAdmissionPolicyBinding",

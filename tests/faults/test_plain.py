@@ -29,8 +29,12 @@ def test_the_readmes_have_what_the_option_survived_prints() -> None:
     collect = ("--collect-only", "-q", "-p", "no:cacheprovider", "-m", "long or not long")
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", *collect, _TESTS],
-        cwd=paths.CHECKOUT, capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
+        cwd=paths.CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
     tests = [line.rpartition("::")[2] for line in listed.stdout.splitlines() if "::" in line]
     fails = NOTES["Notes"].fails
     parts = {test: NOTES[test.partition("[")[0]].__module__.rpartition(".")[2] for test in tests}

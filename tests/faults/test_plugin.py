@@ -113,9 +113,7 @@ async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
 ) -> None:
     await here.create("하나", "early")
     early = await run("why", "early")
-    assert (early.code, early.first) == (
-        1, "early does not print: no operator is installed."
-    )  # fmt: skip
+    assert (early.code, early.first) == (1, "early does not print: no operator is installed.")
     assert "helm install" in early.part("Do")
     denied = await run("why", "early", "--as=somebody", "--as-group=system:masters")
     assert denied.first == early.first, "the options of kubectl are passed on"
@@ -127,19 +125,26 @@ async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
         "metadata": {"name": f"gone-{here.namespace}"},
         "webhooks": [
             {
-                "name": "gone.example.com", "sideEffects": "None", "failurePolicy": "Fail",
-                "admissionReviewVersions": ["v1"], "timeoutSeconds": 1,
+                "name": "gone.example.com",
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "admissionReviewVersions": ["v1"],
+                "timeoutSeconds": 1,
                 "clientConfig": {"url": "https://127.0.0.1:1/"},
                 "namespaceSelector": {
                     "matchLabels": {"kubernetes.io/metadata.name": here.namespace}
                 },
                 "rules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-                     "resources": ["pods"]}
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
                 ],
             }
         ],
-    }  # fmt: skip
+    }
     await here.cluster.ask("POST", path, nowhere)
     try:
         await here.create("둘", "waits")
@@ -228,9 +233,10 @@ def look_alike(*arguments: str) -> Raw:
     """Return a Deployment that somebody who may edit a namespace can create there."""
     labels = {"app.kubernetes.io/name": "message-operator"}
     container = {
-        "name": "operator", "image": "registry.invalid/none",
+        "name": "operator",
+        "image": "registry.invalid/none",
         "args": ["--all-namespaces", "--message-image=a", "--leader-elect", *arguments],
-    }  # fmt: skip
+    }
     return {
         "metadata": {"name": "message-operator", "labels": labels},
         "spec": {
@@ -256,9 +262,11 @@ async def test_a_support_bundle_of_a_broken_cluster_hides_the_texts(
 
     assert (told.code, denied.code) == (0, 0)
     files = support_bundle(file)
-    [message] = [one for one in json.loads(files["messages.json"])
-                 if one["metadata"]["name"] == "no-room"
-                 and one["metadata"]["namespace"] == here.namespace]  # fmt: skip
+    [message] = [
+        one
+        for one in json.loads(files["messages.json"])
+        if one["metadata"]["name"] == "no-room" and one["metadata"]["namespace"] == here.namespace
+    ]
     [condition] = message["status"]["conditions"]
     assert (message["spec"]["text"], condition["reason"]) == ("<hidden>", "Forbidden")
     assert "exceeded quota: none" in condition["message"]

@@ -49,17 +49,21 @@ class Secret(kr.Object):
 def desired(site: Site, context: kr.Context[kr.Settings]) -> Iterable[Raw]:
     """Return a ConfigMap with the hash of the Secret."""
     yield {
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": site.metadata.name},
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": site.metadata.name},
         "data": {"hash": context.read(SECRET, site.spec.secret)},
-    }  # fmt: skip
+    }
 
 
 def selecting(_: Site, context: kr.Context[kr.Settings]) -> Iterable[Raw]:
     """Return a ConfigMap with the hashes of the Secrets that are selected."""
     yield {
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"},
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "one"},
         "data": {name: view for (_, name), view in context.reads_of(SECRET).items()},
-    }  # fmt: skip
+    }
 
 
 @dataclass
@@ -87,8 +91,12 @@ class Place:
 
     async def put(self, name: str, password: str, **labels: str) -> None:
         """Create a Secret."""
-        secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": password},
-                  "metadata": {"name": name, "labels": labels}}  # fmt: skip
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "stringData": {"password": password},
+            "metadata": {"name": name, "labels": labels},
+        }
         await self.cluster.ask("POST", SECRET.path(self.namespace), secret)
 
     @asynccontextmanager
@@ -100,8 +108,9 @@ class Place:
         settings = kr.Settings(namespaces=(self.namespace,))
         try:
             async with (
-                asyncio.timeout(60), operating(client, *self.manager.controllers, settings=settings)
-            ):  # fmt: skip
+                asyncio.timeout(60),
+                operating(client, *self.manager.controllers, settings=settings),
+            ):
                 yield
         finally:
             await client.close()
@@ -120,8 +129,12 @@ async def place(cluster: Cluster, plan: Any = desired, **reads: Any) -> Place:
     await cluster.serves(sites.kind)
     one = Place(cluster, manager, await cluster.new_namespace())
     await grant(cluster, one.namespace, [rule for _, rule in rights.rules(manager)])
-    site = {"apiVersion": sites.kind.api_version, "kind": "Site", "metadata": {"name": "one"},
-            "spec": {"secret": "later"}}  # fmt: skip
+    site = {
+        "apiVersion": sites.kind.api_version,
+        "kind": "Site",
+        "metadata": {"name": "one"},
+        "spec": {"secret": "later"},
+    }
     await cluster.ask("POST", sites.kind.path(one.namespace), site)
     return one
 

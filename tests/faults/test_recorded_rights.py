@@ -26,8 +26,12 @@ def test_the_recorded_rights_are_the_author_s_and_differences_are_told(tmp_path:
 
     ended = subprocess.run(
         [sys.executable, "-m", "kopf_kit", "rights", "record", "--", sys.executable, *LIFE],
-        cwd=notes, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+        cwd=notes,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
 
     said = ended.stdout + ended.stderr
     assert ended.returncode == 0, said

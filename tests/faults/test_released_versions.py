@@ -58,8 +58,10 @@ class Release:
         done = subprocess.run(
             [tools.path(self.program), "--namespace", self.namespace, *arguments],
             env={**os.environ, "KUBECONFIG": str(self.api.plane.kubeconfig("admin"))},
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
 
     def object(self, version: str = "v1alpha1") -> str:

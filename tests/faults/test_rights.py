@@ -120,11 +120,13 @@ async def without(here: World, right: Right) -> AsyncIterator[None]:
     for name, rules in roles.items():
         less: list[Raw] = [
             {
-                "apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb],
+                "apiGroups": [one.group],
+                "resources": [one.resource],
+                "verbs": [one.verb],
                 **({"resourceNames": [one.name]} if one.name else {}),
             }
             for one in sorted(rights(rules) - {right})
-        ]  # fmt: skip
+        ]
         await here.cluster.patch(f"{path}/{name}", {"rules": less})
     await until_its_rights_are(here, here.namespace, {*GRANTED} - {right})
     yield

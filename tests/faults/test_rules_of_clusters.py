@@ -285,10 +285,12 @@ async def test_pods_are_placed_on_linux_nodes_whose_taints_they_tolerate(own_wor
     plane = here.cluster.plane
     [scheduler] = tools.kubernetes(plane.kubernetes, "kube-scheduler")
     plane.run(
-        "kube-scheduler", scheduler,
-        f"--kubeconfig={plane.kubeconfig('controllers')}", "--leader-elect=false",
+        "kube-scheduler",
+        scheduler,
+        f"--kubeconfig={plane.kubeconfig('controllers')}",
+        "--leader-elect=false",
         "--secure-port=0",
-    )  # fmt: skip
+    )
     await here.start()
     await here.create("하나")
 

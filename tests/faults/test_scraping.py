@@ -27,14 +27,19 @@ async def service_account_token(cluster: Cluster, namespace: str, name: str) -> 
 async def may_scrape(cluster: Cluster, namespace: str, account: str) -> None:
     """Bind a ServiceAccount to the chart's role for scrapers."""
     (role,) = (name for _, _, name in helm.names(helm.render(SECURE)) if name.endswith("-reader"))
-    await cluster.put({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{namespace}-scraper"},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role
-        },
-        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
-    })  # fmt: skip
+    await cluster.put(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"{namespace}-scraper"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": role,
+            },
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
+        }
+    )
 
 
 async def scrape(url: str, authority: trustme.CA, token: str = "") -> tuple[int, str]:
@@ -71,8 +76,9 @@ async def test_only_who_may_get_the_metrics_gets_them(here: World, tmp_path: Pat
             await asyncio.sleep(1)
     assert "message_operator_build_info{" in found[1]
     assert await scrape(url, authority, other) == (
-        403, f"Forbidden: system:serviceaccount:{here.namespace}:other may not get /metrics."
-    )  # fmt: skip
+        403,
+        f"Forbidden: system:serviceaccount:{here.namespace}:other may not get /metrics.",
+    )
     assert (await scrape(url, authority, prometheus + "x"))[0] == 401
     assert (await scrape(url, authority))[0] == 401
 

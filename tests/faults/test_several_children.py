@@ -30,8 +30,11 @@ class Trios(Parent):
     program = (trios.__file__,)
     manager = trios.manager
     breaks: ClassVar = {
-        "heal": lose, "alter": alter, "lose-another": lose_another, "alter-another": alter_another,
-    }  # fmt: skip
+        "heal": lose,
+        "alter": alter,
+        "lose-another": lose_another,
+        "alter-another": alter_another,
+    }
 
     def spec(self, text: str) -> Raw:
         return {"text": text}

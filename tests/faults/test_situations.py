@@ -58,21 +58,45 @@ def desired(holder: Holder, _: object) -> Iterable[Raw]:
     template = {"metadata": {"labels": labels}, "spec": pod}
     steady = {**template, "spec": {**pod, "restartPolicy": "Always"}}
     contents: dict[Kind, Raw] = {
-        CLAIM: {"spec": {"accessModes": ["ReadWriteOnce"],
-                         "resources": {"requests": {"storage": "1024Mi"}}}},
+        CLAIM: {
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1024Mi"}},
+            }
+        },
         SECRET: {"stringData": {"password": holder.spec.text}},
-        STATEFUL_SET: {"spec": {"serviceName": "s", "replicas": 0, "template": steady,
-                                "selector": {"matchLabels": labels}}},
+        STATEFUL_SET: {
+            "spec": {
+                "serviceName": "s",
+                "replicas": 0,
+                "template": steady,
+                "selector": {"matchLabels": labels},
+            }
+        },
         # Kubernetes' own controller would write the status of a Job at any moment.
-        JOB: {"spec": {"backoffLimit": 0, "managedBy": f"{HOLDER.group}/nobody",
-                       "template": template}},
+        JOB: {
+            "spec": {"backoffLimit": 0, "managedBy": f"{HOLDER.group}/nobody", "template": template}
+        },
         CONFIG_MAP: {"data": {"text": holder.spec.text, "empty": ""}},
-        SERVICE: {"spec": {"selector": labels, "ports": [
-            {"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "tcp", "port": 53}]}},
-        PART: {"spec": {"members": [{"id": "a", "role": "first"},
-                                    {"id": "b", "role": "second", "zone": "z"}]}},
+        SERVICE: {
+            "spec": {
+                "selector": labels,
+                "ports": [
+                    {"name": "udp", "port": 53, "protocol": "UDP"},
+                    {"name": "tcp", "port": 53},
+                ],
+            }
+        },
+        PART: {
+            "spec": {
+                "members": [
+                    {"id": "a", "role": "first"},
+                    {"id": "b", "role": "second", "zone": "z"},
+                ]
+            }
+        },
         POD: {"spec": pod},
-    }  # fmt: skip
+    }
     for kind, content in contents.items():
         metadata = {"name": holder.metadata.name, "labels": {"text": holder.spec.text}}
         yield {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
@@ -123,8 +147,12 @@ class Case:
         return await self.cluster.ask("GET", self.path(HOLDER))
 
     async def create(self, text: str = "one") -> Raw:
-        manifest = {"apiVersion": HOLDER.api_version, "kind": "Holder", "metadata": {"name": "one"},
-                    "spec": {"text": text}}  # fmt: skip
+        manifest = {
+            "apiVersion": HOLDER.api_version,
+            "kind": "Holder",
+            "metadata": {"name": "one"},
+            "spec": {"text": text},
+        }
         return await self.cluster.ask("POST", HOLDER.path(self.namespace), manifest)
 
     async def children(self) -> dict[Kind, Raw]:
@@ -304,8 +332,9 @@ async def adopted(case: Case, before: Children) -> None:
     assert are_owned(now, await case.holder())
     for kind, raw in now.items():
         assert (raw.get("spec"), raw.get("data")) == (
-            before[kind].get("spec"), before[kind].get("data")
-        )  # fmt: skip
+            before[kind].get("spec"),
+            before[kind].get("data"),
+        )
 
 
 async def applied(case: Case, before: Children) -> None:
@@ -338,23 +367,29 @@ TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any, Any]] = {
     behind: (kept, kept, kept, kept),
 }
 MODES: dict[str, Raw] = {
-    "apply": {"update": kr.APPLY}, "recreate": {"update": kr.RECREATE},
-    "create": {"update": kr.CREATE}, "retain": {"on_delete": kr.RETAIN},
-    "make-again": {"on_immutable": kr.RECREATE}, "orphan": {"on_immutable": kr.ORPHAN},
+    "apply": {"update": kr.APPLY},
+    "recreate": {"update": kr.RECREATE},
+    "create": {"update": kr.CREATE},
+    "retain": {"on_delete": kr.RETAIN},
+    "make-again": {"on_immutable": kr.RECREATE},
+    "orphan": {"on_immutable": kr.ORPHAN},
     "keep": {"on_surplus": kr.RETAIN},
     "chosen": {"on_delete": lambda one: kr.RETAIN if one.spec.text == "keep" else kr.DELETE},
-}  # fmt: skip
+}
 MODES["chosen-once"] = {**MODES["chosen"], "update": kr.CREATE}
 COLUMNS = ("apply", "recreate", "create", "retain")
 #: What may cost data is tried in each mode before a change lands; the rest where `apply` is.
 IN_TIME = (orphaned, restored, behind)
 CASES = [
     pytest.param(
-        situation, mode, id=f"{situation.__name__}-{mode}",
+        situation,
+        mode,
+        id=f"{situation.__name__}-{mode}",
         marks=() if mode == "apply" or situation in IN_TIME else pytest.mark.long,
     )
-    for situation in TABLE for mode in COLUMNS
-]  # fmt: skip
+    for situation in TABLE
+    for mode in COLUMNS
+]
 each_mode = pytest.mark.parametrize("mode", COLUMNS)
 
 

@@ -20,9 +20,7 @@ from kopf_runtime import Kind, kinds
 HOST, OTHER = "a.example.org", "b.example.org"
 LOGIN = Login("reader", "geheim", "")
 DATA = {"username": LOGIN.username, "password": LOGIN.password}
-SECRET = {
-    "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": DATA
-}  # fmt: skip
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": DATA}
 
 
 class Sites(Parent):

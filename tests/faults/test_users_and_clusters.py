@@ -56,9 +56,10 @@ async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World
     assert made["spec"] == {"text": "Hello from Operator!", "intervalSeconds": 10}
     await here.converges({"hello": "Hello from Operator!"})
     for name, spec in {
-        "none": {}, "smallest": {"spec": {"text": "", "intervalSeconds": 1}},
+        "none": {},
+        "smallest": {"spec": {"text": "", "intervalSeconds": 1}},
         "largest": {"spec": {"text": "x" * 32768, "intervalSeconds": 86400}},
-    }.items():  # fmt: skip
+    }.items():
         kept = await here.cluster.ask(
             "POST", here.objects, {**body, "metadata": {"name": name}, **spec}
         )
@@ -167,19 +168,28 @@ async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None
     policy = {
         "metadata": {"name": here.namespace},
         "spec": {
-            "matchConstraints": {"resourceRules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-                 "resources": ["pods"]},
-            ]},
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    },
+                ]
+            },
             "validations": [{"expression": "false", "message": "no Pods on Sundays"}],
         },
-    }  # fmt: skip
+    }
     here_only = {"matchLabels": {"kubernetes.io/metadata.name": here.namespace}}
     binding = {
         "metadata": {"name": here.namespace},
-        "spec": {"policyName": here.namespace, "validationActions": ["Deny"],
-                 "matchResources": {"namespaceSelector": here_only}},
-    }  # fmt: skip
+        "spec": {
+            "policyName": here.namespace,
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": here_only},
+        },
+    }
     await here.cluster.ask("POST", f"{root}/validatingadmissionpolicies", policy)
     await here.cluster.ask("POST", f"{root}/validatingadmissionpolicybindings", binding)
     async with here.within(60, "the policy is in force"):
@@ -212,9 +222,10 @@ async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) ->
     role = await here.cluster.ask("GET", f"{roles}/demo-message-operator")
     fewer: list[Raw] = [
         {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]}
-        if rule["resources"] == ["pods"] else rule
+        if rule["resources"] == ["pods"]
+        else rule
         for rule in role["rules"]
-    ]  # fmt: skip
+    ]
     await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": fewer})
     await here.until_allowed("create", POD, here.namespace, now=False)
     await here.create("하나")

@@ -68,8 +68,11 @@ def cluster(here: World) -> Cluster:
 
 def festival(kind: Kind, name: str, **spec: Any) -> Raw:
     return {
-        "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec
-    }  # fmt: skip
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 async def until_converted(here: World) -> None:
@@ -125,8 +128,9 @@ async def test_an_object_that_cannot_be_converted_fails_alone(here: World, flags
 
     listed = await here.cluster.items(NEWEST.path(here.namespace))
     assert {one["metadata"]["name"]: one["spec"].get("stages") for one in listed} == {
-        "bad": None, "good": [{"name": "main", "seats": 100}],
-    }  # fmt: skip
+        "bad": None,
+        "good": [{"name": "main", "seats": 100}],
+    }
     await here.is_ready("good")
     told = await here.until_reason("Unreadable", "bad")
     assert "RuntimeError: no stage may be poisoned" in told["message"]

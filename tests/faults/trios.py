@@ -35,17 +35,23 @@ def desired(trio: Trio, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
     """Return the Pod between the two ConfigMaps."""
     name, text = f"trio-{trio.metadata.name}", trio.spec.text
     strict = {
-        "allowPrivilegeEscalation": False, "runAsNonRoot": True,
-        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
-    }  # fmt: skip
+        "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     container = {
-        "name": "main", "image": "trio:1", "env": [{"name": "TEXT", "value": text}],
+        "name": "main",
+        "image": "trio:1",
+        "env": [{"name": "TEXT", "value": text}],
         "securityContext": strict,
-    }  # fmt: skip
+    }
     pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
         "spec": {"containers": [container], "automountServiceAccountToken": False},
-    }  # fmt: skip
+    }
     return [_config_map(f"{name}-first", text), pod, _config_map(f"{name}-last", text)]
 
 

@@ -117,9 +117,12 @@ class Machine:
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command in the checkout; return how it ended, its output and errors in one."""
         variables = {
-            "HOME": HOME, "LANG": "C.UTF-8", "PIP_CERT": _TRUST, "SSL_CERT_FILE": _TRUST,
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1"
-        }  # fmt: skip
+            "HOME": HOME,
+            "LANG": "C.UTF-8",
+            "PIP_CERT": _TRUST,
+            "SSL_CERT_FILE": _TRUST,
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        }
         options = [f"--env={name}={value}" for name, value in variables.items()]
         in_order = ("sh", "-c", 'exec "$@" 2>&1', "sh")  # docker would mix the two
         where = ("docker", "exec", "-u", user, "-w", CHECKOUT, *options, self.name)

@@ -89,9 +89,14 @@ BALER = Released(
 
 def run(at: Path, *command: str | Path) -> str:
     ended = subprocess.run(
-        command, cwd=at, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        command,
+        cwd=at,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
         timeout=900,
-    )  # fmt: skip
+    )
     assert ended.returncode == 0, ended.stdout
     return ended.stdout
 

@@ -48,7 +48,8 @@ VALUES: dict[str, dict[str, Values]] = {
             "replicaCount": 2,
             "networkPolicy": {"enabled": True},
             "metrics": {
-                "monitor": {"enabled": True}, "prometheusRule": {"enabled": True},
+                "monitor": {"enabled": True},
+                "prometheusRule": {"enabled": True},
                 "dashboard": {"enabled": True},
             },
         },
@@ -61,7 +62,7 @@ VALUES: dict[str, dict[str, Values]] = {
             "metrics": {"prometheusRule": {"enabled": True}},
         },
     },
-}  # fmt: skip
+}
 
 
 #: An object in a text for people: up to the end of its listing or of a shell's here-document.

@@ -19,9 +19,12 @@ CHECKOUT = Path(__file__).parents[2]
 def address() -> Iterator[str]:
     """The address of the site, which is built for the tests."""
     with subprocess.Popen(
-        ["make", "docs", "ARGS=serve", "PORT=0"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
+        ["make", "docs", "ARGS=serve", "PORT=0"],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        text=True,
         process_group=0,
-    ) as served:  # fmt: skip
+    ) as served:
         assert served.stdout is not None
         try:
             first = served.stdout.readline()

@@ -39,9 +39,13 @@ class RefusedError(Exception):
     def response(self) -> web.Response:
         """Return the response with the error."""
         status = {
-            "kind": "Status", "apiVersion": "v1", "status": "Failure",
-            "code": self.code, "reason": self.reason, "message": self.message,
-        }  # fmt: skip
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "code": self.code,
+            "reason": self.reason,
+            "message": self.message,
+        }
         headers = {"Retry-After": str(self.after)} if self.after else {}
         return web.json_response(status, status=self.code, headers=headers)
 
@@ -87,9 +91,10 @@ class ApiServer(Store):
     def writes(self) -> list[str]:
         """The writes so far, except those of Events and of the Lease."""
         return [
-            str(one) for one in self.requests
+            str(one)
+            for one in self.requests
             if one.method != "GET" and not re.search("/(events|leases)(/|$)", one.path)
-        ]  # fmt: skip
+        ]
 
     def refuse(
         self, method: str, path: str, error: RefusedError, times: float = 1
@@ -165,18 +170,32 @@ class ApiServer(Store):
         if path == "/api":
             return web.json_response({"versions": ["v1"]})
         if path == "/apis":
-            return web.json_response({"groups": [
-                {"name": group, "versions": [{"groupVersion": f"{group}/{version}",
-                 "version": version}], "preferredVersion": {"version": version}}
-                for group, version in groups if group
-            ]})  # fmt: skip
+            return web.json_response(
+                {
+                    "groups": [
+                        {
+                            "name": group,
+                            "versions": [
+                                {"groupVersion": f"{group}/{version}", "version": version}
+                            ],
+                            "preferredVersion": {"version": version},
+                        }
+                        for group, version in groups
+                        if group
+                    ]
+                }
+            )
         resources = [
-            {"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced,
-             "singularName": kind.kind.lower(),
-             "verbs": ["list", "watch", "get", "create", "patch", "update", "delete"]}
+            {
+                "name": kind.plural,
+                "kind": kind.kind,
+                "namespaced": kind.namespaced,
+                "singularName": kind.kind.lower(),
+                "verbs": ["list", "watch", "get", "create", "patch", "update", "delete"],
+            }
             for kind in self.kinds
             if path == ("/apis/" if kind.group else "/api/") + kind.api_version
-        ]  # fmt: skip
+        ]
         if not resources:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         return web.json_response({"kind": "APIResourceList", "resources": resources})
@@ -184,10 +203,12 @@ class ApiServer(Store):
     def _list(self, request: web.Request, kind: Kind, namespace: str | None) -> web.Response:
         wanted = _selector(request.query.get("labelSelector", ""))
         found = [
-            stored.encode() for (k, key), stored in self.objects.items()
-            if k == kind and namespace in (None, key[0])
+            stored.encode()
+            for (k, key), stored in self.objects.items()
+            if k == kind
+            and namespace in (None, key[0])
             and wanted(stored.raw["metadata"].get("labels") or {})
-        ]  # fmt: skip
+        ]
         start = int(request.query.get("continue") or 0)
         limit = int(request.query.get("limit") or len(found) or 1)
         following = str(start + limit) if start + limit < len(found) else ""

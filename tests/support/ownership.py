@@ -10,18 +10,33 @@ Path = tuple[str, ...]
 _ATOMIC = frozenset({"nodeSelector", "selector"})
 #: Lists whose items a field identifies (`x-kubernetes-list-map-keys`).
 _KEYED = {
-    "containers": ("name",), "initContainers": ("name",), "env": ("name",),
-    "imagePullSecrets": ("name",), "ownerReferences": ("uid",), "volumes": ("name",),
-    "volumeMounts": ("mountPath",), "conditions": ("type",), "ports": ("port", "protocol"),
-}  # fmt: skip
+    "containers": ("name",),
+    "initContainers": ("name",),
+    "env": ("name",),
+    "imagePullSecrets": ("name",),
+    "ownerReferences": ("uid",),
+    "volumes": ("name",),
+    "volumeMounts": ("mountPath",),
+    "conditions": ("type",),
+    "ports": ("port", "protocol"),
+}
 _DEFAULTS = {"protocol": "TCP"}
 _SETS = frozenset({"finalizers"})
 #: Fields that nobody owns, because the API server writes them.
-_UNOWNED = frozenset({
-    "apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid",
-    "metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp",
-    "metadata.deletionTimestamp", "metadata.managedFields",
-})  # fmt: skip
+_UNOWNED = frozenset(
+    {
+        "apiVersion",
+        "kind",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.resourceVersion",
+        "metadata.generation",
+        "metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+        "metadata.managedFields",
+    }
+)
 
 
 def leaves(thing: dict[str, Any]) -> dict[Path, Any]:
@@ -93,9 +108,13 @@ class Owners:
         """Return `managedFields`."""
         return [
             {
-                "manager": manager, "operation": "Update", "apiVersion": "v1",
-                "fieldsType": "FieldsV1", "fieldsV1": fields_v1(paths),
+                "manager": manager,
+                "operation": "Update",
+                "apiVersion": "v1",
+                "fieldsType": "FieldsV1",
+                "fieldsV1": fields_v1(paths),
                 **({"subresource": subresource} if subresource else {}),
             }
-            for (manager, subresource), paths in self._fields.items() if paths
-        ]  # fmt: skip
+            for (manager, subresource), paths in self._fields.items()
+            if paths
+        ]

@@ -39,17 +39,23 @@ class Plugin:
         self._program.chmod(0o755)
         (folder / "kubectl").symlink_to(kubectl)
         self._environment = {
-            "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder),
-            "KUBECONFIG": str(kubeconfig), "LANG": "C.UTF-8",
-        }  # fmt: skip
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "KUBECONFIG": str(kubeconfig),
+            "LANG": "C.UTF-8",
+        }
 
     def __call__(self, *arguments: str, **environment: str) -> Said:
         """Run the plugin as kubectl does."""
         done = subprocess.run(
             [sys.executable, str(self._program), *arguments],
-            env={**self._environment, **environment}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            env={**self._environment, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)
 
@@ -57,9 +63,12 @@ class Plugin:
         """Start the plugin, with a pipe for its output."""
         return subprocess.Popen(
             [sys.executable, str(self._program), *arguments],
-            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
 
 def support_bundle(file: Path) -> dict[str, str]:

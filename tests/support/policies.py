@@ -195,10 +195,12 @@ def _bound(kind: str, name: str, namespace: str, spec: Raw, actions: Raw) -> lis
     return [
         {"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec},
         {
-            "apiVersion": VERSION, "kind": f"{kind}Binding", "metadata": {"name": name},
+            "apiVersion": VERSION,
+            "kind": f"{kind}Binding",
+            "metadata": {"name": name},
             "spec": binding,
         },
-    ]  # fmt: skip
+    ]
 
 
 def probe() -> Raw:

@@ -53,9 +53,11 @@ async def connected(server: ApiServer, metrics: Metrics | None = None) -> AsyncI
 
 @asynccontextmanager
 async def operating(
-    server: ApiServer | Client, *controllers: Engine, settings: Settings | None = None,
+    server: ApiServer | Client,
+    *controllers: Engine,
+    settings: Settings | None = None,
     working: bool = True,
-) -> AsyncIterator[Operator]:  # fmt: skip
+) -> AsyncIterator[Operator]:
     """Run controllers during the block; fail if one of their tasks ends by itself.
 
     Instead of a server, pass a client that is open. Without `working` the operator is a standby: it

@@ -93,9 +93,13 @@ class Store:
         return copy.deepcopy(stored.raw)
 
     def edit(
-        self, kind: Kind, key: Key, change: Callable[[Raw], object], manager: str = "kubectl-edit",
+        self,
+        kind: Kind,
+        key: Key,
+        change: Callable[[Raw], object],
+        manager: str = "kubectl-edit",
         subresource: str = "",
-    ) -> Raw:  # fmt: skip
+    ) -> Raw:
         """Change an object."""
         former = self.objects[kind, key]
         raw = copy.deepcopy(former.raw)
@@ -108,10 +112,13 @@ class Store:
         self.version += 1
         raw = {
             "metadata": {
-                "namespace": key[0], "name": key[1], "uid": f"uid-{next(self._uids)}",
-                "resourceVersion": str(self.version), "labels": labels,
+                "namespace": key[0],
+                "name": key[1],
+                "uid": f"uid-{next(self._uids)}",
+                "resourceVersion": str(self.version),
+                "labels": labels,
             }
-        }  # fmt: skip
+        }
         former = self.objects.get((kind, key))
         self.objects[kind, key] = Stored(raw, text=text)
         self.tell("MODIFIED" if former else "ADDED", kind, key, former)
@@ -191,9 +198,14 @@ class Store:
     def tell(self, type_: str, kind: Kind, key: Key, former: Stored | None) -> None:
         stored = self.objects[kind, key]
         change = Change(
-            self.version, type_, kind, key[0], stored.raw["metadata"].get("labels") or {},
-            (former.raw["metadata"].get("labels") or {}) if former else None, stored.encode(),
-        )  # fmt: skip
+            self.version,
+            type_,
+            kind,
+            key[0],
+            stored.raw["metadata"].get("labels") or {},
+            (former.raw["metadata"].get("labels") or {}) if former else None,
+            stored.encode(),
+        )
         if self.mute:
             return
         self.history.append(change)

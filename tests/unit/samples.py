@@ -39,11 +39,25 @@ def pod_state(status: Raw, node: str | None = "node-1", text: str = "안녕하�
 def child(state: pods.PodState, **changes: Any) -> kr.Child:
     """The record of a Message's Pod."""
     record = {
-        "kind": kr.kinds.POD, "key": ("ns", "msg-hello"), "uid": "u", "version": 1,
-        "controller_uid": "o", "made_for": "o", "parent": "hello", "deleting": False,
-        "deadline": 0.0, "created": 0.0, "finalizers": (), "template": "t", "generation": 1,
-        "replaced": 0, "unlabelled": (), "altered": False, "editors": "", "view": state,
-    }  # fmt: skip
+        "kind": kr.kinds.POD,
+        "key": ("ns", "msg-hello"),
+        "uid": "u",
+        "version": 1,
+        "controller_uid": "o",
+        "made_for": "o",
+        "parent": "hello",
+        "deleting": False,
+        "deadline": 0.0,
+        "created": 0.0,
+        "finalizers": (),
+        "template": "t",
+        "generation": 1,
+        "replaced": 0,
+        "unlabelled": (),
+        "altered": False,
+        "editors": "",
+        "view": state,
+    }
     return Child(**{**record, **changes})
 
 

@@ -176,10 +176,14 @@ def test_a_ratio_is_judged_by_its_median_and_a_limit_by_the_worst() -> None:
 
 
 def test_growth_is_judged_by_what_each_message_more_takes() -> None:
-    data = _data(ours={
-        "rss_10000": [100.0], "rss_100000": [550.0],
-        "start_ready_10000": [2.0], "start_ready_100000": [21.0],
-    })  # fmt: skip
+    data = _data(
+        ours={
+            "rss_10000": [100.0],
+            "rss_100000": [550.0],
+            "start_ready_10000": [2.0],
+            "start_ready_100000": [21.0],
+        }
+    )
 
     met = {goal.measure: goal.met for goal in report.goals(data)}
 

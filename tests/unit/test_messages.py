@@ -19,9 +19,15 @@ def container(state: Raw, name: str = "message", kind: str = "containerStatuses"
 
 WAITING = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
 UNSCHEDULABLE = {
-    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                    "message": "0/3 nodes"}]
-}  # fmt: skip
+    "conditions": [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/3 nodes",
+        }
+    ]
+}
 
 
 @pytest.mark.parametrize(
@@ -78,9 +84,10 @@ def test_l3_an_init_container_that_waits_for_its_turn_is_no_trouble() -> None:
 )
 def test_a_pod_that_has_started_is_not_said_to_be_starting(message: str, why: str) -> None:
     pod = {
-        **container({"running": {"startedAt": "2026-01-01T00:00:00Z"}}), "phase": "Running",
+        **container({"running": {"startedAt": "2026-01-01T00:00:00Z"}}),
+        "phase": "Running",
         "conditions": [{"type": "Ready", "status": "False", "message": message}],
-    }  # fmt: skip
+    }
 
     told = status(child(pod_state(pod)))
 
@@ -135,10 +142,13 @@ def test_l1_what_the_api_server_refuses_is_told_in_its_words(
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("hello", "hello"), ("", ""), ("a" * 40, "a" * 40), ("a\nb\tc\x1b[2J", "a b c [2J"),
+        ("hello", "hello"),
+        ("", ""),
+        ("a" * 40, "a" * 40),
+        ("a\nb\tc\x1b[2J", "a b c [2J"),
         ("안녕 🌍", "안녕 🌍"),
     ],
-)  # fmt: skip
+)
 def test_l5_the_summary_is_the_text_fit_for_a_cell(text: str, shown: str) -> None:
     meta = kr.ObjectMeta("hello", "u", "1")
 

@@ -94,14 +94,26 @@ META = st.fixed_dictionaries(
     optional={
         "labels": JSON | st.dictionaries(st.sampled_from([MANAGED, UID]), st.text()),
         "annotations": JSON | st.just({GENERATION: "9" * 5000}),
-        "ownerReferences": JSON | st.just([{"kind": "Message", "name": "hello",
-                                            "apiVersion": "myorg.dev/v1", "uid": "m",
-                                            "controller": True}]),
-        "managedFields": JSON | st.lists(st.fixed_dictionaries(
-            {"manager": st.just("message-operator"), "fieldsV1": JSON})),
-        "finalizers": JSON, "deletionTimestamp": st.none() | st.text(),
+        "ownerReferences": JSON
+        | st.just(
+            [
+                {
+                    "kind": "Message",
+                    "name": "hello",
+                    "apiVersion": "myorg.dev/v1",
+                    "uid": "m",
+                    "controller": True,
+                }
+            ]
+        ),
+        "managedFields": JSON
+        | st.lists(
+            st.fixed_dictionaries({"manager": st.just("message-operator"), "fieldsV1": JSON})
+        ),
+        "finalizers": JSON,
+        "deletionTimestamp": st.none() | st.text(),
     },
-)  # fmt: skip
+)
 VERSIONS = itertools.count(1)
 
 

@@ -63,10 +63,14 @@ def test_m7_a_node_with_a_message_pod_can_be_removed_and_windows_gets_none() -> 
 
 def test_m7_what_a_cluster_asks_of_pods_can_be_set() -> None:
     settings = with_template(
-        nodeSelector={"pool": "small"}, tolerations=[{"key": "spot"}], priorityClassName="low",
-        resources={"requests": {"cpu": "10m"}}, labels={"team": "blue"}, annotations={"a": "b"},
+        nodeSelector={"pool": "small"},
+        tolerations=[{"key": "spot"}],
+        priorityClassName="low",
+        resources={"requests": {"cpu": "10m"}},
+        labels={"team": "blue"},
+        annotations={"a": "b"},
         securityContext={"readOnlyRootFilesystem": False},
-    )  # fmt: skip
+    )
 
     pod = build(settings=settings)
 
@@ -180,9 +184,12 @@ def test_of_two_variables_of_one_name_the_last_one_counts() -> None:
     container = build()["spec"]["containers"][0]
     container["env"].append({"name": "MESSAGE_TEXT", "value": "forged"})
     pod = msgspec.convert(
-        {"metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
-         "spec": {"containers": [{"name": "injected"}, container]}}, type=pods.Pod
-    )  # fmt: skip
+        {
+            "metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
+            "spec": {"containers": [{"name": "injected"}, container]},
+        },
+        type=pods.Pod,
+    )
 
     assert pods.project(pod).text == hash("forged")
 
@@ -194,8 +201,11 @@ def test_an_empty_text_is_the_same_in_the_form_that_the_api_server_stores() -> N
         if not variable["value"]:
             del variable["value"]
     pod = msgspec.convert(
-        {"metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
-         "spec": {"containers": [container]}}, type=pods.Pod
-    )  # fmt: skip
+        {
+            "metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
+            "spec": {"containers": [container]},
+        },
+        type=pods.Pod,
+    )
 
     assert pods.project(pod).text == hash(pods.value(""))

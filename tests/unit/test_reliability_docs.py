@@ -40,10 +40,14 @@ def test_each_row_names_a_test() -> None:
 def test_each_finding_has_a_row_or_a_test_named_after_it() -> None:
     text = INVENTORY.read_text()
     findings = [
-        "C1", "C2", *(f"M{n}" for n in range(1, 8)), *(f"minor {n}" for n in range(1, 12)),
-        *(f"L{n}" for n in range(1, 12)), *(f"D{n}" for n in range(1, 24)),
+        "C1",
+        "C2",
+        *(f"M{n}" for n in range(1, 8)),
+        *(f"minor {n}" for n in range(1, 12)),
+        *(f"L{n}" for n in range(1, 12)),
+        *(f"D{n}" for n in range(1, 24)),
         *(f"R{n}" for n in range(1, 8)),
-    ]  # fmt: skip
+    ]
     cells = re.findall(r"^\| ([^|:]+):", text, re.MULTILINE)
     tests = re.findall(r"^- `test_(minor_\d+|[clmdr]\d+)_", text, re.MULTILINE)
     named = {finding for cell in cells for finding in cell.split(", ")}

@@ -110,9 +110,14 @@ def test_a_site_is_ready_once_it_answers() -> None:
 
 
 def test_what_the_job_printed_is_told_and_the_answer_is_unknown_meanwhile() -> None:
-    status = {"containerStatuses": [{
-        "name": "check", "state": {"terminated": {"exitCode": 1, "message": "b.html\n"}},
-    }]}  # fmt: skip
+    status = {
+        "containerStatuses": [
+            {
+                "name": "check",
+                "state": {"terminated": {"exitCode": 1, "message": "b.html\n"}},
+            }
+        ]
+    }
     metadata = {"name": "a", "uid": "1", "resourceVersion": "1"}
     said = staticsite.complaint(
         msgspec.convert({"metadata": metadata, "status": status}, staticsite.Pod)

@@ -34,27 +34,38 @@ for owned in (kr.kinds.DEPLOYMENT, kr.kinds.SERVICE, kr.kinds.SECRET):
 def desired(page: Page, _: kr.Context[kr.Settings]) -> Iterable[Raw]:
     name, text = f"page-{page.metadata.name}", page.spec.text
     container = {
-        "name": "web", "image": "web:1", "env": [{"name": "TEXT", "value": text}], "args": ["a"],
-        "volumeMounts": [], "securityContext": {},
-    }  # fmt: skip
+        "name": "web",
+        "image": "web:1",
+        "env": [{"name": "TEXT", "value": text}],
+        "args": ["a"],
+        "volumeMounts": [],
+        "securityContext": {},
+    }
     yield {
-        "apiVersion": "apps/v1", "kind": "Deployment",
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
         "metadata": {"name": name, "labels": {"app": name}, "annotations": {"of": text}},
         "spec": {
-            "replicas": 2, "selector": {"matchLabels": {"app": name}},
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
             "template": {
-                "metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [container]},
             },
         },
-    }  # fmt: skip
+    }
     yield {
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
         "spec": {"selector": {"app": name}, "ports": [{"port": 80}]},
-    }  # fmt: skip
+    }
     yield {
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
         "stringData": {"text": text},
-    }  # fmt: skip
+    }
 
 
 class Pages(Parent):

@@ -43,9 +43,16 @@ def test_all_is_well(namespace: Namespace, operator: Operator, plugin: Plugin) -
     assert [line[:15].rstrip() for line in lines[:8]] == [
         f"✓ {title}"
         for title in (
-            "Cluster", "Kind", "Operator", "Ready", "Leader", "Rights", "Namespaces", "Messages"
+            "Cluster",
+            "Kind",
+            "Operator",
+            "Ready",
+            "Leader",
+            "Rights",
+            "Namespaces",
+            "Messages",
         )
-    ], doctor.out  # fmt: skip
+    ], doctor.out
     assert lines[1].endswith(f"messages.myorg.dev/v1 ({__version__})")
     assert lines[2].endswith(f"{operator.namespace}/{operator.name} ({__version__})")
     assert lines[4].endswith(f"{leader} leads")

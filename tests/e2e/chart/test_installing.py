@@ -55,9 +55,13 @@ dependencies:
 
 @pytest.mark.long
 def test_as_a_part_of_another_chart(
-    releases: Releases, home: Namespace, namespace: Namespace, published: Published, kube: Kube,
+    releases: Releases,
+    home: Namespace,
+    namespace: Namespace,
+    published: Published,
+    kube: Kube,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     parent = PARENT.format(version=__version__, registry=registry.ADDRESS)
     (tmp_path / "Chart.yaml").write_text(parent)
     kube.helm("dependency", "build", str(tmp_path), "--plain-http")

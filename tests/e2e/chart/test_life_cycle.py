@@ -57,9 +57,13 @@ def chart_version(kube: Kube, namespace: Namespace) -> str:
 @helms("helm4")
 @pytest.mark.usefixtures("without_kind")
 def test_an_upgrade_and_a_rollback_leave_running_messages_alone(
-    releases: Releases, home: Namespace, namespace: Namespace, previous: Published,
-    published: Published, kube: Kube,
-) -> None:  # fmt: skip
+    releases: Releases,
+    home: Namespace,
+    namespace: Namespace,
+    previous: Published,
+    published: Published,
+    kube: Kube,
+) -> None:
     operator = releases(home, published=previous)
     operator.install()
     kept, edited = (namespace.create(name, "before") for name in ("kept", "edited"))
@@ -102,8 +106,19 @@ KEPT = {
 
 def left(operator: Operator) -> set[str]:
     """Return what there is of a release, Helm's own record of it included."""
-    kinds = ("deployment", "replicaset", "pod", "service", "poddisruptionbudget", "networkpolicy",
-             "serviceaccount", "role", "rolebinding", "configmap", "secret")  # fmt: skip
+    kinds = (
+        "deployment",
+        "replicaset",
+        "pod",
+        "service",
+        "poddisruptionbudget",
+        "networkpolicy",
+        "serviceaccount",
+        "role",
+        "rolebinding",
+        "configmap",
+        "secret",
+    )
     wide = ("clusterrole", "clusterrolebinding", "customresourcedefinition")
     ours = ("-o", "name", "-l", f"app.kubernetes.io/instance={operator.name}")
     helms = ("-o", "name", "-l", f"owner=helm,name={operator.name}")

@@ -273,8 +273,10 @@ def test_minimal(releases: Releases, home: Namespace, namespace: Namespace, kube
         namespace.create("hello", "hello").wait_until_ready()
         found = home.kubectl("get", "all,configmaps,leases", "-l", OURS, "-o", "name").split()
         assert {name.partition("/")[0] for name in found} == {
-            "pod", "deployment.apps", "replicaset.apps"
-        }  # fmt: skip
+            "pod",
+            "deployment.apps",
+            "replicaset.apps",
+        }
     finally:
         kube.kubectl("delete", "clusterrole,clusterrolebinding", "-l", OURS)
 

@@ -181,8 +181,11 @@ def test_the_right_to_a_status_is_given_where_there_is_one(public: Path) -> None
     rules = [rule for _, rule in watched.kopfs(project.load(public))]
 
     assert [rule["resources"] for rule in rules] == [
-        ["notes"], ["notes/status"], ["drafts"], ["events"],
-    ]  # fmt: skip
+        ["notes"],
+        ["notes/status"],
+        ["drafts"],
+        ["events"],
+    ]
 
 
 def _without_day(project: str) -> list[str]:

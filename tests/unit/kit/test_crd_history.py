@@ -96,9 +96,13 @@ class Repository:
         """Return what is wrong, and what is said beside it."""
         asked = "from kopf_kit.pack import crd_history; print(*crd_history.problems(), sep='\\n')"
         done = subprocess.run(
-            [sys.executable, "-c", asked], cwd=self.folder, capture_output=True, text=True,
-            timeout=120, check=True,
-        )  # fmt: skip
+            [sys.executable, "-c", asked],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
         return done.stdout.strip(), done.stderr.strip()
 
 

@@ -118,10 +118,14 @@ def test_a_column_has_the_type_of_its_field() -> None:
 @pytest.mark.parametrize(
     ("field", "kind"),
     [
-        ("port", "string"), ("whole", "boolean"), ("share", "number"), ("names", "string"),
-        ("anything", "string"), ("part.count", "integer"),
+        ("port", "string"),
+        ("whole", "boolean"),
+        ("share", "number"),
+        ("names", "string"),
+        ("anything", "string"),
+        ("part.count", "integer"),
     ],
-)  # fmt: skip
+)
 def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
     (column,) = version(Box, columns=[kr.Column("C", f".spec.{field}")])["additionalPrinterColumns"]
 
@@ -282,11 +286,13 @@ def test_a_right_of_the_author_s_own_is_in_the_chart_and_in_the_suite_s_role() -
     manager.rights(kr.Right("", ["nodes", "pods/log"], ["list"]))
     rules = [
         {
-            "apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"],
-            "resourceNames": ["fast"], "verbs": ["get"],
+            "apiGroups": ["storage.k8s.io"],
+            "resources": ["storageclasses"],
+            "resourceNames": ["fast"],
+            "verbs": ["get"],
         },
         {"apiGroups": [""], "resources": ["nodes", "pods/log"], "verbs": ["list"]},
-    ]  # fmt: skip
+    ]
 
     chart = declared.chart_rules(rights.rules(manager), "box-operator")
 

@@ -105,8 +105,11 @@ def test_a_document_names_targets_that_there_are(document: str) -> None:
 def test_the_first_page_names_the_two_commands(language: str) -> None:
     of_an_author = {"check"}  # in the repository that `kopf-kit new` writes
     assert named(f"README{language}.md") - of_an_author == {
-        "demo", "test", "docker-build", "docker-push",
-    }  # fmt: skip
+        "demo",
+        "test",
+        "docker-build",
+        "docker-push",
+    }
     assert named(f"docs/development{language}.md") >= {"check", "test", "test-all", "run"}
 
 

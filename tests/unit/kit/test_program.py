@@ -26,16 +26,25 @@ sys.exit(code)
 
 def kit(*arguments: str, at: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "kopf_kit", *arguments], cwd=at, env={**os.environ, **variables},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "kopf_kit", *arguments],
+        cwd=at,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def test_help_lists_all_commands_outside_of_a_project_and_imports_none(tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", HELP], cwd=tmp_path, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", HELP],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
         timeout=120,
-    )  # fmt: skip
+    )
 
     assert run.stderr.strip() == ""
     assert all(
@@ -91,9 +100,14 @@ def test_words_are_completed(words: str, completed: list[str], tmp_path: Path) -
     program = Path(sys.executable).with_name("kopf-kit")
     ask = {"_KOPF_KIT_COMPLETE": "bash_complete", "COMP_WORDS": f"kopf-kit {words}"}
     run = subprocess.run(
-        [program], cwd=tmp_path, env={**os.environ, **ask, "COMP_CWORD": str(words.count(" ") + 1)},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [program],
+        cwd=tmp_path,
+        env={**os.environ, **ask, "COMP_CWORD": str(words.count(" ") + 1)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
     assert (run.stdout.split(), run.stderr) == ([f"plain,{word}" for word in completed], "")
 

@@ -65,9 +65,12 @@ def test_a_raised_version_is_that_of_the_operator_that_is_meant(tmp_path: Path) 
     }
 
     subprocess.run(
-        [sys.executable, "-m", "kopf_kit", "bump", "7.8.9"], cwd=copy, env=environment,
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "kopf_kit", "bump", "7.8.9"],
+        cwd=copy,
+        env=environment,
+        check=True,
+        capture_output=True,
+    )
 
     changed = set(subprocess.check_output([*git, "diff", "--name-only"], text=True).split())
     assert changed - {f"{MEMCACHED}/olm/csv.yaml"} == {VERSION}

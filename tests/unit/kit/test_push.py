@@ -75,13 +75,18 @@ WRONG_IMAGES = [
     [
         *((image.build, "IMG"), (image.push, "IMG")),
         (lambda: deploy.deploy_command.main([], standalone_mode=False), "IMG"),
-        *((run, name) for run in (push.push_bundle, push.push_catalog, push.push_chart)
-          for name in ("IMG", "MESSAGE_IMG")),
-        *((lambda: release_bundle.lay_out_release(__version__), name)
-          for name in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG")),
+        *(
+            (run, name)
+            for run in (push.push_bundle, push.push_catalog, push.push_chart)
+            for name in ("IMG", "MESSAGE_IMG")
+        ),
+        *(
+            (lambda: release_bundle.lay_out_release(__version__), name)
+            for name in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG")
+        ),
         (lambda: release_bundle._pinned("IMG"), "IMG"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_image_is_refused_before_anything_is_started(
     command: Callable[[], object], variable: str, given: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,11 +274,17 @@ def test_the_chart_has_the_images_as_its_defaults_and_every_comment_as_it_was() 
 
     values, ours = yaml.safe_load(changed), yaml.safe_load(text)
     ours["image"] |= {
-        "registry": "host:5000", "repository": "you/operator", "tag": "", "digest": DIGEST,
-    }  # fmt: skip
+        "registry": "host:5000",
+        "repository": "you/operator",
+        "tag": "",
+        "digest": DIGEST,
+    }
     ours["messagePod"]["image"] |= {
-        "registry": "host:5000", "repository": "you/busybox", "tag": "1", "digest": "",
-    }  # fmt: skip
+        "registry": "host:5000",
+        "repository": "you/busybox",
+        "tag": "1",
+        "digest": "",
+    }
     assert values == ours
     assert [line for line in changed.splitlines() if "#" in line] == [
         line for line in text.splitlines() if "#" in line

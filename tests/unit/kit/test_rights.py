@@ -22,9 +22,14 @@ NOTES: dict[str, Any] = {"resource": "notes", "apiGroup": "example.dev", "apiVer
 
 def event(verb: str, user: str = OPERATOR, code: int = 200, **where: Any) -> dict[str, Any]:
     return {
-        "kind": "Event", "stage": "ResponseComplete", "verb": verb, "user": {"username": user},
-        "objectRef": where, "requestURI": "/…", "responseStatus": {"code": code},
-    }  # fmt: skip
+        "kind": "Event",
+        "stage": "ResponseComplete",
+        "verb": verb,
+        "user": {"username": user},
+        "objectRef": where,
+        "requestURI": "/…",
+        "responseStatus": {"code": code},
+    }
 
 
 #: A day of an operator, and what others asked meanwhile.
@@ -93,9 +98,13 @@ def log(tmp_path: Path) -> Path:
 
 def kit(at: Path, *words: str) -> tuple[int, str]:
     ended = subprocess.run(
-        [sys.executable, "-m", "kopf_kit", "rights", *words], cwd=at, text=True,
-        capture_output=True, check=False, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "kopf_kit", "rights", *words],
+        cwd=at,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
     return ended.returncode, ended.stdout + ended.stderr
 
 

@@ -55,8 +55,11 @@ def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
         (
             Annotated[int, Meta(ge=0, lt=2**40)],
             {
-                "type": "integer", "format": "int64", "minimum": 0,
-                "maximum": 2**40, "exclusiveMaximum": True,
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "maximum": 2**40,
+                "exclusiveMaximum": True,
             },
         ),
         (str | None, {"type": "string", "nullable": True}),
@@ -65,8 +68,12 @@ def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
         (
             Annotated[int, Meta(gt=0, le=9)] | Annotated[str, Meta(max_length=5, pattern="^a")],
             {
-                "x-kubernetes-int-or-string": True, "minimum": 0, "exclusiveMinimum": True,
-                "maximum": 9, "maxLength": 5, "pattern": "^a",
+                "x-kubernetes-int-or-string": True,
+                "minimum": 0,
+                "exclusiveMinimum": True,
+                "maximum": 9,
+                "maxLength": 5,
+                "pattern": "^a",
             },
         ),
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
@@ -98,21 +105,28 @@ def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
         ),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_type_becomes_what_an_api_server_takes(type_: Any, schema: Schema) -> None:
     assert schema_of(type_) == schema
 
 
 def test_a_class_within_stands_in_its_place_with_its_own_defaults() -> None:
     size = {
-        "type": "integer", "format": "int64", "description": "How large.", "default": 3,
-        "minimum": 0, "exclusiveMinimum": True,
-    }  # fmt: skip
+        "type": "integer",
+        "format": "int64",
+        "description": "How large.",
+        "default": 3,
+        "minimum": 0,
+        "exclusiveMinimum": True,
+    }
     inner = {"aSize": size, "note": {"type": "string", "nullable": True}}
 
     assert schema_of(Inner, Inner()) == {
-        "type": "object", "description": "What is inside.", "default": {}, "properties": inner,
-    }  # fmt: skip
+        "type": "object",
+        "description": "What is inside.",
+        "default": {},
+        "properties": inner,
+    }
     assert schema_of(Inner, Inner(7, "n"))["default"] == {"aSize": 7, "note": "n"}
     assert "default" not in schema_of(Inner | None, None)
     assert schema_of(list[Inner])["items"]["properties"] == inner

@@ -44,11 +44,12 @@ class Tiers:
         self.folder = folder
         self.environment = {
             **{
-                name: value for name, value in os.environ.items()
+                name: value
+                for name, value in os.environ.items()
                 if name not in LIMITS and not name.endswith("_IMG")
             },
             "CLUSTER": "kind",
-        }  # fmt: skip
+        }
 
     def write(self, **tiers: Mapping[str, object]) -> None:
         lines = []

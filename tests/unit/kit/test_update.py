@@ -41,8 +41,12 @@ def style(folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(
         ["sh", "-c", run],
-        cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return result.stdout + result.stderr if result.returncode else ""
 
 
@@ -80,8 +84,12 @@ def test_a_further_kind_is_served_described_and_tested(written: Path, kind: str)
     assert {line[3:] for line in changed} == {file.as_posix() for file in files}
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=written, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        cwd=written,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert "3 passed" in tests.stdout, tests.stdout
 
 
@@ -180,10 +188,24 @@ def of_commit(revision: str) -> update.Earlier:
         search = os.pathsep.join(map(str, (sources / "packages").glob("*/src")))
         first = before.kinds[0]
         subprocess.run(
-            [sys.executable, "-m", "kopf_kit", "new", first.name, folder, "--no-lock",
-             "--kind", first.kind, "--group", first.group],
-            cwd=sources, env={**os.environ, "PYTHONPATH": search}, check=True, timeout=60,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "kopf_kit",
+                "new",
+                first.name,
+                folder,
+                "--no-lock",
+                "--kind",
+                first.kind,
+                "--group",
+                first.group,
+            ],
+            cwd=sources,
+            env={**os.environ, "PYTHONPATH": search},
+            check=True,
+            timeout=60,
+        )
 
     return write
 
@@ -260,9 +282,11 @@ def test_files_that_only_one_template_has_come_and_go(
     del texts[Path("Makefile")], texts[Path("README.md")]
     edit(folder / "README.md", "## Develop", "## Work")
     commit(folder)
-    monkeypatch.setattr(update, "_write_newer", lambda _, target: repository.lay_out(
-        {**texts, Path("justfile"): "check:\n"}, target
-    ))  # fmt: skip
+    monkeypatch.setattr(
+        update,
+        "_write_newer",
+        lambda _, target: repository.lay_out({**texts, Path("justfile"): "check:\n"}, target),
+    )
 
     changes = update.update(folder, write)
 
@@ -341,8 +365,12 @@ def test_the_commands_work_below_the_repository_and_nowhere_else(written: Path) 
     def kit(*arguments: str, folder: Path) -> tuple[int, str]:
         run = subprocess.run(
             [sys.executable, "-m", "kopf_kit", *arguments],
-            cwd=folder, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         return run.returncode, " ".join(run.stderr.split())
 
     assert kit("update", folder=written / "tests")[0] == 0

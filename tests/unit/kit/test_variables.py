@@ -31,9 +31,14 @@ def test_minutes_that_are_none_are_refused(value: str, monkeypatch: pytest.Monke
 )
 def test_it_ends_in_one_line(command: list[str], variable: str, said: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "hack", *command], cwd=paths.CHECKOUT, capture_output=True,
-        env={**os.environ, "MINUTES": variable}, text=True, check=False, timeout=300,
-    )  # fmt: skip
+        [sys.executable, "-m", "hack", *command],
+        cwd=paths.CHECKOUT,
+        capture_output=True,
+        env={**os.environ, "MINUTES": variable},
+        text=True,
+        check=False,
+        timeout=300,
+    )
 
     assert done.returncode == 1
     assert done.stderr.strip().startswith(said)
@@ -64,9 +69,13 @@ def test_a_port_that_is_taken_is_refused() -> None:
 )
 def test_a_misspelt_variable_is_warned_of(given: list[str], unknown: list[str]) -> None:
     done = subprocess.run(
-        ["make", *given], cwd=paths.CHECKOUT, capture_output=True, text=True, check=True,
+        ["make", *given],
+        cwd=paths.CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
         timeout=300,
-    )  # fmt: skip
+    )
 
     assert sorted(done.stderr.splitlines()) == [
         f"make: warning: no command here has a variable {name}; it only goes into the environment"

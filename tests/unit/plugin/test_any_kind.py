@@ -23,23 +23,35 @@ from tests.unit.plugin.operators import Raw, ago, lease, pod
 
 GROUP = "etcd.example.com"
 CLUSTERS = Kind(
-    "EtcdCluster", "EtcdClusters", f"etcdclusters.{GROUP}", "v1alpha1", True,
+    "EtcdCluster",
+    "EtcdClusters",
+    f"etcdclusters.{GROUP}",
+    "v1alpha1",
+    True,
     {"version": True, "pod": {"secrets": True}},
-)  # fmt: skip
+)
 BACKUPS = Kind("EtcdBackup", "EtcdBackups", f"etcdbackups.{GROUP}", "v1alpha1", True, {})
 ETCD = Subject(
-    name="etcd-operator", command="etcd", version="0.1.0", home="https://example.com/etcd",
+    name="etcd-operator",
+    command="etcd",
+    version="0.1.0",
+    home="https://example.com/etcd",
     runbooks=Text("https://example.com/runbooks.md", "https://example.com/runbooks.md"),
     alerts=("EtcdOperatorDown", "EtcdOperatorNoLeader", "EtcdOperatorQueueStuck"),
-    variables="ETCD_OPERATOR_", signs=("ETCD_OPERATOR_",), kinds=(CLUSTERS, BACKUPS),
+    variables="ETCD_OPERATOR_",
+    signs=("ETCD_OPERATOR_",),
+    kinds=(CLUSTERS, BACKUPS),
     rights=(
-        Right(GROUP, "etcdclusters", "list"), Right(GROUP, "etcdclusters/status", "patch"),
-        Right("", "pods", "create"), Right("", "configmaps", "create"),
-        Right("", "secrets", "create"), Right("", "pods/eviction", "create"),
+        Right(GROUP, "etcdclusters", "list"),
+        Right(GROUP, "etcdclusters/status", "patch"),
+        Right("", "pods", "create"),
+        Right("", "configmaps", "create"),
+        Right("", "secrets", "create"),
+        Right("", "pods/eviction", "create"),
         Right("authorization.k8s.io", "subjectaccessreviews", "create"),
     ),
     tells=True,
-)  # fmt: skip
+)
 #: What a tenant writes where nothing checks it: it steers a terminal, and looks like an option.
 HOSTILE = "\x1b]0;owned\x07\x9b31m\u202e--server=https://evil.invalid"
 PASSWORD = "correct horse battery staple"
@@ -47,9 +59,13 @@ PASSWORD = "correct horse battery staple"
 
 def a(kind: str, name: str, *, ready: str = "True", **status: Any) -> Raw:
     condition = {
-        "type": "Ready", "status": ready, "reason": "NoQuorum", "message": "2 of 3 are down",
-        "lastTransitionTime": ago(180), "observedGeneration": 1,
-    }  # fmt: skip
+        "type": "Ready",
+        "status": ready,
+        "reason": "NoQuorum",
+        "message": "2 of 3 are down",
+        "lastTransitionTime": ago(180),
+        "observedGeneration": 1,
+    }
     meta = {"name": name, "namespace": "team", "generation": 1, "creationTimestamp": ago(600)}
     status = {"conditions": [condition, *status.pop("others", ())], **status}
     return {"kind": kind, "metadata": {**meta, "uid": name}, "spec": {}, "status": status}
@@ -58,16 +74,18 @@ def a(kind: str, name: str, *, ready: str = "True", **status: Any) -> Raw:
 def deployment() -> Raw:
     meta = {"name": "etcd-operator", "namespace": "operators", "labels": {}}
     container = {
-        "name": "operator", "image": "registry.example/etcd-operator:0.1.0",
+        "name": "operator",
+        "image": "registry.example/etcd-operator:0.1.0",
         "args": ["--all-namespaces", "--leader-elect", "--lease-name=etcd-operator"],
         "env": [
             {"name": "ETCD_OPERATOR_LOG_LEVEL", "value": "info"},
             {"name": "HTTPS_PROXY", "value": "http://me:secret@proxy"},
         ],
-    }  # fmt: skip
+    }
     template = {
-        "metadata": {}, "spec": {"serviceAccountName": "etcd", "containers": [container]},
-    }  # fmt: skip
+        "metadata": {},
+        "spec": {"serviceAccountName": "etcd", "containers": [container]},
+    }
     selector = {"matchLabels": {"app": "etcd-operator"}}
     return {"metadata": meta, "spec": {"replicas": 1, "selector": selector, "template": template}}
 
@@ -81,16 +99,20 @@ def objects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Objects
     account = {"name": "etcd", "namespace": "operators", "creationTimestamp": ago(7200)}
     versions = [{"name": "v1alpha1", "served": True}]
     objects: Objects = {
-        "deployments": [deployment()], "pods": [running], "leases": [held],
+        "deployments": [deployment()],
+        "pods": [running],
+        "leases": [held],
         "serviceaccounts": [{"metadata": account}],
-        "etcdclusters": [a("EtcdCluster", "main")], "etcdbackups": [], "events": [],
+        "etcdclusters": [a("EtcdCluster", "main")],
+        "etcdbackups": [],
+        "events": [],
         "namespaces": [{"metadata": {"name": "team"}}],
         "customresourcedefinitions": [
             {"metadata": {"name": kind.resource}, "spec": {"versions": versions}}
             for kind in ETCD.kinds
         ],
         "granted": [["system:serviceaccount:operators:etcd", ""]],
-    }  # fmt: skip
+    }
 
     def ask(_: Kubectl, *arguments: str, send: Any = None) -> str:
         if arguments[0] == "logs":
@@ -127,12 +149,15 @@ def test_why_tells_the_reason_the_conditions_and_the_last_events(
     objects["etcdclusters"] = [a("EtcdCluster", "main", ready="False", others=others)]
     objects["events"] = [
         {
-            "metadata": {"namespace": "team"}, "involvedObject": {"name": "main", "uid": uid},
-            "type": "Warning", "reason": reason, "message": "etcd-0 is gone",
+            "metadata": {"namespace": "team"},
+            "involvedObject": {"name": "main", "uid": uid},
+            "type": "Warning",
+            "reason": reason,
+            "message": "etcd-0 is gone",
             "lastTimestamp": ago(seconds),
         }
         for reason, seconds, uid in (("Old", 900, "main"), ("New", 60, "main"), ("Other", 5, "x"))
-    ]  # fmt: skip
+    ]
 
     code = program.main(["why", "etcdcluster/main", "-n", "team"])
 
@@ -201,8 +226,11 @@ def test_the_bundle_has_what_the_operator_made_but_no_secret_and_no_free_text(
 ) -> None:
     cluster = objects["etcdclusters"][0]
     cluster["spec"] = {
-        "version": "3.6.1", "size": 3, "note": PASSWORD, "pod": {"secrets": ["pull"], "a": "b"},
-    }  # fmt: skip
+        "version": "3.6.1",
+        "size": 3,
+        "note": PASSWORD,
+        "pod": {"secrets": ["pull"], "a": "b"},
+    }
     cluster["status"]["conditions"][0]["message"] = f"refused: {PASSWORD}"
     cluster["metadata"]["annotations"] = {"mine": PASSWORD, "k8s.io/x": "kept"}
     objects["pods"][0]["status"]["containerStatuses"] = [{"name": "operator", "restartCount": 0}]
@@ -218,17 +246,26 @@ def test_the_bundle_has_what_the_operator_made_but_no_secret_and_no_free_text(
     everything = "".join(files.values())
     assert code == 0
     assert {
-        "etcdclusters.json", "etcdbackups.json", "crds/etcdclusters.json", "pods.json",
-        "configmaps.json", "events.json", "doctor.txt", "missing.txt",
+        "etcdclusters.json",
+        "etcdbackups.json",
+        "crds/etcdclusters.json",
+        "pods.json",
+        "configmaps.json",
+        "events.json",
+        "doctor.txt",
+        "missing.txt",
         "operators/operators/etcd-operator/logs/etcd-operator-0.operator.log",
-    } <= files.keys()  # fmt: skip
+    } <= files.keys()
     assert not {"secrets.json", "pods/eviction.json", "subjectaccessreviews.json"} & files.keys()
     for private in (PASSWORD, PASSWORD[:20], "me:secret", "abc.def", "s3cr3t", "aGVsbG8="):
         assert private not in everything
     [kept] = json.loads(files["etcdclusters.json"])
     assert kept["spec"] == {
-        "version": "3.6.1", "size": 3, "note": HIDDEN, "pod": {"secrets": ["pull"], "a": HIDDEN},
-    }  # fmt: skip
+        "version": "3.6.1",
+        "size": 3,
+        "note": HIDDEN,
+        "pod": {"secrets": ["pull"], "a": HIDDEN},
+    }
     assert kept["metadata"]["annotations"] == {"mine": HIDDEN, "k8s.io/x": "kept"}
     assert kept["status"]["conditions"][0]["message"] == f"refused: {HIDDEN}"
     assert "ETCD_OPERATOR_LOG_LEVEL" in everything
@@ -254,9 +291,15 @@ def test_what_a_tenant_writes_does_not_steer_the_terminal(
     objects["etcdclusters"] = [a("EtcdCluster", "main", ready="False")]
     write(objects["etcdclusters"][0])
     objects["events"] = [
-        {"metadata": {}, "involvedObject": {"name": "main"}, "type": "Warning", "reason": HOSTILE,
-         "message": HOSTILE, "lastTimestamp": HOSTILE},
-    ]  # fmt: skip
+        {
+            "metadata": {},
+            "involvedObject": {"name": "main"},
+            "type": "Warning",
+            "reason": HOSTILE,
+            "message": HOSTILE,
+            "lastTimestamp": HOSTILE,
+        },
+    ]
 
     for command in (["why", "main"], ["status", "-A"], ["status", "-o", "json"], ["doctor"]):
         assert program.main(command) in (0, 1)

@@ -118,14 +118,16 @@ LABELS = "deployments/0/spec/selector/matchLabels/"
 PLACES: dict[str, tuple[Write, str]] = {
     "--lease-name": (argument("--lease-name="), "its Lease has no valid name"),
     "MESSAGE_OPERATOR_LEASE_NAME": (
-        environment("MESSAGE_OPERATOR_LEASE_NAME"), "its Lease has no valid name"
+        environment("MESSAGE_OPERATOR_LEASE_NAME"),
+        "its Lease has no valid name",
     ),
     "--lease-namespace": (argument("--lease-namespace="), "its Lease has no valid name"),
     "--namespace": (argument("--namespace="), "is to be served and is gone"),
     "WATCH_NAMESPACE": (environment("WATCH_NAMESPACE"), "is to be served and is gone"),
     "--namespace-selector": (argument("--namespace-selector="), "no operator serves"),
     "serviceAccountName": (
-        field("deployments/0/spec/template/spec/serviceAccountName"), "is missing"
+        field("deployments/0/spec/template/spec/serviceAccountName"),
+        "is missing",
     ),
     "matchLabels": (field(f"{LABELS}a"), "no replica of the operator is ready"),
     "a label": (field("deployments/0/metadata/labels/app.kubernetes.io~1version"), "demo-message"),
@@ -137,11 +139,14 @@ PLACES: dict[str, tuple[Write, str]] = {
     "the Pod's reason": (waiting("reason"), "no replica of the operator is ready"),
     "the Pod's message": (waiting("message"), "no replica of the operator is ready"),
     "the Lease's holder": (
-        field("leases/0/spec/holderIdentity"), "no replica of the operator leads"
+        field("leases/0/spec/holderIdentity"),
+        "no replica of the operator leads",
     ),
     "the Lease's time": (field("leases/0/spec/renewTime"), "leads"),
-    "podName": (field("messages/0/status/podName"), "hello prints: its text, every 10 s, by Pod "
-                "msg-hello."),
+    "podName": (
+        field("messages/0/status/podName"),
+        "hello prints: its text, every 10 s, by Pod msg-hello.",
+    ),
     "nodeName": (field("messages/0/status/nodeName"), "hello prints"),
     "phase": (field("messages/0/status/phase"), "hello does not print"),
     "reason": (failing("reason"), "hello does not print"),
@@ -150,22 +155,28 @@ PLACES: dict[str, tuple[Write, str]] = {
     "an Event": (starting, "hello does not print"),
     "a namespace's name": (field("namespaces/1/metadata/name"), "hello prints"),
     "the CRD's version": (
-        field("customresourcedefinitions/0/metadata/labels/app.kubernetes.io~1version"), "hello"
+        field("customresourcedefinitions/0/metadata/labels/app.kubernetes.io~1version"),
+        "hello",
     ),
     "a look-alike's --lease-name": (another(argument("--lease-name=")), "ignored: tenant/"),
     "a look-alike's --namespace": (another(argument("--namespace=")), "ignored: tenant/"),
     "a look-alike's name": (another(field("deployments/0/metadata/name")), "hello prints"),
-}  # fmt: skip
+}
 COMMANDS = (
-    ["doctor"], ["why", "hello", "-n", "team"], ["logs", "hello", "-n", "team"],
-    ["status", "-A"], ["status", "-A", "-o", "json"], ["support-bundle"],
-)  # fmt: skip
+    ["doctor"],
+    ["why", "hello", "-n", "team"],
+    ["logs", "hello", "-n", "team"],
+    ["status", "-A"],
+    ["status", "-A", "-o", "json"],
+    ["support-bundle"],
+)
 #: What kubectl may get before `--`.
 OPTION = re.compile(
     r"get|logs|create|version|config|view|--(all-namespaces|ignore-not-found|validate=false|minify)"
     r"|--(timestamps|previous|(tail|limit-bytes)=[0-9]+)"
-    r"|--(output|filename|container|namespace|selector|field-selector)=.*", re.DOTALL,
-)  # fmt: skip
+    r"|--(output|filename|container|namespace|selector|field-selector)=.*",
+    re.DOTALL,
+)
 
 
 class Recorded:
@@ -298,11 +309,17 @@ def run(tmp_path: Path) -> Callable[..., str]:
         known = tmp_path / "objects.json"
         known.write_text(json.dumps(objects))
         done = subprocess.run(
-            [sys.executable, packed, *command], capture_output=True, text=True, timeout=120,
-            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "OBJECTS": str(known),
-                 "LANG": "C.UTF-8"},
+            [sys.executable, packed, *command],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={
+                "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                "OBJECTS": str(known),
+                "LANG": "C.UTF-8",
+            },
             check=False,
-        )  # fmt: skip
+        )
         return done.stdout + done.stderr
 
     return run

@@ -44,10 +44,21 @@ def name_of(function: ast.expr) -> str:
 OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady", "Paused"}
 #: What the API server says by the status of its answer, as client-go names them.
 API_SERVER = {
-    "BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Invalid", "Timeout",
-    "ServerTimeout", "TooManyRequests", "InternalError", "ServiceUnavailable", "Expired",
-    "RequestEntityTooLarge", "AlreadyExists",
-}  # fmt: skip
+    "BadRequest",
+    "Unauthorized",
+    "Forbidden",
+    "NotFound",
+    "Conflict",
+    "Invalid",
+    "Timeout",
+    "ServerTimeout",
+    "TooManyRequests",
+    "InternalError",
+    "ServiceUnavailable",
+    "Expired",
+    "RequestEntityTooLarge",
+    "AlreadyExists",
+}
 
 
 def test_it_finds_reasons_in_the_operators_code() -> None:
@@ -220,8 +231,11 @@ def key(entry: Entry | None) -> str:
         ("Forbidden", 'pods "a" is forbidden: exceeded quota: none, requested: pods=1', "quota"),
         ("Forbidden", 'pods "a" is forbidden: failed quota: q: must specify limits.cpu', "require"),
         ("Forbidden", 'violates PodSecurity "restricted:latest": x', "Pod Security"),
-        ("Forbidden", "unable to create new content in namespace x because it is being terminated",
-         "being deleted"),
+        (
+            "Forbidden",
+            "unable to create new content in namespace x because it is being terminated",
+            "being deleted",
+        ),
         ("Forbidden", 'User "system:serviceaccount:a:b" cannot create resource "pods"', "no right"),
         ("Forbidden", "minimum cpu usage per Container is 10m, but request is 1m", "LimitRange"),
         ("Forbidden", "something new", "does not admit"),
@@ -233,7 +247,7 @@ def key(entry: Entry | None) -> str:
         ("PodStuckTerminating", "its node n has not confirmed it", "node does not confirm"),
         ("Conflict", "Pod msg-a exists and does not belong to this Message.", "already has"),
     ],
-)  # fmt: skip
+)
 def test_the_message_tells_the_causes_of_a_reason_apart(
     reason: str, message: str, says: str
 ) -> None:

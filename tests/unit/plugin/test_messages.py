@@ -14,7 +14,9 @@ WELL: dict[str, Any] = {
     "apiVersion": "myorg.dev/v1",
     "kind": "Message",
     "metadata": {
-        "creationTimestamp": "2026-11-21T02:10:20Z", "generation": 5, "name": "hello-msg",
+        "creationTimestamp": "2026-11-21T02:10:20Z",
+        "generation": 5,
+        "name": "hello-msg",
         "namespace": "default",
     },
     "spec": {"intervalSeconds": 10, "text": "안녕하세요, 오퍼레이터!"},
@@ -22,14 +24,20 @@ WELL: dict[str, Any] = {
         "conditions": [
             {
                 "lastTransitionTime": "2026-11-21T02:10:24Z",
-                "message": "The Pod prints the text.", "observedGeneration": 5,
-                "reason": "PodRunning", "status": "True", "type": "Ready",
+                "message": "The Pod prints the text.",
+                "observedGeneration": 5,
+                "reason": "PodRunning",
+                "status": "True",
+                "type": "Ready",
             }
         ],
-        "nodeName": "message-operator-control-plane", "observedGeneration": 5,
-        "phase": "Processed", "podName": "msg-hello-msg", "summary": "안녕하세요, 오퍼레이터!",
+        "nodeName": "message-operator-control-plane",
+        "observedGeneration": 5,
+        "phase": "Processed",
+        "podName": "msg-hello-msg",
+        "summary": "안녕하세요, 오퍼레이터!",
     },
-}  # fmt: skip
+}
 
 
 def test_a_message_that_prints_is_read() -> None:
@@ -59,8 +67,13 @@ def test_a_message_without_a_status_is_waiting() -> None:
 
 @pytest.mark.parametrize("kept", [{}, WELL["status"]], ids=["new", "it printed before"])
 def test_a_message_that_cannot_be_read_fails(kept: dict[str, Any]) -> None:
-    condition = {"type": "Ready", "status": "False", "reason": "Unreadable", "message": "text: 1",
-                 "observedGeneration": 5}  # fmt: skip
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "Unreadable",
+        "message": "text: 1",
+        "observedGeneration": 5,
+    }
 
     one = state({**WELL, "status": {**kept, "conditions": [condition]}})
 

@@ -68,11 +68,13 @@ def test_its_modules_are_of_the_oldest_python_small_and_need_nothing_else(file: 
         name
         for node in ast.walk(tree)
         for name in (
-            [node.module or ""] if isinstance(node, ast.ImportFrom)
-            else [alias.name for alias in node.names] if isinstance(node, ast.Import)
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
             else []
         )
-    ]  # fmt: skip
+    ]
     roots = {name.partition(".")[0] for name in imported}
     assert roots - sys.stdlib_module_names <= {"kubectl_message", "kopf_kit"}
     assert source.count("\n") <= 250
@@ -134,8 +136,13 @@ def test_krew_accepts_the_manifest() -> None:
     assert written["kind"] == "Plugin"
     assert re.fullmatch(r"[\w-]+", written["metadata"]["name"])
     assert set(spec) <= {
-        "version", "shortDescription", "description", "caveats", "homepage", "platforms",
-    }  # fmt: skip
+        "version",
+        "shortDescription",
+        "description",
+        "caveats",
+        "homepage",
+        "platforms",
+    }
     assert spec["version"] == f"v{__version__}"
     assert spec["shortDescription"]
     assert "\n" not in spec["shortDescription"]

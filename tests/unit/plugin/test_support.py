@@ -71,12 +71,20 @@ def test_it_has_the_operator_its_logs_and_the_messages_but_neither_secrets_nor_t
     assert f"{file} is written." in capsys.readouterr().out
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert {
-        "versions.json", "messages.json", "pods.json", "events.json", "crds/messages.json",
-        "doctor.txt", "missing.txt", f"{OPERATOR}/deployment.json", f"{OPERATOR}/pods.json",
-        f"{OPERATOR}/lease.json", f"{OPERATOR}/events.json",
+        "versions.json",
+        "messages.json",
+        "pods.json",
+        "events.json",
+        "crds/messages.json",
+        "doctor.txt",
+        "missing.txt",
+        f"{OPERATOR}/deployment.json",
+        f"{OPERATOR}/pods.json",
+        f"{OPERATOR}/lease.json",
+        f"{OPERATOR}/events.json",
         f"{OPERATOR}/logs/operator-0.operator.log",
         f"{OPERATOR}/logs/operator-0.operator.previous.log",
-    } <= files.keys()  # fmt: skip
+    } <= files.keys()
     assert not any(re.search(r"\bsecrets?\b", word) for command in asked for word in command)
     everything = "".join(files.values())
     for private in (TEXT, TEXT[:12], "me:secret", "aGVsbG8="):
@@ -94,9 +102,11 @@ def test_it_has_the_operator_its_logs_and_the_messages_but_neither_secrets_nor_t
 
 
 def test_what_may_not_be_read_is_named_and_the_rest_is_collected(
-    asked: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    asked: list[list[str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     whole = Kubectl.ask
 
     def ask(self: Kubectl, *arguments: str, send: Any = None) -> str:

@@ -85,29 +85,51 @@ def runs_again(seconds: float) -> Raw:
     return {"name": "operator", "state": {"running": {}}, "lastState": last}
 
 
-NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-           "message": "0/1 nodes are available: 1 node(s) were unschedulable."}  # fmt: skip
+NO_NODE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/1 nodes are available: 1 node(s) were unschedulable.",
+}
 UNREADY = {"type": "Ready", "status": "False", "message": "containers with unready status"}
 
 
 @pytest.mark.parametrize(
     ("status", "detail", "todo"),
     [
-        ({"containerStatuses": [waits("ImagePullBackOff", "Back-off")]},
-         "ImagePullBackOff: Back-off", "image.*"),
-        ({"containerStatuses": [waits("CrashLoopBackOff", "back-off 5m0s")]},
-         "CrashLoopBackOff: back-off 5m0s", "logs operator-0 --previous"),
-        ({"containerStatuses": [waits("CrashLoopBackOff", "back-off 5m0s", end="OOMKilled")]},
-         "OOMKilled: operator", "resources.limits.memory"),
-        ({"phase": "Pending", "conditions": [NO_NODE]},
-         f"Unschedulable: {NO_NODE['message']}", "kubectl uncordon NODE"),
-        ({"phase": "Running", "conditions": [UNREADY]},
-         "ContainersNotReady: containers with unready status", "logs operator-0"),
-        ({"phase": "Pending", "containerStatuses": [waits("ContainerCreating")]},
-         "Pending", "describe pod operator-0"),
+        (
+            {"containerStatuses": [waits("ImagePullBackOff", "Back-off")]},
+            "ImagePullBackOff: Back-off",
+            "image.*",
+        ),
+        (
+            {"containerStatuses": [waits("CrashLoopBackOff", "back-off 5m0s")]},
+            "CrashLoopBackOff: back-off 5m0s",
+            "logs operator-0 --previous",
+        ),
+        (
+            {"containerStatuses": [waits("CrashLoopBackOff", "back-off 5m0s", end="OOMKilled")]},
+            "OOMKilled: operator",
+            "resources.limits.memory",
+        ),
+        (
+            {"phase": "Pending", "conditions": [NO_NODE]},
+            f"Unschedulable: {NO_NODE['message']}",
+            "kubectl uncordon NODE",
+        ),
+        (
+            {"phase": "Running", "conditions": [UNREADY]},
+            "ContainersNotReady: containers with unready status",
+            "logs operator-0",
+        ),
+        (
+            {"phase": "Pending", "containerStatuses": [waits("ContainerCreating")]},
+            "Pending",
+            "describe pod operator-0",
+        ),
     ],
     ids=["image", "crash", "memory", "no node", "not ready", "starting"],
-)  # fmt: skip
+)
 def test_the_advice_fits_the_reason(status: Raw, detail: str, todo: str) -> None:
     found = running.runs(Operator(by_helm(), [pod(ready=False) | {"status": status}], None))
 
@@ -125,8 +147,10 @@ def test_the_advice_fits_the_reason(status: Raw, detail: str, todo: str) -> None
 )
 def test_an_end_is_the_reason_for_a_while(seconds: float, detail: str, todo: str) -> None:
     status = {
-        "phase": "Running", "conditions": [UNREADY], "containerStatuses": [runs_again(seconds)],
-    }  # fmt: skip
+        "phase": "Running",
+        "conditions": [UNREADY],
+        "containerStatuses": [runs_again(seconds)],
+    }
 
     found = running.runs(Operator(by_helm(), [pod(ready=False) | {"status": status}], None))
 

@@ -91,7 +91,7 @@ def test_colours_are_for_terminals_unless_no_color_is_set() -> None:
 @pytest.mark.parametrize(
     ("seconds", "age"),
     [(0, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (90000, "1d"), (200000, "2d")],
-)  # fmt: skip
+)
 def test_ages_are_as_kubectl_writes_them(seconds: float, age: str) -> None:
     assert text.ago(seconds) == age
 

@@ -159,8 +159,9 @@ def test_an_operator_that_has_its_rights_needs_nothing_else(
     deployment: Any, objects: Objects
 ) -> None:
     one = Operator(deployment, [], None)
-    objects.update(deployments=[deployment], customresourcedefinitions=[crd()],
-                   granted=[[one.account, ""]])  # fmt: skip
+    objects.update(
+        deployments=[deployment], customresourcedefinitions=[crd()], granted=[[one.account, ""]]
+    )
 
     assert found() == ([one.title], [])
 
@@ -185,8 +186,9 @@ def of_another_package(objects: Objects) -> None:
 def a_release_elsewhere(objects: Objects) -> None:
     """Claim to be of the release that the CRD names: the tenant's namespace is not its own."""
     objects["deployments"][-1]["metadata"]["annotations"] = {
-        RELEASE: "demo", RELEASE_NAMESPACE: "operators"
-    }  # fmt: skip
+        RELEASE: "demo",
+        RELEASE_NAMESPACE: "operators",
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,19 @@ from kubectl_message.messages import State
 from tests.unit.plugin.operators import Raw, account, by_helm, pod
 
 STUCK = State(
-    namespace="team", name="hello", phase="Failed", reason="PodStuckTerminating",
-    message="its node n has not confirmed it", since="", pod="msg-hello", node="n", text="hello",
-    interval=10, deleting=False, edited=False,
-)  # fmt: skip
+    namespace="team",
+    name="hello",
+    phase="Failed",
+    reason="PodStuckTerminating",
+    message="its node n has not confirmed it",
+    since="",
+    pod="msg-hello",
+    node="n",
+    text="hello",
+    interval=10,
+    deleting=False,
+    edited=False,
+)
 
 
 def test_the_messages_own_advice_stays_if_the_operator_does_not_run(
@@ -18,9 +27,11 @@ def test_the_messages_own_advice_stays_if_the_operator_does_not_run(
     lost = pod(ready=False, phase="Running") | {"spec": {"nodeName": "n"}}
     deployment = by_helm()
     cluster.update(
-        deployments=[deployment], pods=[lost], nodes=[pod("n", ready=False)],
+        deployments=[deployment],
+        pods=[lost],
+        nodes=[pod("n", ready=False)],
         serviceaccounts=[account(deployment)],
-    )  # fmt: skip
+    )
 
     found = why.look(Kubectl(), STUCK)
 

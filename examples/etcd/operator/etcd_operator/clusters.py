@@ -383,9 +383,10 @@ class Eye:
         }
         named = {name for (_, name), size in self.context.reads_of(VOLUME).items() if size}
         mine = {
-            member: name for name in named
+            member: name
+            for name in named
             if manifests.volume_name(self.cluster, member := manifests.member_of(name)) == name
-        }  # fmt: skip
+        }
         members, alarms = await self._membership(latched, pods, voices)
         tasks = spec.maintenance
         template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
@@ -479,9 +480,7 @@ def forget(key: tuple[str, str]) -> None:
 
 
 @controller.desired(stepwise=True)
-def desired(
-    cluster: EtcdCluster, context: kr.Context[Settings]
-) -> Iterable[manifests.Manifest]:  # fmt: skip
+def desired(cluster: EtcdCluster, context: kr.Context[Settings]) -> Iterable[manifests.Manifest]:
     """Return the children that are there, with the step: add what it creates, omit what it deletes.
 
     A step applies only to the objects it was decided for, which it knows by their uids.

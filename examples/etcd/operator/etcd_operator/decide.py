@@ -331,8 +331,10 @@ def _adopt(s: Seen) -> Step | None:
             Do.REFUSE, why=f"no PersistentVolumeClaim of {s.name} ends with {s.wanted.adopt}"
         )
     if not entries:
-        entries = [Entry(name=one, version=s.wanted.version, template=s.wanted.template)
-                   for one in sorted(s.found)]  # fmt: skip
+        entries = [
+            Entry(name=one, version=s.wanted.version, template=s.wanted.template)
+            for one in sorted(s.found)
+        ]
         last, why = max(map(_number, entries)), "its members are those of the earlier cluster"
         return latch(s, why, last_member=last, members=entries)
     for one in entries:

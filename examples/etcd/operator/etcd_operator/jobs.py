@@ -138,9 +138,10 @@ def course(context: kr.Context[Any], name: str) -> Course:
     """Return the state of the Job with a name."""
     found = next((one for one in context.children_of(JOB) if one.key[1] == name), None)
     pods = [
-        one.view for one in sorted(context.grandchildren[POD], key=lambda one: one.created)
+        one.view
+        for one in sorted(context.grandchildren[POD], key=lambda one: one.created)
         if one.key[1].startswith(f"{name}-")
-    ]  # fmt: skip
+    ]
     reports = [one.report for one in pods if one.report]
     failed = [one.failure for one in pods if one.failure]
     end: Outcome | None = None if found is None else found.view
@@ -158,9 +159,13 @@ def course(context: kr.Context[Any], name: str) -> Course:
 
 
 def backup(
-    cluster: EtcdCluster, name: str, request: agent.Backup, seconds: int, retries: int,
+    cluster: EtcdCluster,
+    name: str,
+    request: agent.Backup,
+    seconds: int,
+    retries: int,
     settings: Settings,
-) -> Manifest:  # fmt: skip
+) -> Manifest:
     """Return the Job that takes a backup."""
     container = _agent("backup", request, settings)
     volumes = [*_store(request.store, [container]), *_client(cluster, container)]
@@ -175,9 +180,14 @@ def check(cluster: EtcdCluster, name: str, request: agent.Fetch, settings: Setti
 
 
 def restore(
-    cluster: EtcdCluster, name: str, member: str, token: str, request: agent.Fetch, bump: int,
+    cluster: EtcdCluster,
+    name: str,
+    member: str,
+    token: str,
+    request: agent.Fetch,
+    bump: int,
     settings: Settings,
-) -> Manifest:  # fmt: skip
+) -> Manifest:
     """Return the Job that fills a member's volume, with the etcdutl of the member's version."""
     url, data = manifests.peer_url(cluster, member), agent.DATA
     flags = {
@@ -194,11 +204,17 @@ def restore(
     etcdutl = {
         "name": "etcdutl",
         "image": f"{repository}:v{request.version}",
-        "command": ["etcdutl", "snapshot", "restore", f"{data}/{agent.FETCHED}", *given,
-                    "--mark-compacted"],
+        "command": [
+            "etcdutl",
+            "snapshot",
+            "restore",
+            f"{data}/{agent.FETCHED}",
+            *given,
+            "--mark-compacted",
+        ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": manifests.ALONE,
-    }  # fmt: skip
+    }
     fetch = _agent("fetch", request, settings)
     containers = [fetch, etcdutl, _agent("finish", agent.Finish(), settings)]
     for one in containers:
@@ -260,9 +276,13 @@ def _secret(name: str, secret: str) -> Manifest:
 
 
 def _job(
-    cluster: EtcdCluster, name: str, containers: Sequence[Manifest], volumes: list[Manifest],
-    seconds: int, retries: int,
-) -> Manifest:  # fmt: skip
+    cluster: EtcdCluster,
+    name: str,
+    containers: Sequence[Manifest],
+    volumes: list[Manifest],
+    seconds: int,
+    retries: int,
+) -> Manifest:
     labels = {"app.kubernetes.io/name": "etcd-agent", "app.kubernetes.io/instance": name}
     *first, last = containers
     pod = {

@@ -81,8 +81,13 @@ def always(cluster: EtcdCluster, voters: int) -> Iterable[Manifest]:
     The budget counts ready Pods. A learner is not ready, so only voters count.
     """
     name, mine = cluster.metadata.name, labels(cluster.metadata.name)
-    yield _service(name, mine, [("client", CLIENT), ("peer", PEER)], clusterIP="None",
-                   publishNotReadyAddresses=True)  # fmt: skip
+    yield _service(
+        name,
+        mine,
+        [("client", CLIENT), ("peer", PEER)],
+        clusterIP="None",
+        publishNotReadyAddresses=True,
+    )
     yield _service(f"{name}-client", mine, [("client", CLIENT)])
     yield {
         "apiVersion": "policy/v1",

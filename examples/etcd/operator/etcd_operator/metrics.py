@@ -43,10 +43,17 @@ of_cluster("members_healthy", "Healthy voters.", lambda one: one.status.get("rea
 of_cluster("members_wanted", "Members that are wanted.", lambda one: one.view.size)
 of_cluster("available", "1 while a quorum serves.", lambda one: condition(one, "Available"))
 of_cluster("healthy", "1 while no member has an alarm.", lambda one: condition(one, "Healthy"))
-of_cluster("certificate_expiration_timestamp_seconds",
-           "When the first of its certificates expires.", expiry)  # fmt: skip
-of_backup("backup_failures", "Backups in a row that have failed.",
-          lambda one: one.status.get("failures", 0))  # fmt: skip
-of_backup("backup_last_success_timestamp_seconds", "When the newest backup was begun.",
-          last_success)  # fmt: skip
+of_cluster(
+    "certificate_expiration_timestamp_seconds",
+    "When the first of its certificates expires.",
+    expiry,
+)
+of_backup(
+    "backup_failures",
+    "Backups in a row that have failed.",
+    lambda one: one.status.get("failures", 0),
+)
+of_backup(
+    "backup_last_success_timestamp_seconds", "When the newest backup was begun.", last_success
+)
 of_backup("backup_due_timestamp_seconds", "For when the newest backup was due.", due)

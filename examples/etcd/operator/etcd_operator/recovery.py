@@ -152,8 +152,9 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
         one if one.name == survivor.name else replace(one, leaving=one.leaving or lost)
         for one in s.latched.members
     ]
-    return latch(s, f"{survivor.name} is the cluster", members=gone,
-                  recovery=replace(now, ended=True))  # fmt: skip
+    return latch(
+        s, f"{survivor.name} is the cluster", members=gone, recovery=replace(now, ended=True)
+    )
 
 
 def _boot(one: Entry, boot: Boot) -> Step:

@@ -144,9 +144,16 @@ class Clients:
                 "metadata": {"name": "clients"},
                 "data": texts,
             },
-            pod("clients", image, self.command, {}, [], mounts,
-                [{"name": "clients", "configMap": {"name": "clients"}}]),
-        )  # fmt: skip
+            pod(
+                "clients",
+                image,
+                self.command,
+                {},
+                [],
+                mounts,
+                [{"name": "clients", "configMap": {"name": "clients"}}],
+            ),
+        )
         kubectl("wait", "--for=condition=Ready", "pod/clients", WAIT)
 
     def stop(self) -> dict[str, Any]:
@@ -181,9 +188,14 @@ def clients(kubectl: Kubectl, installed: Installed) -> Clients:
 
 
 def pod(
-    name: str, image: str, command: list[str], labels: dict[str, str], env: list[Any],
-    mounts: list[Any], volumes: list[Any],
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    image: str,
+    command: list[str],
+    labels: dict[str, str],
+    env: list[Any],
+    mounts: list[Any],
+    volumes: list[Any],
+) -> dict[str, Any]:
     """Return a Pod with one container."""
     container = {"name": name, "image": image, "command": command, "env": env}
     spec = {"containers": [{**container, "volumeMounts": mounts}], "volumes": volumes}
@@ -197,5 +209,9 @@ def pod(
 
 def apply(kubectl: Kubectl, *manifests: dict[str, Any]) -> None:
     """Apply objects."""
-    kubectl("apply", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1",
-                                                  "items": manifests}))  # fmt: skip
+    kubectl(
+        "apply",
+        "-f",
+        "-",
+        stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": manifests}),
+    )

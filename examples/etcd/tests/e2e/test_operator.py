@@ -87,9 +87,10 @@ def healed(kubectl: Kubectl, former: dict[str, Any], name: str) -> dict[str, Any
     """Wait until another Pod has taken the place of a former one, and the cluster is well."""
     uid = former[name]["metadata"]["uid"]
     wait_until(
-        "another Pod", lambda: pods(kubectl),
+        "another Pod",
+        lambda: pods(kubectl),
         lambda now: name in now and now[name]["metadata"]["uid"] != uid,
-    )  # fmt: skip
+    )
     return settled(kubectl)
 
 
@@ -168,8 +169,9 @@ def test_a_backup_is_restored_in_place(kubectl: Kubectl, clients: Clients, sourc
     before = settled(kubectl)["status"]["clusterId"]
     highest = clients.put("greeting", "lost")
     backup = {"backup": {"name": source}}
-    apply(kubectl, object_("EtcdRestore", source, cluster="sample", confirm="sample",
-                           source=backup))  # fmt: skip
+    apply(
+        kubectl, object_("EtcdRestore", source, cluster="sample", confirm="sample", source=backup)
+    )
 
     kubectl("wait", "--for=condition=Ready", f"etcdrestore/{source}", WAIT)
 
@@ -199,8 +201,7 @@ def test_the_deletion_of_a_cluster_leaves_its_data_and_its_backups(kubectl: Kube
     members = "--selector=app.kubernetes.io/name=etcd"
     kubectl("delete", CLUSTER, "--timeout=120s")
 
-    kubectl("wait", "--for=delete", "pods,services,poddisruptionbudgets", members,
-            "--timeout=150s")  # fmt: skip
+    kubectl("wait", "--for=delete", "pods,services,poddisruptionbudgets", members, "--timeout=150s")
     phases = {one["status"]["phase"] for one in kubectl.get("pvc", members)["items"]}
     assert phases == {"Bound"}
     assert kubectl.get("pvc", "backups")["status"]["phase"] == "Bound"

@@ -26,10 +26,14 @@ class Cluster:
     def ready(self) -> list[str]:
         """Return the members behind the Service."""
         return [
-            one.name for one in self.nodes.containers.values()
-            if one.runs and not one.lost and not one.ending
-            and one.status and one.status["containerStatuses"][0]["ready"]
-        ]  # fmt: skip
+            one.name
+            for one in self.nodes.containers.values()
+            if one.runs
+            and not one.lost
+            and not one.ending
+            and one.status
+            and one.status["containerStatuses"][0]["ready"]
+        ]
 
     def url(self, member: str) -> str:
         scheme = "https" if self.clients.options else "http"
@@ -71,10 +75,10 @@ class Cluster:
             while True:
                 status = await self.status()
                 told = {one["type"]: one for one in status["conditions"]}.get("Ready", {})
-                if (
-                    (told.get("status"), told.get("observedGeneration")) == ("True", status["of"])
-                    and status["ready"] == size == len(self.ready())
-                ):  # fmt: skip
+                if (told.get("status"), told.get("observedGeneration")) == (
+                    "True",
+                    status["of"],
+                ) and status["ready"] == size == len(self.ready()):
                     return status
                 await asyncio.sleep(0.2)
 

@@ -156,10 +156,15 @@ async def unexplained(operations: list[Operation]) -> str:
 
     [program] = tools.built("linearizable")
     calls = [
-        {"key": one.key, "value": one.value, "seen": one.seen[1], "start": one.start,
-         "end": one.end if one.end < float("inf") else None}
+        {
+            "key": one.key,
+            "value": one.value,
+            "seen": one.seen[1],
+            "start": one.start,
+            "end": one.end if one.end < float("inf") else None,
+        }
         for one in operations
-    ]  # fmt: skip
+    ]
     process = await asyncio.create_subprocess_exec(
         program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )

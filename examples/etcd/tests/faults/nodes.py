@@ -48,9 +48,13 @@ class Container:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={"PATH": os.environ["PATH"], "GOMAXPROCS": "1"}, start_new_session=True,
-            )  # fmt: skip
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": os.environ["PATH"], "GOMAXPROCS": "1"},
+                start_new_session=True,
+            )
         self.restarts += 1
         self.again = time.monotonic() + min(5.0, 0.2 * 2**self.restarts)
 
@@ -80,9 +84,13 @@ class Nodes:
     """
 
     def __init__(
-        self, cluster: Cluster, namespace: str, folder: Path, etcd: dict[str, Path],
+        self,
+        cluster: Cluster,
+        namespace: str,
+        folder: Path,
+        etcd: dict[str, Path],
         members: Sequence[str] = MEMBERS,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.cluster, self.namespace, self.folder, self.etcd = cluster, namespace, folder, etcd
         self.block = f"127.{random.randrange(1, 250)}.{random.randrange(1, 250)}"  # noqa: S311
         self.containers: dict[str, Container] = {}  # by the Pods' uids
@@ -216,13 +224,21 @@ class Nodes:
         state = {"waiting": {"reason": "CrashLoopBackOff"}} if crashes else {"running": {}}
         address = self.address(one.name, 100 if self.between else 0)
         status: Raw = {
-            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+            "phase": "Running",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": str(ready)}],
             "containerStatuses": [
-                {"name": "etcd", "image": "i", "imageID": "", "ready": ready,
-                 "restartCount": one.restarts, "state": state},
+                {
+                    "name": "etcd",
+                    "image": "i",
+                    "imageID": "",
+                    "ready": ready,
+                    "restartCount": one.restarts,
+                    "state": state,
+                },
             ],
-        }  # fmt: skip
+        }
         if status != one.status:
             body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
             await self.cluster.patch(f"{self.path('pods', one.name)}/status", body)

@@ -66,10 +66,15 @@ async def node_lost(cluster: Cluster, members: list[str]) -> None:
 @pytest.mark.parametrize(
     ("harm", "stays"),
     [
-        (pod_gone, True), (two_pods_gone, True), (all_killed, True),
-        (volume_gone, False), (disk_emptied, False), (disk_corrupted, False), (node_lost, False),
+        (pod_gone, True),
+        (two_pods_gone, True),
+        (all_killed, True),
+        (volume_gone, False),
+        (disk_emptied, False),
+        (disk_corrupted, False),
+        (node_lost, False),
     ],
-)  # fmt: skip
+)
 async def test_it_is_whole_again_and_nothing_acknowledged_is_lost(
     here: World, cluster: Cluster, harm: Harm, stays: bool
 ) -> None:

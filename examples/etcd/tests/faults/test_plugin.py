@@ -30,16 +30,22 @@ def run(here: World, tmp_path: Path) -> Callable[..., tuple[int, str]]:
     program.write_bytes(plugin.program())
     (tmp_path / "kubectl").symlink_to(tools.path("kubectl"))
     environment = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path), "LANG": "C.UTF-8",
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "LANG": "C.UTF-8",
         "KUBECONFIG": str(here.cluster.plane.kubeconfig(ADMIN)),
-    }  # fmt: skip
+    }
 
     def run(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, program, *arguments, f"--namespace={here.namespace}"],
-            env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=600, check=False,
-        )  # fmt: skip
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
         return done.returncode, done.stdout + done.stderr
 
     return run
@@ -81,9 +87,10 @@ async def test_a_cluster_without_nodes_is_told_and_collected(
         streams = {one.name.partition("/")[2]: archive.extractfile(one) for one in archive}
         files = {name: stream.read().decode() for name, stream in streams.items() if stream}
     [cluster] = [
-        one for one in json.loads(files["etcdclusters.json"])
+        one
+        for one in json.loads(files["etcdclusters.json"])
         if one["metadata"]["namespace"] == here.namespace
-    ]  # fmt: skip
+    ]
     assert cluster["spec"]["version"] == body["spec"]["version"]
     assert cluster["spec"]["pod"]["annotations"] == {"note": "<hidden>"}
     # What the operator made bears the note, too.

@@ -59,8 +59,14 @@ class Hands(Nodes):
             for container in spec.get(group, ()):
                 code, message = await self._container(container, places)
                 ended = {"exitCode": code, "message": message}
-                one = {"name": container["name"], "image": "i", "imageID": "", "ready": False,
-                       "restartCount": 0, "state": {"terminated": ended}}  # fmt: skip
+                one = {
+                    "name": container["name"],
+                    "image": "i",
+                    "imageID": "",
+                    "ready": False,
+                    "restartCount": 0,
+                    "state": {"terminated": ended},
+                }
                 told.setdefault(f"{group.removesuffix('s')}Statuses", []).append(one)
                 if code:
                     return {"phase": "Failed", **told}
@@ -120,9 +126,12 @@ async def until(here: World, path: str, reason: str, patience: float = 300) -> R
 
 async def create_claim(here: World, cluster: Cluster) -> Raw:
     """Create the claim of a volume for backups; return the store."""
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "backups"},
-             "spec": {"accessModes": ["ReadWriteOnce"],
-                      "resources": {"requests": {"storage": "1Gi"}}}}  # fmt: skip
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "backups"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
     await here.cluster.ask("POST", cluster.nodes.path("persistentvolumeclaims"), claim)
     return {"volume": {"claim": "backups"}}
 

@@ -22,14 +22,18 @@ def test_the_commands_of_the_page_install_it_and_leave_nothing(e2e_cluster: Clus
 
     done = subprocess.run(  # noqa: S603
         ["/bin/bash", "-euxo", "pipefail", "-c", commands.replace("uv run kopf-kit", kit)],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=3000, check=False,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=3000,
+        check=False,
         env={
             **os.environ,
             "PATH": os.pathsep.join([*folders, os.environ["PATH"]]),
             "KUBECONFIG": str(e2e_cluster.kubeconfig),
             "KIND_CLUSTER_NAME": e2e_cluster.name,
         },
-    )  # fmt: skip
+    )
 
     assert done.returncode == 0, done.stdout
     assert "etcd-operator.v" in done.stdout

@@ -35,11 +35,16 @@ class Process:
     async def start(self, session: aiohttp.ClientSession) -> Member:
         client, peer = f"http://{self.host}:2379", f"http://{self.host}:2380"
         flags = (
-            f"--data-dir={self.data}", "--name=a", "--log-level=error", "--unsafe-no-fsync",
-            f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
+            f"--data-dir={self.data}",
+            "--name=a",
+            "--log-level=error",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=a={peer}",
-        )  # fmt: skip
+        )
         [etcd] = tools.etcd(self.minor, "etcd")
         self._process = subprocess.Popen([etcd, *flags])
         member = Member(session, self.host)

@@ -19,8 +19,14 @@ from etcd_operator.stored import Report, Taken
 STORE = stored.Store(s3=stored.S3(bucket="backups", region="eu-central-1"))
 ONCE = Spec(cluster="c", store=STORE)
 DAILY = Spec(cluster="c", store=STORE, schedule="0 3 * * *")
-TAKEN = Taken(name="ns/c/one.db", time="2026-01-02T03:00:00Z", revision=7, version="3.6.16",
-              size=9, sha256="0" * 64)  # fmt: skip
+TAKEN = Taken(
+    name="ns/c/one.db",
+    time="2026-01-02T03:00:00Z",
+    revision=7,
+    version="3.6.16",
+    size=9,
+    sha256="0" * 64,
+)
 
 
 def at(text: str) -> float:
@@ -121,9 +127,18 @@ async def test_the_end_of_a_backup_is_told_as_an_event(
     backup: Any = SimpleNamespace(spec=ONCE)
     reads: Any = {CLUSTER: {("ns", ONCE.cluster): object()}}
     stored = msgspec.to_builtins(Status(run=RUN))
-    await backups.follow(backup, kr.Context(
-        Settings(), stored=stored, now=BORN, namespace="ns", reads=reads, record=record, event=event
-    ))  # fmt: skip
+    await backups.follow(
+        backup,
+        kr.Context(
+            Settings(),
+            stored=stored,
+            now=BORN,
+            namespace="ns",
+            reads=reads,
+            record=record,
+            event=event,
+        ),
+    )
 
     assert events == told
 

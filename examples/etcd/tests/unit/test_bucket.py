@@ -35,8 +35,12 @@ class Server:
 
     def start(self) -> None:
         port = self.url.rpartition(":")[2]
-        flags = [f"--port=127.0.0.1:{port}", f"--access={KEYS['AWS_ACCESS_KEY_ID']}",
-                 f"--secret={KEYS['AWS_SECRET_ACCESS_KEY']}", "--quiet"]  # fmt: skip
+        flags = [
+            f"--port=127.0.0.1:{port}",
+            f"--access={KEYS['AWS_ACCESS_KEY_ID']}",
+            f"--secret={KEYS['AWS_SECRET_ACCESS_KEY']}",
+            "--quiet",
+        ]
         [program] = tools.built("versitygw")
         self.process = subprocess.Popen([program, *flags, "posix", self.folder])
         while True:
@@ -180,7 +184,10 @@ os._exit(0)  # as the agent does
 def test_the_agent_needs_no_more_memory_for_a_large_snapshot(server: Server) -> None:
     said = subprocess.run(
         [sys.executable, "-c", LARGE, server.url],
-        check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": "operator"},
-    ).stdout  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": "operator"},
+    ).stdout
 
     assert int(said) < 256  # MiB, of 320 MiB

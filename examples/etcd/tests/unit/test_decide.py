@@ -459,9 +459,11 @@ def test_members_are_defragmented_one_at_a_time_and_the_leader_last() -> None:
             led = {n: replace(v, leader=step.body["targetID"]) for n, v in s.voices.items()}
             s = replace(s, voices=led)
     assert order == [
-        (Do.DEFRAGMENT, "c-2"), (Do.DEFRAGMENT, "c-3"),
-        (Do.MOVE_LEADER, "c-1"), (Do.DEFRAGMENT, "c-1"),
-    ]  # fmt: skip
+        (Do.DEFRAGMENT, "c-2"),
+        (Do.DEFRAGMENT, "c-3"),
+        (Do.MOVE_LEADER, "c-1"),
+        (Do.DEFRAGMENT, "c-1"),
+    ]
     assert decide(replace(s, now=1099.0)).do is Do.NOTHING
     assert decide(replace(s, now=1101.0)).do is Do.DEFRAGMENT
 

@@ -139,10 +139,11 @@ def there(step: Step, volume: str = "", **more: Any) -> Any:
     """Return the context of `desired` with a step; c-1 is there, and its volume."""
     uids = {"c-1": "v1"} | ({"c-2": volume} if volume else {})
     children: list[Any] = [
-        SimpleNamespace(kind=VOLUME, key=("ns", f"data-{name}-abcde"), uid=uid, deleting=False,
-                        view="8Gi")
+        SimpleNamespace(
+            kind=VOLUME, key=("ns", f"data-{name}-abcde"), uid=uid, deleting=False, view="8Gi"
+        )
         for name, uid in uids.items()
-    ]  # fmt: skip
+    ]
     children.append(SimpleNamespace(kind=POD, key=("ns", "c-1"), uid="p1", deleting=False))
     entries = [Entry(name="c-1", version="3.6.16"), Entry(name="c-2", version="3.6.16")]
     seen = Seen("c", Wanted(3, "3.6.16"), Status(members=entries))
@@ -154,9 +155,10 @@ def there(step: Step, volume: str = "", **more: Any) -> Any:
 def planned(step: Step, volume: str = "") -> list[str]:
     """Return the Pods and volumes that are wanted with a step."""
     return [
-        one["metadata"]["name"] for one in clusters.desired(cluster(), there(step, volume))
+        one["metadata"]["name"]
+        for one in clusters.desired(cluster(), there(step, volume))
         if one["kind"] in ("Pod", "PersistentVolumeClaim")
-    ]  # fmt: skip
+    ]
 
 
 def test_what_is_there_stays() -> None:
@@ -234,8 +236,10 @@ def test_with_a_quorum_it_is_available_and_not_ready() -> None:
     found = told(silent(healthy(3), 3), Step(Do.WAIT, why="c-3 is not healthy yet"))
 
     assert (found.ready, found.reason, found.message) == (
-        False, "Progressing", "c-3 is not healthy yet."
-    )  # fmt: skip
+        False,
+        "Progressing",
+        "c-3 is not healthy yet.",
+    )
     assert found.conditions[0].status is True
 
 
@@ -285,15 +289,24 @@ async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
 @pytest.mark.parametrize(
     ("step", "fails", "told"),
     [
-        (Step(Do.REMOVE, "c-3", "its node is lost"), False,
-         [("MemberRemoved", "c-3 was removed from the cluster: its node is lost.")]),
+        (
+            Step(Do.REMOVE, "c-3", "its node is lost"),
+            False,
+            [("MemberRemoved", "c-3 was removed from the cluster: its node is lost.")],
+        ),
         (Step(Do.PROMOTE, "c-3"), False, [("MemberPromoted", "c-3 has become a voter.")]),
         (Step(Do.PROMOTE, "c-3"), True, []),
-        (Step(Do.LATCH, why="EtcdRestore r replaces the data",
-              latched=Status(recovery=Recovery(uid="r"))), False,
-         [("Recovery", "EtcdRestore r replaces the data.")]),
+        (
+            Step(
+                Do.LATCH,
+                why="EtcdRestore r replaces the data",
+                latched=Status(recovery=Recovery(uid="r")),
+            ),
+            False,
+            [("Recovery", "EtcdRestore r replaces the data.")],
+        ),
     ],
-)  # fmt: skip
+)
 async def test_what_was_done_to_the_members_is_told_as_an_event(
     monkeypatch: pytest.MonkeyPatch, step: Step, fails: bool, told: list[Any]
 ) -> None:
@@ -353,8 +366,11 @@ async def test_roots_password_is_changed_unless_the_cluster_is_paused(
 
 
 async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
-    stays: Any = {("ns", "data-c-1-abcde"): "1Gi", ("ns", "data-c-2-fffff"): "1Gi",
-                  ("ns", "data-c-3-fffff"): ""}  # fmt: skip
+    stays: Any = {
+        ("ns", "data-c-1-abcde"): "1Gi",
+        ("ns", "data-c-2-fffff"): "1Gi",
+        ("ns", "data-c-3-fffff"): "",
+    }
     context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: stays})
 
     look = await clusters.advance(cluster(paused=True), context)

@@ -45,8 +45,9 @@ class World:
                 )
         forced = [name for name, pod in self.pods.items() if pod.boot == "force"]
         listed = tuple(Listed(name[-1], name) for name in forced) or self.members
-        return Seen("c", Wanted(3, "3.6.16", "t"), self.latched, self.pods, self.volumes,
-                    listed, voices)  # fmt: skip
+        return Seen(
+            "c", Wanted(3, "3.6.16", "t"), self.latched, self.pods, self.volumes, listed, voices
+        )
 
     def step(self, order: Order | None) -> Step | None:
         step = recover(self.seen, order)

@@ -15,8 +15,14 @@ from etcd_operator.settings import Settings
 from etcd_operator.stored import Report, Taken
 
 STORE = stored.Store(volume=stored.Claim(claim="backups"))
-TAKEN = Taken(name="ns/c/one.db", time="2026-01-02T03:00:00Z", revision=7, version="3.6.16",
-              size=9, sha256="0" * 64)  # fmt: skip
+TAKEN = Taken(
+    name="ns/c/one.db",
+    time="2026-01-02T03:00:00Z",
+    revision=7,
+    version="3.6.16",
+    size=9,
+    sha256="0" * 64,
+)
 SEED = Entry(name="c-4", version="3.6.16", volume="u4")
 WELL = Target(None, None, available="True")
 FILLS = Target(Recovery(uid="r1"), SEED, available="False")
@@ -44,26 +50,55 @@ FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
     ("it", "status", "to", "check", "fill", "news"),
     [
         (FROM_BACKUP, Status(), WELL, RUNS, NONE, None),
-        (FROM_BACKUP, Status(), WELL, READ, NONE,
-         {"accepted": True, "backup": msgspec.to_builtins(TAKEN)}),
+        (
+            FROM_BACKUP,
+            Status(),
+            WELL,
+            READ,
+            NONE,
+            {"accepted": True, "backup": msgspec.to_builtins(TAKEN)},
+        ),
         (FROM_BACKUP, Status(), WELL, FAILED, NONE, {"refused": "it is not what was backed up"}),
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, RUNS, None),
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, FAILED, None),
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, READ, {"filled": "c-4"}),
         (FROM_BACKUP, Status(accepted=True, filled="c-4"), FILLS, NONE, READ, None),
-        (FROM_BACKUP, Status(accepted=True, filled="c-4"),
-         Target(Recovery(uid="r1", ended=True), SEED, available="True"), NONE, READ,
-         {"complete": True, "lost": 0}),
-        (SURVIVOR, Status(), WELL, NONE, NONE,
-         {"refused": "the cluster has a quorum, so nothing is lost"}),
+        (
+            FROM_BACKUP,
+            Status(accepted=True, filled="c-4"),
+            Target(Recovery(uid="r1", ended=True), SEED, available="True"),
+            NONE,
+            READ,
+            {"complete": True, "lost": 0},
+        ),
+        (
+            SURVIVOR,
+            Status(),
+            WELL,
+            NONE,
+            NONE,
+            {"refused": "the cluster has a quorum, so nothing is lost"},
+        ),
         (SURVIVOR, Status(), Target(None, None, available="False"), NONE, NONE, {"accepted": True}),
         (SURVIVOR, Status(), Target(None, None, available="Unknown"), NONE, NONE, None),
-        (SURVIVOR, Status(accepted=True), WELL, NONE, NONE,
-         {"refused": "the cluster has a quorum, so nothing is lost"}),
-        (SURVIVOR, Status(accepted=True), Target(Recovery(uid="r1", survivor="c-1"), None,
-         available="True"), NONE, NONE, None),
+        (
+            SURVIVOR,
+            Status(accepted=True),
+            WELL,
+            NONE,
+            NONE,
+            {"refused": "the cluster has a quorum, so nothing is lost"},
+        ),
+        (
+            SURVIVOR,
+            Status(accepted=True),
+            Target(Recovery(uid="r1", survivor="c-1"), None, available="True"),
+            NONE,
+            NONE,
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_remembered(
     it: EtcdRestore, status: Status, to: Target, check: Course, fill: Course, news: Any
 ) -> None:
@@ -125,8 +160,9 @@ def test_a_backup_is_only_read_first() -> None:
     (job,) = restores.desired(FROM_BACKUP, context(Look(WELL, NONE, NONE), TAKEN))
 
     (fetch,) = requests(job)
-    assert fetch == agent.Fetch(store=STORE, name=TAKEN.name, version="3.6.16",
-                                sha256=TAKEN.sha256, dry=True)  # fmt: skip
+    assert fetch == agent.Fetch(
+        store=STORE, name=TAKEN.name, version="3.6.16", sha256=TAKEN.sha256, dry=True
+    )
     volumes = job["spec"]["template"]["spec"]["volumes"]
     assert [one["persistentVolumeClaim"]["claimName"] for one in volumes] == ["backups"]
 

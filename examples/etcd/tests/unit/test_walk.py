@@ -72,11 +72,16 @@ class World:
             self.downgrade = ""
         voices = {
             name: Voice(
-                self.members[name].id, "c1", self.pods[name].version, lead,
-                learner=self.members[name].learner, storage=self.storage, downgrade=self.downgrade,
+                self.members[name].id,
+                "c1",
+                self.pods[name].version,
+                lead,
+                learner=self.members[name].learner,
+                storage=self.storage,
+                downgrade=self.downgrade,
             )
             for name in running
-        }  # fmt: skip
+        }
         pods = {
             name: replace(
                 one, ready=name in able and quorate, stuck="" if name in running else "crashes"
@@ -84,8 +89,17 @@ class World:
             for name, one in self.pods.items()
         }
         members = tuple(self.members.values()) if quorate else None
-        return Seen("c", self.wanted, self.latched, pods, self.volumes, members, voices,
-                    left=self.left, found=frozenset({**self.volumes, **self.kept}))  # fmt: skip
+        return Seen(
+            "c",
+            self.wanted,
+            self.latched,
+            pods,
+            self.volumes,
+            members,
+            voices,
+            left=self.left,
+            found=frozenset({**self.volumes, **self.kept}),
+        )
 
     def take(self, s: Seen, step: Step) -> None:
         """Take a step; fail if it harms."""
@@ -132,10 +146,11 @@ class World:
     def disturb(self, dice: random.Random) -> None:
         """Edit what is wanted, or lose something."""
         spare = [
-            name for name in self.voters()
+            name
+            for name in self.voters()
             if sum(self.runs(other) for other in self.voters() if other != name)
             >= quorum(len(self.voters()))
-        ]  # fmt: skip
+        ]
         match dice.randrange(5):
             case 0:
                 self.wanted = replace(self.wanted, size=dice.randint(1, 7))

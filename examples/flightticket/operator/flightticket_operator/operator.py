@@ -46,12 +46,20 @@ class Status(kr.Fields, frozen=True):
 
 
 @kr.custom_resource(
-    "flights.com", "v1", "flighttickets", short_names=["ft"],
-    status=Status, ready="the seats are booked",
+    "flights.com",
+    "v1",
+    "flighttickets",
+    short_names=["ft"],
+    status=Status,
+    ready="the seats are booked",
     columns=[
-        kr.Column("From", ".spec.from"), kr.Column("To", ".spec.to"),
-        kr.Column("Number", ".spec.number"), kr.Column("Booking", ".status.booking"),
-        kr.READY, kr.REASON, kr.AGE,
+        kr.Column("From", ".spec.from"),
+        kr.Column("To", ".spec.to"),
+        kr.Column("Number", ".spec.number"),
+        kr.Column("Booking", ".status.booking"),
+        kr.READY,
+        kr.REASON,
+        kr.AGE,
     ],
     rules=[
         kr.Rule(
@@ -64,7 +72,7 @@ class Status(kr.Fields, frozen=True):
             ".spec",
         ),
     ],
-)  # fmt: skip
+)
 class FlightTicket(kr.Resource, kw_only=True):
     """A FlightTicket is a booking of seats on a flight."""
 
@@ -87,9 +95,10 @@ class Settings(kr.Settings):
 
     booking_url: str = kr.flag("http://booking", "where the booking service is", url, "URL")
     booking_token_path: str = kr.flag(
-        "/etc/booking-token/token", "file with the token for it; read before each call",
+        "/etc/booking-token/token",
+        "file with the token for it; read before each call",
         metavar="FILE",
-    )  # fmt: skip
+    )
     booking_rate: float = kr.flag(
         "5", "calls to it in a second at most", kr.at_least(1, most=1000), "N"
     )
@@ -197,9 +206,13 @@ class Service:
         headers = {"Authorization": f"Bearer {token}", **options.pop("headers", {})}
         try:
             async with self.session.request(
-                method, self.settings.booking_url + path, headers=headers, allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=PATIENCE), **options,
-            ) as answer:  # fmt: skip
+                method,
+                self.settings.booking_url + path,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=PATIENCE),
+                **options,
+            ) as answer:
                 text = " ".join((await _read(answer)).replace(token, "***").split())
         except TimeoutError:
             problem = f"The booking service did not answer within {PATIENCE:g} s."

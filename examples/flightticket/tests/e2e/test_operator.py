@@ -27,10 +27,14 @@ def get(kubectl: Kubectl, name: str) -> dict[str, Any]:
 
 def manifest(name: str, **spec: Any) -> str:
     wanted = {"from": "Mumbai", "to": "London", "number": 2} | spec
-    return json.dumps({
-        "apiVersion": "flights.com/v1", "kind": "FlightTicket", "metadata": {"name": name},
-        "spec": {field: value for field, value in wanted.items() if value is not None},
-    })  # fmt: skip
+    return json.dumps(
+        {
+            "apiVersion": "flights.com/v1",
+            "kind": "FlightTicket",
+            "metadata": {"name": name},
+            "spec": {field: value for field, value in wanted.items() if value is not None},
+        }
+    )
 
 
 def create(kubectl: Kubectl, name: str) -> str:
@@ -122,9 +126,13 @@ def test_a_route_that_nobody_flies_is_refused_and_a_service_that_is_down_is_told
     def dry_run() -> str:
         options = ("create", "--dry-run=server", "-f", "-")
         asked = subprocess.run(  # noqa: S603
-            kubectl.command(*options), input=manifest("bad", to="Atlantis"), capture_output=True,
-            text=True, timeout=60, check=False,
-        )  # fmt: skip
+            kubectl.command(*options),
+            input=manifest("bad", to="Atlantis"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         return asked.stderr
 
     refusal = "denied the request: There is no airport in Atlantis."
@@ -248,9 +256,10 @@ def test_the_network_policy_lets_the_operator_reach_the_service(
     labels = operator(installed)["metadata"]["labels"]
     policies = installed.kubectl.get("networkpolicies")
     mine = [
-        one["spec"] for one in policies["items"]
+        one["spec"]
+        for one in policies["items"]
         if one["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
-    ]  # fmt: skip
+    ]
     (served,) = service.kubectl.get("endpointslices")["items"]
 
     open_ports = {

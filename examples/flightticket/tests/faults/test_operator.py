@@ -52,9 +52,11 @@ async def service(tmp_path: Path) -> AsyncIterator[BookingService]:
 
 async def start(here: World, service: BookingService, *flags: str) -> Operator:
     return await here.start(
-        f"--booking-url={service.url}", f"--booking-token-path={service.tokens}",
-        "--booking-rate=1000", *flags,
-    )  # fmt: skip
+        f"--booking-url={service.url}",
+        f"--booking-token-path={service.tokens}",
+        "--booking-rate=1000",
+        *flags,
+    )
 
 
 async def create(here: World, name: str = "hello", to: str = "London") -> str:

@@ -73,14 +73,21 @@ async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here:
     assert nodes[0] not in (await scaled(here, 3))["nodes"]
 
     # Somebody's replicas go, somebody's label and sidecar stay.
-    sidecar = {"name": "sidecar", "image": "proxy", "securityContext": {
-        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
-    }}  # fmt: skip
+    sidecar = {
+        "name": "sidecar",
+        "image": "proxy",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
     await cluster.patch(deployment, {"metadata": {"labels": {"team": "a"}}})
     injected = {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "mine"},
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "mine"},
         "spec": {"template": {"spec": {"containers": [sidecar]}}},
-    }  # fmt: skip
+    }
     await cluster.ask("PATCH", f"{deployment}?fieldManager=mesh", injected, APPLY)
     await cluster.patch(deployment, {"spec": {"replicas": 5}})
     found = await deployed(here, 3)

@@ -96,4 +96,4 @@ __all__ = [
     "one_of",
     "rules",
     "short_hash",
-]  # fmt: skip
+]

@@ -88,25 +88,38 @@ client = pytest.fixture(serving, name="client")
 
 def festival(*stages: str, **spec: Any) -> Raw:
     return {
-        "apiVersion": "example.dev/v1", "kind": "Festival",
+        "apiVersion": "example.dev/v1",
+        "kind": "Festival",
         "metadata": {
-            "name": "one", "namespace": "ns", "finalizers": ["x/y"],
+            "name": "one",
+            "namespace": "ns",
+            "finalizers": ["x/y"],
             "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
         },
         "spec": {"stages": [{"name": stage} for stage in stages], **spec},
-    }  # fmt: skip
+    }
 
 
 async def asked(
-    client: Client, name: str, new: Raw | None, old: Raw | None = None, verb: str = "validate",
+    client: Client,
+    name: str,
+    new: Raw | None,
+    old: Raw | None = None,
+    verb: str = "validate",
     by: str = "alice",
-) -> Raw:  # fmt: skip
+) -> Raw:
     operation = "DELETE" if new is None else "UPDATE" if old else "CREATE"
     user = {"username": by, "groups": ["users"]}
     request = {
-        "uid": "u", "operation": operation, "namespace": "ns", "userInfo": user, "object": new,
-        "oldObject": old, "kind": {"group": "example.dev"}, "dryRun": False,
-    }  # fmt: skip
+        "uid": "u",
+        "operation": operation,
+        "namespace": "ns",
+        "userInfo": user,
+        "object": new,
+        "oldObject": old,
+        "kind": {"group": "example.dev"},
+        "dryRun": False,
+    }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     path = f"/{verb}/festivals.example.dev/{name}"
     async with client.post(path, json=review) as answer:
@@ -336,9 +349,14 @@ async def test_strangers_cannot_have_the_operator_take_more_memory_than_it_has(
     """Whoever reaches the port may send reviews, and the chart grants 256 MiB."""
     port = free_port()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, str(port), stdin=-1, stdout=-1,
+        sys.executable,
+        "-c",
+        PROGRAM,
+        str(port),
+        stdin=-1,
+        stdout=-1,
         env={"PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
+    )
     assert process.stdout is not None
     before = int(await process.stdout.readline())
     head = b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"

@@ -56,10 +56,15 @@ async def test_who_has_no_token_is_not_recorded_and_uses_up_no_fault(
 
 @pytest.mark.parametrize(
     "length",
-    ["Content-Length: 1000000000", "Content-Length: -1", f"Content-Length: {'9' * 5000}",
-     "Content-Length: many", "Transfer-Encoding: chunked"],
+    [
+        "Content-Length: 1000000000",
+        "Content-Length: -1",
+        f"Content-Length: {'9' * 5000}",
+        "Content-Length: many",
+        "Transfer-Encoding: chunked",
+    ],
     ids=lambda length: length[:30],
-)  # fmt: skip
+)
 async def test_a_body_without_a_length_or_with_a_large_one_is_not_read(
     service: BookingService, length: str
 ) -> None:

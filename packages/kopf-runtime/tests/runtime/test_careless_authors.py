@@ -100,13 +100,18 @@ def test_a_function_that_nobody_awaits_is_refused_at_once(name: str, function: A
 @pytest.mark.parametrize(
     "register",
     [
-        lambda one: one.desired(list), lambda one: one.status(list), lambda one: one.gone(list),
-        lambda one: one.session(dict), lambda one: one.sync()(waits),
-        lambda one: one.sync(waits), lambda one: one.finalize(waits),
-        lambda one: one.check(every=1)(waits), lambda one: one.finalize()(waits),
+        lambda one: one.desired(list),
+        lambda one: one.status(list),
+        lambda one: one.gone(list),
+        lambda one: one.session(dict),
+        lambda one: one.sync()(waits),
+        lambda one: one.sync(waits),
+        lambda one: one.finalize(waits),
+        lambda one: one.check(every=1)(waits),
+        lambda one: one.finalize()(waits),
         lambda one: one.desired(stepwise=True)(list),
     ],
-)  # fmt: skip
+)
 def test_a_second_function_does_not_silently_take_the_place_of_the_first(register: Any) -> None:
     one = Engine(WIDGET, Resource, lambda _: None)
 
@@ -448,9 +453,12 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
     server.answers.append(watched)
     one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(
-        POD, widgets.Pod, update=kr.RECREATE, project=lambda thing: thing.status.phase,
+        POD,
+        widgets.Pod,
+        update=kr.RECREATE,
+        project=lambda thing: thing.status.phase,
         ended=lambda phase: phase if phase == "Failed" else "",
-    )  # fmt: skip
+    )
     one.desired(two)
     server.put(WIDGET, widget())
     async with operating(server, one):

@@ -24,9 +24,12 @@ from tests.support.waiting import until
 
 KIND = festivals.controller.kind
 SETTINGS = dataclasses.replace(
-    kr.Settings(), own_namespace="ours", webhook_secret="tls", webhook_service="hooks",
+    kr.Settings(),
+    own_namespace="ours",
+    webhook_secret="tls",
+    webhook_service="hooks",
     webhook_configuration="ours.festivals",
-)  # fmt: skip
+)
 CONFIGURATION = VALIDATING_WEBHOOK_CONFIGURATION.path(name="ours.festivals")
 CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{KIND}"
 

@@ -74,9 +74,12 @@ async def test_a_child_is_made_with_its_owner_and_told_once(server: ApiServer) -
 
     # Nothing more: blockOwnerDeletion would require the right to finalize the owner.
     assert reference == {
-        "apiVersion": WIDGET.api_version, "kind": WIDGET.kind, "name": "one",
-        "uid": owner["metadata"]["uid"], "controller": True,
-    }  # fmt: skip
+        "apiVersion": WIDGET.api_version,
+        "kind": WIDGET.kind,
+        "name": "one",
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
     assert owner["status"]["observedGeneration"] == 1
     assert len(server.writes) == 2  # the child and the status
     await until(lambda: events(server))
@@ -348,8 +351,9 @@ def theirs(how: Any, **meta: Any) -> tuple[kr.Kind, Raw]:
     return kind, {"metadata": {"namespace": "ns", "name": "w-one", **meta}, "data": {"text": "x"}}
 
 
-CONTROLLED = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r",
-               "controller": True}]  # fmt: skip
+CONTROLLED = [
+    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+]
 
 
 @both
@@ -385,8 +389,13 @@ async def test_what_is_not_ours_is_left_alone_and_told_once(
 async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
     server: ApiServer, how: Any
 ) -> None:
-    owner = {"apiVersion": "example.dev/v1", "kind": "Widget", "name": "one", "uid": "former",
-             "controller": True}  # fmt: skip
+    owner = {
+        "apiVersion": "example.dev/v1",
+        "kind": "Widget",
+        "name": "one",
+        "uid": "former",
+        "controller": True,
+    }
     labels = {MANAGED: "message-operator", UID: "former"}
     kind, former = theirs(how, ownerReferences=[owner], labels=labels)
     server.put(kind, former)
@@ -410,13 +419,21 @@ async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
 async def test_r5_a_former_child_that_does_not_end_is_told(
     server: ApiServer, finalizers: list[str], text: str
 ) -> None:
-    owner = {"apiVersion": "example.dev/v1", "kind": "Widget", "name": "one", "uid": "former",
-             "controller": True}  # fmt: skip
+    owner = {
+        "apiVersion": "example.dev/v1",
+        "kind": "Widget",
+        "name": "one",
+        "uid": "former",
+        "controller": True,
+    }
     labels = {MANAGED: "message-operator", UID: "former"}
     kind, former = theirs(
-        widgets.pod, ownerReferences=[owner], labels=labels, finalizers=finalizers,
+        widgets.pod,
+        ownerReferences=[owner],
+        labels=labels,
+        finalizers=finalizers,
         deletionTimestamp="2020-01-01T00:00:00Z",
-    )  # fmt: skip
+    )
     server.put(kind, former)
     server.put(WIDGET, widget())
 
@@ -437,14 +454,15 @@ def left_behind(server: ApiServer, uid: str) -> None:
         POD,
         {
             "metadata": {
-                "namespace": "ns", "name": "w-one",
+                "namespace": "ns",
+                "name": "w-one",
                 "labels": {MANAGED: "message-operator", UID: uid},
                 "annotations": {widgets.TEMPLATE: "0123456789abcdef"},
             },
             "spec": {"containers": [{"name": "main", "env": [{"name": "TEXT", "value": "old"}]}]},
         },
         "velero",
-    )  # fmt: skip
+    )
 
 
 @replaced
@@ -494,8 +512,11 @@ async def test_c1_a_generation_that_a_hand_altered_does_not_hold_up_an_edit(
 def one_a_word(thing: Widget, _: object) -> Iterable[Raw]:
     for word in thing.spec.text.split():
         yield {
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": word}, "data": {"a": word}
-        }  # fmt: skip
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": word},
+            "data": {"a": word},
+        }
 
 
 async def test_an_object_may_have_several_children_and_lose_some(server: ApiServer) -> None:
@@ -609,9 +630,12 @@ async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(
     def job() -> Engine:
         one = Engine(WIDGET, Widget, lambda _: None)
         one.owns(
-            POD, widgets.Pod, update=kr.APPLY, project=lambda thing: thing.status.phase,
+            POD,
+            widgets.Pod,
+            update=kr.APPLY,
+            project=lambda thing: thing.status.phase,
             ended=lambda phase: phase,
-        )  # fmt: skip
+        )
         one.desired(widgets.pod)
         return one
 

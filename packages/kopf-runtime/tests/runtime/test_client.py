@@ -33,9 +33,13 @@ END = "-----END CERTIFICATE-----\n"
 
 @asynccontextmanager
 async def serving(
-    handler: Handler, token: str = "first", timeout: float = 5, metrics: Metrics | None = None,
-    authority: trustme.CA | None = None, ca: Path | None = None,
-) -> AsyncIterator[Client]:  # fmt: skip
+    handler: Handler,
+    token: str = "first",
+    timeout: float = 5,
+    metrics: Metrics | None = None,
+    authority: trustme.CA | None = None,
+    ca: Path | None = None,
+) -> AsyncIterator[Client]:
     """Serve with a certificate of an authority, if given; the client trusts those in the file."""
     tls = None
     if authority is not None:
@@ -80,8 +84,10 @@ async def test_a_refusal_tells_its_reason_and_how_long_to_wait() -> None:
             await client.request("POST", "/x", {})
 
     assert (error.value.status, error.value.reason, error.value.after) == (
-        429, "TooManyRequests", 7.0
-    )  # fmt: skip
+        429,
+        "TooManyRequests",
+        7.0,
+    )
     assert "POST /x" in str(error.value)
 
 

@@ -310,8 +310,12 @@ async def test_d4_a_standby_that_saw_the_child_before_the_edit_replaces_no_child
             await until(lambda: is_ready(server) and told(server)["observedGeneration"] == 2)
         server.mute = False
         server.edit(POD, CLAIM, lambda raw: raw["metadata"]["labels"].update(team="blue"))
-        await until(lambda: one.children[POD].cache.get(CLAIM).template  # type: ignore[union-attr]
-                    == stored(server, POD, CLAIM)["metadata"]["annotations"][TEMPLATE])  # fmt: skip
+        await until(
+            lambda: (
+                one.children[POD].cache.get(CLAIM).template  # type: ignore[union-attr]
+                == stored(server, POD, CLAIM)["metadata"]["annotations"][TEMPLATE]
+            )
+        )
         server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"}))
         await until(lambda: one.owners.cache.get(KEY).generation == 2)  # type: ignore[union-attr]
         written = len(server.writes)

@@ -221,16 +221,23 @@ def test_what_the_operator_set_goes_and_what_others_set_stays() -> None:
     changed = [line for line in diff(live, wanted, NAME).splitlines()[2:] if line[0] in "+-"]
 
     assert changed == [
-        "-  former: b", "-  ours: a", "+  ours: new", "-  value: a", "-- name: former",
-        "-  value: b", "+  value: new",
-    ]  # fmt: skip
+        "-  former: b",
+        "-  ours: a",
+        "+  ours: new",
+        "-  value: a",
+        "-- name: former",
+        "-  value: b",
+        "+  value: new",
+    ]
 
 
 def test_no_value_of_a_secret_is_shown() -> None:
     live = {
-        "apiVersion": "v1", "kind": SECRET.kind, "metadata": {"name": "one"},
+        "apiVersion": "v1",
+        "kind": SECRET.kind,
+        "metadata": {"name": "one"},
         "data": {"same": "c2FtZQ==", "other": "b2xk"},
-    }  # fmt: skip
+    }
     text = diff(live, {**live, "data": {"same": "c2FtZQ==", "other": "bmV3"}}, NAME)
 
     assert "-  other: '*** (before)'\n+  other: '*** (after)'\n   same: '***'\n" in text

@@ -14,9 +14,13 @@ from tests.support.running import connected
 from tests.support.waiting import until
 
 ABOUT = {
-    "apiVersion": "example.dev/v1", "kind": "Widget", "namespace": "ns", "name": "one",
-    "uid": "uid-1", "resourceVersion": "7",
-}  # fmt: skip
+    "apiVersion": "example.dev/v1",
+    "kind": "Widget",
+    "namespace": "ns",
+    "name": "one",
+    "uid": "uid-1",
+    "resourceVersion": "7",
+}
 
 
 @asynccontextmanager

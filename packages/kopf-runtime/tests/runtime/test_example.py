@@ -52,21 +52,30 @@ async def process(
     It must live until it is told to end; with another code, it must end by itself.
     """
     kubeconfig, log = folder / "kubeconfig", folder / "log"
-    kubeconfig.write_text(yaml.safe_dump({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "c", "user": {"token": "t"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-    }))  # fmt: skip
+    kubeconfig.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+                "users": [{"name": "c", "user": {"token": "t"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            }
+        )
+    )
     environment = {
-        "PATH": os.environ["PATH"], "HOME": str(folder), "KUBECONFIG": str(kubeconfig),
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "KUBECONFIG": str(kubeconfig),
         "PYTHONPATH": paths.python_path(CHECKOUT),
         **{
             f"{name}_OPERATOR_{server}_BIND_ADDRESS": "0"
-            for name in ("GREETING", "FLIGHTTICKET") for server in ("METRICS", "HEALTH_PROBE")
+            for name in ("GREETING", "FLIGHTTICKET")
+            for server in ("METRICS", "HEALTH_PROBE")
         },
         **more,
-    }  # fmt: skip
+    }
     with log.open("wb") as file:
         operator = await asyncio.create_subprocess_exec(
             *command, env=environment, cwd=folder, stdout=file, stderr=file
@@ -110,16 +119,19 @@ async def test_the_operator_of_twenty_lines(
     ("code", "wrong", "why"),
     [
         (
-            "@controller.desired", "", "no function says which objects of ConfigMap a Greeting "
+            "@controller.desired",
+            "",
+            "no function says which objects of ConfigMap a Greeting "
             "should have; register one with @controller.desired.",
         ),
         (
-            "controller = ", "controller = manager.controller_for(Greeting)\ncontroller = ",
+            "controller = ",
+            "controller = manager.controller_for(Greeting)\ncontroller = ",
             "Greeting has more than one controller; declare all about a kind with one.",
         ),
     ],
     ids=["it owns and plans nothing", "two controllers of one kind"],
-)  # fmt: skip
+)
 async def test_an_operator_that_cannot_be_meant_says_so_in_a_sentence_and_ends(
     server: ApiServer, tmp_path: Path, command: tuple[str, ...], code: str, wrong: str, why: str
 ) -> None:
@@ -282,10 +294,13 @@ async def test_d5_an_author_may_want_kopf_handlers_on_each_replica() -> None:
 
 
 async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_path: Path) -> None:
-    server.put(FLIGHT_TICKET, {
-        "metadata": {"namespace": "ns", "name": "one"},
-        "spec": {"from": "Mumbai", "to": "London", "number": 2},
-    })  # fmt: skip
+    server.put(
+        FLIGHT_TICKET,
+        {
+            "metadata": {"namespace": "ns", "name": "one"},
+            "spec": {"from": "Mumbai", "to": "London", "number": 2},
+        },
+    )
     async with booking_service(tmp_path) as service:
         variables: dict[str, Any] = {
             "FLIGHTTICKET_OPERATOR_WEBHOOK_BIND_ADDRESS": "0",

@@ -17,22 +17,26 @@ OURS, UID = "message-operator", "uid-of-the-owner"
 
 def manifest(**spec: Any) -> Raw:
     container = {
-        "name": "message", "image": "busybox:1", "command": ["sh"], "ports": [{"port": 80}],
+        "name": "message",
+        "image": "busybox:1",
+        "command": ["sh"],
+        "ports": [{"port": 80}],
         "env": [{"name": "TEXT", "value": "hello"}],
         "resources": {"limits": {"cpu": "100m"}},
         "securityContext": {"capabilities": {"drop": ["ALL"]}},
-    }  # fmt: skip
+    }
     return {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {
-            "name": "p", "labels": {"app": "message"}, "annotations": {"made": "here"},
+            "name": "p",
+            "labels": {"app": "message"},
+            "annotations": {"made": "here"},
             "finalizers": ["example.dev/one"],
             "ownerReferences": [{"uid": UID, "kind": "Message", "controller": True}],
         },
-        "spec": {
-            "containers": [container], "nodeSelector": {"kubernetes.io/os": "linux"}, **spec
-        },
-    }  # fmt: skip
+        "spec": {"containers": [container], "nodeSelector": {"kubernetes.io/os": "linux"}, **spec},
+    }
 
 
 Change = Callable[[Raw], object]
@@ -141,11 +145,20 @@ def drop_finalizer(pod: Raw) -> None:
 @pytest.mark.parametrize(
     "alter",
     [
-        rewrite_image, drop_label, drop_labels, change_annotation, change_variable, drop_variable,
-        resize, change_command, drop_capabilities, select_another_node, drop_finalizer,
+        rewrite_image,
+        drop_label,
+        drop_labels,
+        change_annotation,
+        change_variable,
+        drop_variable,
+        resize,
+        change_command,
+        drop_capabilities,
+        select_another_node,
+        drop_finalizer,
     ],
     ids=lambda f: f.__name__,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("admission", [lambda _: None, inject_sidecar], ids=["plain", "sidecar"])
 def test_m1_what_somebody_changes_or_takes_away_is_altered(
     alter: Change, admission: Change
@@ -187,13 +200,18 @@ def test_an_event_names_who_else_changed_a_child() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        b"null", b"[]", b'"x"', b"{", b'{"f:metadata":[]}', b'{"f:metadata":{"f:labels":1}}',
+        b"null",
+        b"[]",
+        b'"x"',
+        b"{",
+        b'{"f:metadata":[]}',
+        b'{"f:metadata":{"f:labels":1}}',
         b'{"f:spec":{"f:containers":{"k:{":{}}}}',
         b'{"f:spec":{"f:containers":{"k:[1]":{".":{}}}}}',
         b'{"f:metadata":{"f:finalizers":{"v:":{}}}}',
         b'{"f:metadata":' * 500 + b"{}" + b"}" * 500,
     ],
-)  # fmt: skip
+)
 def test_c1_fields_that_are_no_fields_are_not_the_operators(fields: bytes) -> None:
     entries = [ManagedFields(OURS, "", msgspec.Raw(fields))]
 

@@ -32,9 +32,11 @@ def controller() -> Engine:
     def desired(one: Widget, _: object) -> Iterable[Raw]:
         template = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": []}}
         yield {
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": f"w-{one.metadata.name}"}, "spec": {"template": template},
-        }  # fmt: skip
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": f"w-{one.metadata.name}"},
+            "spec": {"template": template},
+        }
 
     @widgets.status
     def status(seen: kr.Observed) -> kr.Status:
@@ -95,9 +97,11 @@ async def test_the_name_that_a_pod_claims_to_be_for_is_kept_only_if_it_can_be_on
     widgets = controller()
     async with operating(server, widgets):
         meta = {
-            "namespace": "ns", "name": "forged", "labels": {MANAGED_BY: NAME, UID: "u"},
+            "namespace": "ns",
+            "name": "forged",
+            "labels": {MANAGED_BY: NAME, UID: "u"},
             "annotations": {"example.dev/widget-name": "n" * 250_000},
-        }  # fmt: skip
+        }
         server.put(POD, {"metadata": meta, "spec": {"containers": []}})
 
         pods = widgets.grandchildren[POD].cache
@@ -111,10 +115,11 @@ async def test_a_template_without_metadata_gets_the_marks_too(server: ApiServer)
     @widgets.desired
     def desired(one: Widget, _: object) -> Iterable[Raw]:
         yield {
-            "apiVersion": "apps/v1", "kind": "Deployment",
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
             "metadata": {"name": f"w-{one.metadata.name}"},
             "spec": {"template": {"spec": {"containers": []}}},
-        }  # fmt: skip
+        }
 
     server.put(WIDGET, widget())
     async with operating(server, widgets):

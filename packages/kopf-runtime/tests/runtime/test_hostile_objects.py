@@ -33,19 +33,24 @@ POISON: dict[str, dict[str, Any]] = {
     "no template": {"annotations": {widgets.TEMPLATE: "\u0000" * 4096}},
     "an owner without a kind": {"ownerReferences": [{"uid": "u", "controller": True}]},
     "an owner of nothing": {"ownerReferences": [{}]},
-    "fields that are no fields": {"managedFields": [{"manager": "message-operator",
-                                                     "fieldsV1": {"f:metadata": {"k:x": {}}}}]},
+    "fields that are no fields": {
+        "managedFields": [{"manager": "message-operator", "fieldsV1": {"f:metadata": {"k:x": {}}}}]
+    },
     "fields of a null": {"managedFields": [{"manager": "message-operator", "fieldsV1": None}]},
     "a wrong type": {"labels": {**LABELS, "a": 1}},
     "a time that is none": {"creationTimestamp": "yesterday", "deletionTimestamp": "9" * 400},
-}  # fmt: skip
+}
 
 
 def poisoned(kind: Kind, meta: dict[str, Any], **rest: Any) -> bytes:
     metadata = {
-        "namespace": "ns", "name": "bad", "uid": "uid-bad", "resourceVersion": "VERSION",
-        "labels": LABELS, **meta,
-    }  # fmt: skip
+        "namespace": "ns",
+        "name": "bad",
+        "uid": "uid-bad",
+        "resourceVersion": "VERSION",
+        "labels": LABELS,
+        **meta,
+    }
     return json.dumps({"kind": kind.kind, "metadata": metadata, **rest}).encode()
 
 
@@ -192,8 +197,12 @@ async def test_an_object_that_was_mended_meanwhile_is_not_told_as_unreadable(
         server.put(WIDGET, widget())
         server.mute = False
         work = asyncio.create_task(one.work())
-        await until(lambda: ("GET", WIDGET.at(("ns", "one"))) in
-                    [(asked.method, asked.path) for asked in server.requests])  # fmt: skip
+        await until(
+            lambda: (
+                ("GET", WIDGET.at(("ns", "one")))
+                in [(asked.method, asked.path) for asked in server.requests]
+            )
+        )
         await asyncio.sleep(0.2)
         work.cancel()
 
@@ -262,10 +271,11 @@ FIELDS = st.recursive(
     lambda part: st.dictionaries(
         st.sampled_from(["f:metadata", "f:labels", "f:app", "f:data", "f:text", ".", "v:1", "k:{"])
         | st.text(),
-        part, max_size=4,
+        part,
+        max_size=4,
     ),
     max_leaves=12,
-)  # fmt: skip
+)
 TEXTS = st.text() | st.integers(min_value=0).map(str) | st.just("9" * 5000)
 META = st.fixed_dictionaries(
     {},
@@ -274,27 +284,32 @@ META = st.fixed_dictionaries(
         "annotations": st.dictionaries(
             st.sampled_from([widgets.TEMPLATE, widgets.GENERATION, widgets.REPLACED]) | st.text(),
             TEXTS,
-        ) | JSON,
-        "ownerReferences": JSON | st.lists(
+        )
+        | JSON,
+        "ownerReferences": JSON
+        | st.lists(
             st.fixed_dictionaries(
                 {"uid": st.text() | st.just("uid-w")},
                 optional={
-                    "controller": st.booleans(), "name": st.text() | st.just("one"),
+                    "controller": st.booleans(),
+                    "name": st.text() | st.just("one"),
                     "kind": st.text() | st.just("Widget"),
                     "apiVersion": st.text() | st.just("example.dev/v1"),
                 },
             )
         ),
-        "managedFields": JSON | st.lists(
+        "managedFields": JSON
+        | st.lists(
             st.fixed_dictionaries(
                 {"manager": st.text() | st.just("message-operator"), "fieldsV1": FIELDS}
             )
         ),
-        "finalizers": JSON, "generation": st.integers(0, 2**62),
+        "finalizers": JSON,
+        "generation": st.integers(0, 2**62),
         "deletionTimestamp": JSON | st.text(),
         "creationTimestamp": JSON | st.text(),
     },
-)  # fmt: skip
+)
 
 
 class Sources:
@@ -308,10 +323,16 @@ class Sources:
         self.take(WIDGET, {**widget(), "status": {}}, 1, "one", "uid-w")
 
     def take(self, kind: Kind, raw: Any, version: int, name: str, uid: str) -> Any:
-        raw = {**raw, "metadata": {
-            **raw.get("metadata", {}), "namespace": "ns", "name": name, "uid": uid,
-            "resourceVersion": str(version),
-        }}  # fmt: skip
+        raw = {
+            **raw,
+            "metadata": {
+                **raw.get("metadata", {}),
+                "namespace": "ns",
+                "name": name,
+                "uid": uid,
+                "resourceVersion": str(version),
+            },
+        }
         source = next(s for s in self.controller.sources if s.kind == kind)
         return source.take(msgspec.Raw(json.dumps(raw).encode()))
 
@@ -323,9 +344,12 @@ def test_m3_what_is_kept_of_finalizers_and_owners_is_bounded() -> None:
     """An API server bounds neither their number nor the length of an owner's name and uid."""
     many = [f"example.com/hold-{number}" for number in range(4000)]
     owner = {
-        "apiVersion": "example.dev/v1", "kind": "Widget", "name": "n" * 500_000,
-        "uid": "u" * 500_000, "controller": True,
-    }  # fmt: skip
+        "apiVersion": "example.dev/v1",
+        "kind": "Widget",
+        "name": "n" * 500_000,
+        "uid": "u" * 500_000,
+        "controller": True,
+    }
     meta = {"finalizers": [*many, "example.dev/message-operator"], "ownerReferences": [owner]}
     for kind, name in ((WIDGET, "large"), (CONFIG_MAP, "w-large")):
         SOURCES.take(kind, {"metadata": meta}, next(VERSIONS), name, "uid-large")
@@ -340,9 +364,12 @@ def test_m3_what_is_kept_of_finalizers_and_owners_is_bounded() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(
-    kind=st.sampled_from([WIDGET, CONFIG_MAP]), meta=META, spec=JSON, status=JSON,
+    kind=st.sampled_from([WIDGET, CONFIG_MAP]),
+    meta=META,
+    spec=JSON,
+    status=JSON,
     name=st.sampled_from(["one", "w-one", "other"]),
-)  # fmt: skip
+)
 def test_any_json_that_an_api_server_accepts_is_taken_in_or_left_out(
     kind: Kind, meta: Any, spec: Any, status: Any, name: str
 ) -> None:

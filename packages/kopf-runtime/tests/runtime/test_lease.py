@@ -21,9 +21,12 @@ from tests.support.waiting import until
 
 KEY = ("ns", "message-operator")
 QUICK = Settings(
-    lease_namespace="ns", lease_name="message-operator", lease_duration=1.0,
-    lease_renew_deadline=0.5, lease_retry_period=0.02,
-)  # fmt: skip
+    lease_namespace="ns",
+    lease_name="message-operator",
+    lease_duration=1.0,
+    lease_renew_deadline=0.5,
+    lease_retry_period=0.02,
+)
 
 
 class Candidate:
@@ -65,7 +68,7 @@ def held(by: str, seconds: int = 3600) -> dict[str, Any]:
     return {
         "metadata": {"namespace": KEY[0], "name": KEY[1]},
         "spec": {"holderIdentity": by, "leaseDurationSeconds": seconds},
-    }  # fmt: skip
+    }
 
 
 def spec(server: ApiServer) -> Any:

@@ -66,9 +66,10 @@ async def migrated(server: Server, seconds: float) -> dict[str, float]:
     found = {
         name: metrics.registry.get_sample_value(
             f"festival_operator_storage_migrator_{name}", {"resource": "festivals"}
-        ) or 0.0
+        )
+        or 0.0
         for name in ("migrated_objects_total", "remaining_objects")
-    }  # fmt: skip
+    }
     task.cancel()
     return found
 

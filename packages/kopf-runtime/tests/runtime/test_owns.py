@@ -34,7 +34,7 @@ from runtime.test_data import (
     so_many,
     stored,
     told,
-)  # fmt: skip
+)
 from runtime.widgets import UID, WIDGET, Raw, Widget, edit, otherwise, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
@@ -559,10 +559,15 @@ async def test_what_cannot_be_changed_in_place_is_made_again(
         server.edit(WIDGET, KEY, edit("2Gi"))
         await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
 
-        assert bodies == [{
-            "propagationPolicy": policy,
-            "preconditions": {"uid": before["uid"], "resourceVersion": before["resourceVersion"]},
-        }]  # fmt: skip
+        assert bodies == [
+            {
+                "propagationPolicy": policy,
+                "preconditions": {
+                    "uid": before["uid"],
+                    "resourceVersion": before["resourceVersion"],
+                },
+            }
+        ]
         now = stored(server, PVC, CLAIM)
         assert now["spec"]["resources"]["requests"]["storage"] == "2Gi"
         await until(lambda: server.events)

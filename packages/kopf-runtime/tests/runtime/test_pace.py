@@ -14,10 +14,25 @@ from tests.support.waiting import until
 
 KEY = ("ns", "w-one")
 CHILD = Child(
-    kind=POD, key=KEY, uid="u", version=1, controller_uid="o", made_for="o", parent="one",
-    deleting=False, deadline=0.0, created=0.0, finalizers=(), template="t", generation=1,
-    replaced=0, unlabelled=(), altered=False, editors="", view=None,
-)  # fmt: skip
+    kind=POD,
+    key=KEY,
+    uid="u",
+    version=1,
+    controller_uid="o",
+    made_for="o",
+    parent="one",
+    deleting=False,
+    deadline=0.0,
+    created=0.0,
+    finalizers=(),
+    template="t",
+    generation=1,
+    replaced=0,
+    unlabelled=(),
+    altered=False,
+    editors="",
+    view=None,
+)
 
 
 WANTED = Wanted(POD, KEY, "t", b"")

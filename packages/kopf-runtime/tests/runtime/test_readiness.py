@@ -34,11 +34,13 @@ def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Engine:
     def desired(one: Widget, _: object) -> list[Raw]:
         return [
             {
-                "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "w"},
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": {"name": "w"},
                 "spec": {"replicas": 3, "text": one.spec.text, **(spec or {})},
             }
             for kind in kinds
-        ]  # fmt: skip
+        ]
 
     return widgets
 
@@ -76,15 +78,17 @@ TOO_LATE = condition("Progressing", "False", LATE, "ProgressDeadlineExceeded")["
 QUOTA = condition("ReplicaFailure", "True", 'pods "w-" is forbidden: exceeded quota')["conditions"]
 #: All of a StatefulSet's Pods are there and are new.
 IN_STATE = {
-    **SEEN, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3,
-    "currentRevision": "w-1", "updateRevision": "w-1",
-}  # fmt: skip
+    **SEEN,
+    "replicas": 3,
+    "updatedReplicas": 3,
+    "readyReplicas": 3,
+    "currentRevision": "w-1",
+    "updateRevision": "w-1",
+}
 #: One of them is.
 ONE_ROLLED = {**IN_STATE, "updateRevision": "w-2", "updatedReplicas": 1}
 #: All of a DaemonSet's Pods are there and are new.
-ON_NODES = {
-    **SEEN, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2
-}  # fmt: skip
+ON_NODES = {**SEEN, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2}
 BY_HAND = {"updateStrategy": {"type": "OnDelete"}}
 PARTED = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
 
@@ -264,9 +268,11 @@ async def test_each_child_that_is_not_ready_is_named(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     async with operating(server, controller(JOB, SECRET, POD)):
         await tells(
-            server, "False", "NotReady",
+            server,
+            "False",
+            "NotReady",
             "Job w: it has not completed yet; Pod w: it is Pending.",
-        )  # fmt: skip
+        )
         await becomes(server, JOB, condition("Complete", "True"))
 
         await tells(server, "False", "NotReady", "Pod w: it is Pending.")
@@ -280,9 +286,11 @@ async def test_a_child_of_another_kind_only_has_to_exist(server: ApiServer) -> N
 
 async def test_an_author_who_reads_a_child_says_when_it_is_ready(server: ApiServer) -> None:
     one = controller(
-        POD, type_=kr.Conditioned, project=lambda pod: pod.status.phase,
+        POD,
+        type_=kr.Conditioned,
+        project=lambda pod: pod.status.phase,
         unready=lambda phase: "" if phase == "Running" else f"phase {phase}",
-    )  # fmt: skip
+    )
     server.put(WIDGET, widget())
     async with operating(server, one):
         await becomes(server, POD, {"phase": "Pending"})

@@ -35,9 +35,11 @@ async def server() -> AsyncIterator[ApiServer]:
 
 
 def reading(
-    desired: Callable[..., Iterable[Raw]] | None = None, *, type_: type[kr.Object] = Secret,
+    desired: Callable[..., Iterable[Raw]] | None = None,
+    *,
+    type_: type[kr.Object] = Secret,
     **reads: Any,
-) -> Engine:  # fmt: skip
+) -> Engine:
     """Return a controller of Widgets, whose text names a Secret: its `text` is the child's."""
     one = widgets.controller(desired or with_secret)
     reads.setdefault("keys", lambda widget: [_named(widget.spec.text)])

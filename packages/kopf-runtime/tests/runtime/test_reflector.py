@@ -171,11 +171,18 @@ async def test_m4_a_list_that_is_none_makes_no_hot_loop_and_no_end(
 @pytest.mark.parametrize(
     "line",
     [
-        "", "[]", '{"type":"ADDED"}', '{"type":"BOOKMARK","object":{}}', "<html>", '{"type":',
-        '{"type":"ERROR","object":{"code":"x"}}', '{"type":"ERROR","object":{"code":410}}',
-        '{"type":"ADDED","object":{}}', '{"type":"DELETED","object":{"metadata":{}}}',
+        "",
+        "[]",
+        '{"type":"ADDED"}',
+        '{"type":"BOOKMARK","object":{}}',
+        "<html>",
+        '{"type":',
+        '{"type":"ERROR","object":{"code":"x"}}',
+        '{"type":"ERROR","object":{"code":410}}',
+        '{"type":"ADDED","object":{}}',
+        '{"type":"DELETED","object":{"metadata":{}}}',
     ],
-)  # fmt: skip
+)
 async def test_m4_a_watch_that_tells_nonsense_makes_no_hot_loop_and_no_end(
     server: ApiServer, line: str
 ) -> None:
@@ -217,10 +224,17 @@ async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
     async with connected(server) as client:
         monkeypatch.setattr(client, "lines", lines)
         following = reflector.Reflector(
-            client, Metrics("test"), _Nowhere(), WIDGET.path(), resource="widgets",
-            namespace=None, selector="", resync_period=300.0, changed=lambda: None,
+            client,
+            Metrics("test"),
+            _Nowhere(),
+            WIDGET.path(),
+            resource="widgets",
+            namespace=None,
+            selector="",
+            resync_period=300.0,
+            changed=lambda: None,
             stands_by=lambda: False,
-        )  # fmt: skip
+        )
         task = asyncio.create_task(following.run())
         await watching.wait()
 
@@ -331,10 +345,12 @@ def _line(thing: Any) -> str:
 
 def pages(server: ApiServer) -> list[Asked]:
     return [
-        one for one in server.requests
-        if one.path.endswith("/widgets") and not one.query.get("watch")
+        one
+        for one in server.requests
+        if one.path.endswith("/widgets")
+        and not one.query.get("watch")
         and one.query.get("limit") != "1"
-    ]  # fmt: skip
+    ]
 
 
 async def test_minor_3_a_page_that_fails_is_asked_for_again_and_not_the_first(

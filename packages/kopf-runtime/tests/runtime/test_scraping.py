@@ -29,10 +29,11 @@ from tests.support.waiting import until
 
 HERE = ("127.0.0.1", 0)
 PROMETHEUS = {
-    "username": "system:serviceaccount:monitoring:prometheus", "uid": "u-1",
+    "username": "system:serviceaccount:monitoring:prometheus",
+    "uid": "u-1",
     "groups": ["system:serviceaccounts", "system:authenticated"],
     "extra": {"authentication.kubernetes.io/pod-name": ["prometheus-0"]},
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -107,9 +108,11 @@ async def serving(server: ApiServer, folder: Path | None) -> AsyncIterator[tuple
     metrics = Metrics("tester")
     endpoints = Server(metrics)
     settings = replace(
-        Settings(), metrics_bind_address=HERE, health_probe_bind_address=HERE,
+        Settings(),
+        metrics_bind_address=HERE,
+        health_probe_bind_address=HERE,
         metrics_cert_path=str(folder or ""),
-    )  # fmt: skip
+    )
     async with connected(server, metrics) as client:
         await endpoints.start(settings, client, lambda: "", lambda: "")
         try:
@@ -117,8 +120,9 @@ async def serving(server: ApiServer, folder: Path | None) -> AsyncIterator[tuple
             scheme = "https" if folder else "http"
             yield (
                 f"{scheme}://127.0.0.1:{metrics_port}/metrics",
-                f"http://127.0.0.1:{health_port}/healthz", client,
-            )  # fmt: skip
+                f"http://127.0.0.1:{health_port}/healthz",
+                client,
+            )
         finally:
             await endpoints.stop()
 
@@ -154,11 +158,13 @@ async def test_who_may_get_the_metrics_gets_them(
     assert reviews.asked == [
         {"token": "good"},
         {
-            "user": PROMETHEUS["username"], "uid": "u-1", "groups": PROMETHEUS["groups"],
+            "user": PROMETHEUS["username"],
+            "uid": "u-1",
+            "groups": PROMETHEUS["groups"],
             "extra": PROMETHEUS["extra"],
             "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
         },
-    ]  # fmt: skip
+    ]
 
 
 async def test_who_has_no_valid_token_is_told_to_bring_one(
@@ -201,9 +207,13 @@ async def test_the_api_server_is_asked_once_for_many_scrapes(
 
 @pytest.mark.parametrize(("before", "after"), [(200, 403), (403, 200)])
 async def test_a_right_that_is_taken_away_or_given_is_noticed(
-    server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch,
-    before: int, after: int,
-) -> None:  # fmt: skip
+    server: ApiServer,
+    reviews: Reviews,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: int,
+    after: int,
+) -> None:
     monkeypatch.setattr(scrapers, "ALLOWED", 0.05)
     monkeypatch.setattr(scrapers, "REFUSED", 0.05)
     rights: dict[int, set[str]] = {200: reviews.scrapers, 403: set()}
@@ -341,9 +351,12 @@ def test_an_address_is_listened_on_and_told_if_it_is_taken(host: str) -> None:
 
 
 async def test_a_scrape_is_refused_while_nobody_can_be_asked(
-    server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch,
+    server: ApiServer,
+    reviews: Reviews,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(scrapers, "REFUSED", 0.0)
     server.answers.clear()

@@ -62,9 +62,10 @@ def nothing(*_: object) -> Iterable[Raw]:
 
 def writes_in(server: ApiServer, namespace: str) -> list[str]:
     return [
-        str(one) for one in server.requests
+        str(one)
+        for one in server.requests
         if one.method != "GET" and f"/namespaces/{namespace}/" in one.path
-    ]  # fmt: skip
+    ]
 
 
 async def test_only_namespaces_with_the_labels_are_served(server: ApiServer) -> None:

@@ -32,9 +32,11 @@ def labels() -> Engine:
 
     def desired(label: widgets.Widget, _: object) -> Iterable[Raw]:
         yield {
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": f"l-{label.metadata.name}"}, "data": {"text": label.spec.text},
-        }  # fmt: skip
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"l-{label.metadata.name}"},
+            "data": {"text": label.spec.text},
+        }
 
     one = Engine(LABEL, widgets.Widget, lambda _: None)
     one.owns(CONFIG_MAP)

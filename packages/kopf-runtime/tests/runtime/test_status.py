@@ -57,16 +57,17 @@ async def status_of(server: ApiServer, generation: int) -> Any:
     ("fields", "stored"),
     [
         ({"nodes": {"a": None, "b": {"zone": None}}}, {"nodes": {"b": {}}}),
-        ({"nodes": [Node("a"), Node("b", "z")]}, {"nodes": [
-            {"name": "a", "load": 0}, {"name": "b", "zone": "z", "load": 0}
-        ]}),
+        (
+            {"nodes": [Node("a"), Node("b", "z")]},
+            {"nodes": [{"name": "a", "load": 0}, {"name": "b", "zone": "z", "load": 0}]},
+        ),
         ({"nodes": (1, None)}, {"nodes": [1, None]}),
         ({"nodes": {"b", "a"}}, {"nodes": ["a", "b"]}),
         ({"nodes": {1: "one"}}, {"nodes": {"1": "one"}}),
         ({"nodes": {"a": Node("a", load=float("nan"))}}, {"nodes": {"a": {"name": "a"}}}),
     ],
     ids=["None", "classes", "a tuple", "a set", "keys that are numbers", "NaN"],
-)  # fmt: skip
+)
 async def test_a_status_of_any_shape_is_written_once(
     server: ApiServer, fields: Any, stored: Any
 ) -> None:
@@ -347,11 +348,14 @@ def test_d16_an_author_may_have_conditions_beside_ready() -> None:
     down = kr.Condition("Available", False, "Down", "It does not answer.")
     now = conditions.build(former, 2, with_conditions(unknown, down))["conditions"]
 
-    assert [(one["type"], one.get("status"), one["lastTransitionTime"] == "long ago")
-            for one in now] == [
-        ("Theirs", None, True), ("Backup", "Unknown", True), ("Available", "False", False),
+    assert [
+        (one["type"], one.get("status"), one["lastTransitionTime"] == "long ago") for one in now
+    ] == [
+        ("Theirs", None, True),
+        ("Backup", "Unknown", True),
+        ("Available", "False", False),
         ("Ready", "True", True),
-    ]  # fmt: skip
+    ]
     assert now[2]["message"] == "It does not answer."
     assert now[2]["observedGeneration"] == 2
 

@@ -108,11 +108,12 @@ BAD: dict[str, tuple[Any, str]] = {
     "annotations that are a text": ([child(annotations="a")], "annotations"),
     "an exception": (failing, "the plan failed: ZeroDivisionError: an author's mistake"),
     "an end by mistake": (
-        lambda _: map(first, [["c"], ["other"]]), "the plan failed: RuntimeError: a function raised"
+        lambda _: map(first, [["c"], ["other"]]),
+        "the plan failed: RuntimeError: a function raised",
     ),
     "too many": ((child(f"c-{n}") for n in range(1001)), "more than 1000 children"),
     "children without an end": (endless, "more than 1000 children"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bad", BAD)

@@ -233,9 +233,11 @@ def test_a_provider_of_the_program_is_used(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_what_cannot_be_set_up_is_told_and_nothing_is_traced(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variables: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    variables: dict[str, str],
     why: str,
-) -> None:  # fmt: skip
+) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 

@@ -33,11 +33,16 @@ def warnings(server: ApiServer) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (400, "BadRequest"), (403, "Forbidden"), (413, "RequestEntityTooLarge"), (422, "Invalid"),
-        (429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"),
+        (400, "BadRequest"),
+        (403, "Forbidden"),
+        (413, "RequestEntityTooLarge"),
+        (422, "Invalid"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (503, "ServiceUnavailable"),
         (504, "Timeout"),
     ],
-)  # fmt: skip
+)
 async def test_l1_whatever_refuses_a_child_is_told_and_made_good(
     server: ApiServer, code: int, reason: str
 ) -> None:
@@ -119,8 +124,9 @@ async def test_a_webhook_that_lies_about_what_exists_is_told(
         await until(lambda: told(server).get("status") == "True")
         server.refuse(method, "/pods(/w-one)?$", RefusedError(code, reason), FOREVER)
         server.edit(WIDGET, KEY, edit("edited"))
-        await until(lambda: (told(server).get("status"), told(server)["reason"])
-                    == ("False", reason))  # fmt: skip
+        await until(
+            lambda: (told(server).get("status"), told(server)["reason"]) == ("False", reason)
+        )
         assert "Pod w-one" in told(server)["message"]
 
         server.answers.clear()
@@ -184,9 +190,10 @@ async def test_a_trouble_whose_reason_never_comes_back_is_told(server: ApiServer
 
 MARKS = {
     "app.kubernetes.io/managed-by": "the label app.kubernetes.io/managed-by",
-    UID: f"the label {UID}", TEMPLATE: "the annotation template-hash",
+    UID: f"the label {UID}",
+    TEMPLATE: "the annotation template-hash",
     "ownerReferences": "the owner reference",
-}  # fmt: skip
+}
 
 
 def stripping(kind: kr.Kind, lost: str) -> Any:
@@ -376,8 +383,13 @@ async def test_l10_conditions_of_others_are_kept_as_far_as_there_is_room(
     server: ApiServer,
 ) -> None:
     def condition(number: int) -> Raw:
-        return {"type": f"Other{number}", "status": "True", "reason": "R", "message": "",
-                "lastTransitionTime": f"2026-01-{number + 1:02}T00:00:00Z"}  # fmt: skip
+        return {
+            "type": f"Other{number}",
+            "status": "True",
+            "reason": "R",
+            "message": "",
+            "lastTransitionTime": f"2026-01-{number + 1:02}T00:00:00Z",
+        }
 
     server.put(WIDGET, {**widget(), "status": {"conditions": [condition(n) for n in range(16)]}})
     async with operating(server, widgets.controller(widgets.pod)):
@@ -433,9 +445,11 @@ def test_of_several_errors_the_foremost_says_what_all_of_them_need() -> None:
     refused, busy, late = (
         troubles.of(ApiError("POST", "/x", status, reason, "", after))
         for status, reason, after in (
-            (403, "Forbidden", 0), (429, "TooManyRequests", 9), (504, "Timeout", 0)
+            (403, "Forbidden", 0),
+            (429, "TooManyRequests", 9),
+            (504, "Timeout", 0),
         )
-    )  # fmt: skip
+    )
 
     foremost = troubles.foremost([waits, refused, busy, late])
 

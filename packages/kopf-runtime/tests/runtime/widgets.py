@@ -38,22 +38,26 @@ class Pod(kr.Object):
 def config_map(widget: Widget, _: object = None) -> Iterable[Raw]:
     """The one child of a Widget, if it is a ConfigMap."""
     yield {
-        "apiVersion": "v1", "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
         "metadata": {"name": f"w-{widget.metadata.name}", "labels": {"app": "widget"}},
         "data": {"text": widget.spec.text},
-    }  # fmt: skip
+    }
 
 
 def pod(widget: Widget, _: object = None) -> Iterable[Raw]:
     """The one child of a Widget, if it is a Pod."""
     container = {
-        "name": "main", "image": "busybox", "env": [{"name": "TEXT", "value": widget.spec.text}]
-    }  # fmt: skip
+        "name": "main",
+        "image": "busybox",
+        "env": [{"name": "TEXT", "value": widget.spec.text}],
+    }
     yield {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"name": f"w-{widget.metadata.name}", "labels": {"app": "widget"}},
         "spec": {"containers": [container], "nodeSelector": {"kubernetes.io/os": "linux"}},
-    }  # fmt: skip
+    }
 
 
 def _ended(phase: str) -> str:

@@ -114,11 +114,14 @@ def _chart(project: "Project", adopted: "Adopted") -> Manifest:
     authors = {"name": f"The {project.name} authors", "url": adopted.home}
     kinds = [
         {
-            "kind": kind.kind, "version": kind.version, "name": kind.crd, "displayName": kind.kind,
+            "kind": kind.kind,
+            "version": kind.version,
+            "name": kind.crd,
+            "displayName": kind.kind,
             "description": f"Served by {project.name}",
         }
         for kind in project.kinds
-    ]  # fmt: skip
+    ]
     owner = repository.rpartition("/")[2]
     image = {"name": project.name, "image": f"ghcr.io/{owner}/{project.name}:{adopted.version}"}
     return {

@@ -81,9 +81,14 @@ def _released(tag: str) -> list[Manifest] | None:
             tar.extractall(folder, filter="data")
         environment = {key: value for key, value in os.environ.items() if key != "PROJECT"}
         done = subprocess.run(
-            [sys.executable, "-m", __name__, answer], cwd=folder, env=environment, timeout=120,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", __name__, answer],
+            cwd=folder,
+            env=environment,
+            timeout=120,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode == 0:
             crds: list[Manifest] = json.loads(answer.read_text())
             return crds

@@ -83,9 +83,11 @@ def definition(own: CustomResource, *others: CustomResource) -> Manifest:
     """
     kind = own.kind
     names: Manifest = {
-        "kind": kind.kind, "listKind": f"{kind.kind}List",
-        "plural": kind.plural, "singular": kind.kind.lower(),
-    }  # fmt: skip
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.kind.lower(),
+    }
     lists = {"shortNames": own.short_names, "categories": own.categories}
     names |= {name: list(words) for name, words in lists.items() if words}
     return {
@@ -98,7 +100,7 @@ def definition(own: CustomResource, *others: CustomResource) -> Manifest:
             "names": names,
             "versions": [_version(own, bool(others)), *(_version(one, True) for one in others)],
         },
-    }  # fmt: skip
+    }
 
 
 def _version(declared: CustomResource, several: bool) -> Manifest:
@@ -138,14 +140,15 @@ def _schema(declared: CustomResource) -> Schema:
         **({"required": schema["required"]} if "required" in schema else {}),
         "properties": {
             "apiVersion": {
-                "type": "string", "description": f"Version of this schema, {kind.api_version}.",
+                "type": "string",
+                "description": f"Version of this schema, {kind.api_version}.",
             },
             "kind": {"type": "string", "description": f"Kind of this object, {kind.kind}."},
             "metadata": {"type": "object", "properties": {"name": name}},
             **schema["properties"],
             "status": _status(declared),
         },
-    }  # fmt: skip
+    }
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

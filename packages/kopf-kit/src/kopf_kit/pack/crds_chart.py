@@ -29,21 +29,31 @@ _OPERATOR_ONLY = {f"artifacthub.io/{it}" for it in ("operator", "operatorCapabil
 
 _CONVERTER = (
     Value(
-        ("converterNamespace",), "",
+        ("converterNamespace",),
+        "",
         f"Namespace of the operator that converts {PROJECT.many} between their versions; empty "
-        "means that of this release", "Conversion", "name", KINDS["name"],
-    ),
-    Value(
-        ("converterService",), "",
-        f"Its Service, `NAME-webhook`; empty means `{PROJECT.name}-webhook`", "Conversion", "name",
+        "means that of this release",
+        "Conversion",
+        "name",
         KINDS["name"],
     ),
     Value(
-        ("caBundle",), "",
-        "The authority of its certificate, as PEM; empty if the operator or cert-manager writes it",
-        "Conversion", "", TEXT,
+        ("converterService",),
+        "",
+        f"Its Service, `NAME-webhook`; empty means `{PROJECT.name}-webhook`",
+        "Conversion",
+        "name",
+        KINDS["name"],
     ),
-)  # fmt: skip
+    Value(
+        ("caBundle",),
+        "",
+        "The authority of its certificate, as PEM; empty if the operator or cert-manager writes it",
+        "Conversion",
+        "",
+        TEXT,
+    ),
+)
 
 
 def files() -> dict[Path, str]:

@@ -120,9 +120,14 @@ def _chart_crd(crd: crds.Manifest, chart: str, converted: Sequence[str]) -> str:
     if (name := crd["metadata"]["name"]) in converted:
         spec, annotations = spec + _CONVERSION % chart, _WITH_CERTIFICATE % chart
     return _CRD.format(
-        header=documents.header(_BY), chart=chart, apiVersion=crd["apiVersion"], kind=crd["kind"],
-        name=name, annotations=annotations, spec=spec,
-    )  # fmt: skip
+        header=documents.header(_BY),
+        chart=chart,
+        apiVersion=crd["apiVersion"],
+        kind=crd["kind"],
+        name=name,
+        annotations=annotations,
+        spec=spec,
+    )
 
 
 def chart_rules(

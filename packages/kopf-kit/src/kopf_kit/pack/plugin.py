@@ -127,7 +127,11 @@ def subject() -> Subject:
         signs=() if PROJECT.adopted else (*flags, PROJECT.variables),
         kinds=tuple(
             Kind(
-                kind.kind, kind.many, kind.crd, kind.version, kind.namespaced,
+                kind.kind,
+                kind.many,
+                kind.crd,
+                kind.version,
+                kind.namespaced,
                 shown(kind.shown(crds[kind.crd])["schema"]["openAPIV3Schema"]) or {},
             )
             for kind in PROJECT.kinds
@@ -141,7 +145,7 @@ def subject() -> Subject:
             for verb in rule["verbs"]
         ),
         tells=not PROJECT.adopted,
-    )  # fmt: skip
+    )
 
 
 def shown(schema: Mapping[str, Any]) -> Any:

@@ -66,9 +66,13 @@ def _values(image: Image, indent: str) -> str:
     registry, _, rest = name.partition("/")
     repository, _, tag = rest.partition(":")
     return _VALUES.format(
-        indent=indent, name=image.name,
-        registry=registry, repository=repository, tag=tag, digest=digest,
-    )  # fmt: skip
+        indent=indent,
+        name=image.name,
+        registry=registry,
+        repository=repository,
+        tag=tag,
+        digest=digest,
+    )
 
 
 def _default(image: Image) -> str:

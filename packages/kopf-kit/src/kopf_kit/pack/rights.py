@@ -14,9 +14,10 @@ Rule = dict[str, list[str]]
 READ = ("get", "list", "watch")
 #: With which the runtime elects its leader.
 LEASES: Rule = {
-    "apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+    "apiGroups": ["coordination.k8s.io"],
+    "resources": ["leases"],
     "verbs": ["get", "create", "update"],
-}  # fmt: skip
+}
 #: Replacing a child means creating and deleting it. Server-side apply creates one with a patch, for
 #: which the API server requires both rights.
 CHANGE = {
@@ -72,9 +73,11 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
 def _further(right: Right) -> tuple[str, Rule]:
     """Return the rule of a right that an author declares, with its reason."""
     rule = {
-        "apiGroups": [right.group], "resources": [*right.resources],
-        **({"resourceNames": [*right.names]} if right.names else {}), "verbs": [*right.verbs],
-    }  # fmt: skip
+        "apiGroups": [right.group],
+        "resources": [*right.resources],
+        **({"resourceNames": [*right.names]} if right.names else {}),
+        "verbs": [*right.verbs],
+    }
     return " ".join(right.why.split()) or "The operator's own code needs it.", rule
 
 

@@ -21,10 +21,26 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
 #: A readable order of a schema's keywords.
 _ORDER = (
-    "type", "format", "description", "nullable", "default", "enum", "minimum", "exclusiveMinimum",
-    "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "minItems",
-    "maxItems", "minProperties", "maxProperties", "required",
-)  # fmt: skip
+    "type",
+    "format",
+    "description",
+    "nullable",
+    "default",
+    "enum",
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+)
 _LAST = ("items", "additionalProperties", "properties")
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 #: Syntax of Python's regular expressions that Go's, which the API server uses, do not support.
@@ -39,12 +55,11 @@ _ANY_KEY = inspect.StrType(), inspect.AnyType()
 _OTHERWISE_READ: dict[type[inspect.Type], tuple[str, str]] = {
     inspect.TimeType: ("is a time of day", "use a str with a pattern"),
     inspect.TimeDeltaType: (
-        "is a timedelta", "use an int whose name says the unit, such as timeout_seconds"
+        "is a timedelta",
+        "use an int whose name says the unit, such as timeout_seconds",
     ),
-    inspect.DecimalType: (
-        "is a Decimal", "use an int of a smaller unit, or a str with a pattern"
-    ),
-}  # fmt: skip
+    inspect.DecimalType: ("is a Decimal", "use an int of a smaller unit, or a str with a pattern"),
+}
 
 
 class DeclarationError(HackError):
@@ -177,9 +192,10 @@ class _Converter:
             raise _refusal(path, "has choices of several types", "use choices of one type")
         if found := _NOT_IN_GO.search(schema.get("pattern", "")):
             raise _refusal(
-                path, f"has a pattern with `{found[0]}`, which the API server (Go, RE2) lacks",
+                path,
+                f"has a pattern with `{found[0]}`, which the API server (Go, RE2) lacks",
                 "use another, or kr.rules(…)",
-            )  # fmt: skip
+            )
 
 
 def _refusal(path: str, what: str, instead: str) -> DeclarationError:

@@ -22,8 +22,12 @@ class Advice(NamedTuple):
 ADVICE = (
     Advice(
         (
-            "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError",
-            "InvalidImageName", "ErrImageNeverPull",
+            "ErrImagePull",
+            "ImagePullBackOff",
+            "RegistryUnavailable",
+            "ImageInspectError",
+            "InvalidImageName",
+            "ErrImageNeverPull",
         ),
         Text(
             "Set the chart's values image.* to an image that the nodes can pull, and "
@@ -41,7 +45,11 @@ ADVICE = (
     ),
     Advice(
         (
-            "CrashLoopBackOff", "Error", "Completed", "ContainerCannotRun", "StartError",
+            "CrashLoopBackOff",
+            "Error",
+            "Completed",
+            "ContainerCannotRun",
+            "StartError",
             "RunContainerError",
         ),
         Text(
@@ -82,11 +90,10 @@ ADVICE = (
         ("FailedCreate",),
         Text(
             "The details say what refuses its Pod: a quota, Pod Security or an admission webhook.",
-            "파드를 거부한 것이 자세한 내용에 있습니다. 쿼터나 파드 시큐리티, 어드미션 "
-            "웹훅입니다.",
+            "파드를 거부한 것이 자세한 내용에 있습니다. 쿼터나 파드 시큐리티, 어드미션 웹훅입니다.",
         ),
     ),
-)  # fmt: skip
+)
 _OTHER = Text(
     f"Wait a moment. If it stays, the end of {_DESCRIBE} says what it waits for.",
     f"잠시 기다리십시오. 계속되면 {_DESCRIBE}의 끝에서 기다리는 것을 확인하십시오.",

@@ -75,9 +75,13 @@ def _list(items: list[Object]) -> Object:
 def _review(user: str, right: Right, namespace: str, name: str) -> Object:
     resource, _, sub = right.resource.partition("/")
     wanted = {
-        "group": right.group, "resource": resource, "subresource": sub, "verb": right.verb,
-        "namespace": namespace, "name": name,
-    }  # fmt: skip
+        "group": right.group,
+        "resource": resource,
+        "subresource": sub,
+        "verb": right.verb,
+        "namespace": namespace,
+        "name": name,
+    }
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",

@@ -66,9 +66,16 @@ def _is_called(kind: Kind, word: str) -> bool:
 def _explain(kubectl: Kubectl, kind: Kind, given: Object) -> int:
     now = state(kind, given)
     finding = look(kubectl, now, given)
-    print(paint(str(Text("{title}: {says}.", "{title}: {says}.").format(
-        title=now.title, says=finding.says
-    )), COLORS[finding.level]))  # fmt: skip
+    print(
+        paint(
+            str(
+                Text("{title}: {says}.", "{title}: {says}.").format(
+                    title=now.title, says=finding.says
+                )
+            ),
+            COLORS[finding.level],
+        )
+    )
     seconds = age(now.since)
     reason = now.reason
     if reason and seconds is not None:
@@ -163,12 +170,16 @@ def _events(kubectl: Kubectl, now: State) -> list[str]:
     events = [one for one in events if one["involvedObject"].get("uid") in (None, now.uid)]
     events.sort(key=_time, reverse=True)
     return [
-        "  ".join((
-            ago(age(_time(one)) or 0), str(one.get("type")), str(one.get("reason")),
-            str(one.get("message", "")),
-        ))
+        "  ".join(
+            (
+                ago(age(_time(one)) or 0),
+                str(one.get("type")),
+                str(one.get("reason")),
+                str(one.get("message", "")),
+            )
+        )
         for one in events[:EVENTS]
-    ]  # fmt: skip
+    ]
 
 
 def _time(event: Object) -> str:

@@ -81,30 +81,40 @@ class ControlPlane:
         """Start etcd with the existing data."""
         client, peer = (f"http://127.0.0.1:{port}" for port in (self._etcd, self._peer))
         self.run(
-            "etcd", self._program("etcd"),
-            f"--data-dir={self.data}", "--unsafe-no-fsync", "--log-level=error",
-            f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}", "--quota-backend-bytes=8589934592",
-        )  # fmt: skip
+            "etcd",
+            self._program("etcd"),
+            f"--data-dir={self.data}",
+            "--unsafe-no-fsync",
+            "--log-level=error",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--quota-backend-bytes=8589934592",
+        )
 
     def start_api_server(self) -> None:
         """Start the API server; `wait` until it is ready."""
         self.run(
-            "kube-apiserver", self._program("kube-apiserver"),
+            "kube-apiserver",
+            self._program("kube-apiserver"),
             f"--etcd-servers=http://127.0.0.1:{self._etcd}",
-            "--bind-address=127.0.0.1", f"--secure-port={self._secure}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._secure}",
             f"--cert-dir={self.certificates}",
-            f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
             # The key of the certificate that it makes at its first start.
             f"--service-account-signing-key-file={self.certificates / 'apiserver.key'}",
             f"--service-account-key-file={self.certificates / 'apiserver.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             # Their controllers do not run.
             "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection",
-            "--service-cluster-ip-range=10.0.0.0/24", "--shutdown-delay-duration=0s",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--shutdown-delay-duration=0s",
             *self._flags,
-        )  # fmt: skip
+        )
 
     def start_controllers(self, *names: str, flags: Sequence[str] = ()) -> None:
         """Start controllers, preferably after all kinds that they need exist.
@@ -113,11 +123,16 @@ class ControlPlane:
         their manager.
         """
         self.run(
-            "kube-controller-manager", self._program("kube-controller-manager"),
-            f"--kubeconfig={self.kubeconfig('controllers')}", "--leader-elect=false",
-            "--secure-port=0", f"--controllers={','.join(names)}",
-            "--kube-api-qps=500", "--kube-api-burst=500", *flags,
-        )  # fmt: skip
+            "kube-controller-manager",
+            self._program("kube-controller-manager"),
+            f"--kubeconfig={self.kubeconfig('controllers')}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            f"--controllers={','.join(names)}",
+            "--kube-api-qps=500",
+            "--kube-api-burst=500",
+            *flags,
+        )
 
     def _program(self, name: str) -> Path:
         found = installed_program(name) if self._installed else None
@@ -150,10 +165,15 @@ class ControlPlane:
         """
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [program, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                cwd=self.folder, env={**os.environ, **self._variables},
-                start_new_session=True, preexec_fn=end_with_parent,
-            )  # fmt: skip
+                [program, *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={**os.environ, **self._variables},
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
 
     def stop(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
         """End one component, and wait until it has ended."""
@@ -240,9 +260,10 @@ def audit(folder: Path, users: Iterable[str]) -> tuple[str, ...]:
     }
     (folder / f"{name}.json").write_text(json.dumps(policy))
     return (
-        f"--audit-policy-file={folder / name}.json", f"--audit-log-path={folder / name}.log",
+        f"--audit-policy-file={folder / name}.json",
+        f"--audit-log-path={folder / name}.log",
         "--audit-log-mode=blocking",
-    )  # fmt: skip
+    )
 
 
 def kubeconfig(server: str, user: str, authority: Path | None = None) -> str:
@@ -256,11 +277,13 @@ def kubeconfig(server: str, user: str, authority: Path | None = None) -> str:
         trust = base64.b64encode(authority.read_bytes()).decode()
         cluster = {"server": server, "certificate-authority-data": trust}
     content = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "here",
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
         "clusters": [{"name": "here", "cluster": cluster}],
         "users": [{"name": user, "user": {"token": user}}],
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": user}}],
-    }  # fmt: skip
+    }
     return json.dumps(content)
 
 

@@ -85,8 +85,9 @@ def _descriptions(before: Record, answers: Answers) -> dict[Path, str]:
     text = _inserted(text, _RESOURCES, _lines(files[project], _RESOURCES), project)
     texts = {project: text}
     if [each["kind"] for each in yaml.safe_load(text)["resources"]] != [
-        *(each.kind for each in before.kinds), answers.kind,
-    ]:  # fmt: skip
+        *(each.kind for each in before.kinds),
+        answers.kind,
+    ]:
         raise HackError(f"{project}: add the kind {answers.kind} to `resources` by hand")
     if (before.folder / chart).is_file() and _CRDS.search(_text(before, chart)):
         crds = _lines(files[chart], _CRDS)

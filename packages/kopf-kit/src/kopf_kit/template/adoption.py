@@ -149,13 +149,20 @@ def project(operator: Operator) -> tuple[str, list[str]]:
         f"A Kubernetes operator that serves the kind{'s' * (len(kinds) > 1)} {', '.join(kinds)}"
     )
     text = _PROJECT.format(
-        kit=repository.version(), domain=resources[0]["domain"], plugin=names.PLAIN,
-        module=operator.module, version=operator.version, today=f"{datetime.now(UTC):%Y-%m-%d}",
-        home=operator.home, description=_scalar(operator.description or served),
-        crds=", ".join(operator.crds), samples="\n".join(_samples(operator, kinds)),
-        optional=optional, name=operator.name,
+        kit=repository.version(),
+        domain=resources[0]["domain"],
+        plugin=names.PLAIN,
+        module=operator.module,
+        version=operator.version,
+        today=f"{datetime.now(UTC):%Y-%m-%d}",
+        home=operator.home,
+        description=_scalar(operator.description or served),
+        crds=", ".join(operator.crds),
+        samples="\n".join(_samples(operator, kinds)),
+        optional=optional,
+        name=operator.name,
         resources=textwrap.indent(yaml.safe_dump(resources), "  "),
-    )  # fmt: skip
+    )
     left_out = []
     if hidden := [kind for kind in kinds if kind not in sampled]:
         left_out.append(

@@ -161,8 +161,11 @@ def _merged(ours: str, former: str, newer: str) -> tuple[str, bool]:
         names = [part for file in files for part in ("-L", file.name)]
         run = subprocess.run(
             ["git", "merge-file", "-p", *names, *files],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     if run.returncode > 127:  # otherwise the number of conflicts
         raise HackError(f"git merge-file: {run.stderr.strip()}")
     return run.stdout, run.returncode > 0

@@ -14,8 +14,9 @@ _GROUP = "system:serviceaccounts"
 _ALMIGHTY = "system:masters"
 _FLAGS = (
     "--enable-priority-and-fairness=false",
-    "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
-)  # fmt: skip
+    "--max-requests-inflight=0",
+    "--max-mutating-requests-inflight=0",
+)
 #: What is alpha or beta in an older Kubernetes, and off; the tests simulate others' admission with
 #: it. None before 1.32 has policies that mutate.
 _EARLY = {
@@ -28,10 +29,14 @@ _EARLY = {
 #: The servers may have memory, so that the operators have the processor.
 _ROOMY = {"GOGC": "400"}
 CONTROLLERS = (
-    GARBAGE, "namespace-controller", "pod-garbage-collector-controller",
-    "resourcequota-controller", "deployment-controller", "replicaset-controller",
+    GARBAGE,
+    "namespace-controller",
+    "pod-garbage-collector-controller",
+    "resourcequota-controller",
+    "deployment-controller",
+    "replicaset-controller",
     "job-controller",
-)  # fmt: skip
+)
 
 
 @contextlib.contextmanager

@@ -121,8 +121,13 @@ async def drop(_: Call, __: Forward) -> None:
 
 def refuse(status: int, reason: str, retry_after: int | None = None) -> Fault:
     """Return a fault that refuses the request as the API server would."""
-    body = {"kind": "Status", "status": "Failure", "code": status, "reason": reason,
-            "message": f"{reason}: this is a drill"}  # fmt: skip
+    body = {
+        "kind": "Status",
+        "status": "Failure",
+        "code": status,
+        "reason": reason,
+        "message": f"{reason}: this is a drill",
+    }
     headers = {"Content-Type": "application/json"}
     if retry_after is not None:
         headers["Retry-After"] = str(retry_after)

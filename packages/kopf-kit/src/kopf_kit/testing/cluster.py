@@ -141,12 +141,16 @@ class Cluster:
     ) -> None:
         """Wait until the API server applies a new or removed right of a user."""
         wanted = {
-            "verb": verb, "group": kind.group, "resource": kind.plural, "namespace": namespace
-        }  # fmt: skip
+            "verb": verb,
+            "group": kind.group,
+            "resource": kind.plural,
+            "namespace": namespace,
+        }
         review = {
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
             "spec": {"user": user, "resourceAttributes": wanted},
-        }  # fmt: skip
+        }
         async with asyncio.timeout(60):
             while (await self.ask("POST", REVIEWS, review))["status"]["allowed"] is not now:
                 await asyncio.sleep(0.05)

@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG = 1
 
 def start(
     *program: str, environment: Mapping[str, str], folder: Path, log: Path
-) -> ForkServerProcess:  # fmt: skip
+) -> ForkServerProcess:
     """Start a program, given as Python's arguments, in a folder; it writes to the end of a log."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([_IMAGE])
@@ -44,9 +44,7 @@ async def end(process: ForkServerProcess) -> int:
     return process.exitcode
 
 
-def _run(
-    program: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path
-) -> None:  # fmt: skip
+def _run(program: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path) -> None:
     importlib.import_module(_IMAGE)  # multiprocessing would not tell that it failed
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with log.open("ab") as file:

@@ -17,7 +17,10 @@ def kubectl(plane: ControlPlane, *arguments: str, stdin: list[Raw] | None = None
             *("--insecure-skip-tls-verify", *arguments),
         ],
         input=json.dumps({"apiVersion": "v1", "kind": "List", "items": stdin or []}),
-        env={**os.environ, "KUBECONFIG": os.devnull}, capture_output=True, text=True, timeout=330,
-    )  # fmt: skip
+        env={**os.environ, "KUBECONFIG": os.devnull},
+        capture_output=True,
+        text=True,
+        timeout=330,
+    )
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
     return done.stdout

@@ -136,11 +136,15 @@ class Kubelet:
                 "phase": "Pending",
                 "initContainerStatuses": [
                     {
-                        "name": init, "image": "i", "imageID": "", "ready": False,
-                        "restartCount": 1, "state": {"waiting": waiting},
+                        "name": init,
+                        "image": "i",
+                        "imageID": "",
+                        "ready": False,
+                        "restartCount": 1,
+                        "state": {"waiting": waiting},
                     }
                 ],
-            }  # fmt: skip
+            }
         elif any(owner["kind"] == "Job" for owner in pod["metadata"].get("ownerReferences") or ()):
             now = _ended(pod, failed=self._has(Trouble.JOBS_FAIL))
         else:
@@ -167,9 +171,13 @@ def _ended(pod: Raw, *, failed: bool) -> Raw:
         "phase": "Failed" if failed else "Succeeded",
         "containerStatuses": [
             {
-                "name": container["name"], "image": "i", "imageID": "", "ready": False,
-                "restartCount": 0, "state": {"terminated": terminated},
+                "name": container["name"],
+                "image": "i",
+                "imageID": "",
+                "ready": False,
+                "restartCount": 0,
+                "state": {"terminated": terminated},
             }
             for container in pod["spec"]["containers"]
         ],
-    }  # fmt: skip
+    }

@@ -15,8 +15,13 @@ _NO_CONTENT = ("apiVersion", "kind", "metadata", "status")
 _WHOLE = ("data", "binaryData")
 #: Fields that Kubernetes chooses for each object.
 _CHOSEN = (
-    "clusterIP", "clusterIPs", "healthCheckNodePort", "nodeName", "nodePort", "volumeName",
-)  # fmt: skip
+    "clusterIP",
+    "clusterIPs",
+    "healthCheckNodePort",
+    "nodeName",
+    "nodePort",
+    "volumeName",
+)
 
 
 def as_stored(manifest: Raw) -> Raw:

@@ -41,8 +41,14 @@ class Plain(Parent):
     child: Kind
     #: An object that is deleted, or whose child is lost or altered, may take no write.
     writes: ClassVar = {
-        "create": 2, "edit": 2, "burst": 2, "delete": 0, "recreate": 2, "heal": 0, "alter": 0,
-    }  # fmt: skip
+        "create": 2,
+        "edit": 2,
+        "burst": 2,
+        "delete": 0,
+        "recreate": 2,
+        "heal": 0,
+        "alter": 0,
+    }
 
     @property
     def owned(self) -> Collection[Kind]:

@@ -80,12 +80,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ("subject", "scenario"),
         [
             pytest.param(
-                subject, name, id=f"{subject}-{name}",
+                subject,
+                name,
+                id=f"{subject}-{name}",
                 marks=() if name in {*subject.quick} - {*left_out} else pytest.mark.long,
             )
-            for subject in subjects for name, writes in subject.writes.items() if writes >= least
+            for subject in subjects
+            for name, writes in subject.writes.items()
+            if writes >= least
         ],
-    )  # fmt: skip
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -146,9 +150,7 @@ def conversions() -> Iterator[Conversions]:
 
 
 @pytest.fixture(scope="session")
-def api_server(
-    subjects: Sequence[Subject], conversions: Conversions
-) -> Iterator[ControlPlane]:  # fmt: skip
+def api_server(subjects: Sequence[Subject], conversions: Conversions) -> Iterator[ControlPlane]:
     """Run etcd, the API server and some controllers; each xdist worker has its own.
 
     Its `server` is the URL, and `kubeconfig("admin")` writes a kubeconfig with all rights.
@@ -228,9 +230,11 @@ def cluster() -> Iterator[KindCluster]:
     name = "kopf-kit-testing"
     engine.up()
     found = KindCluster(
-        name, kind.kubeconfig(name),
-        kind_path=tools.path("kind"), kubectl_path=tools.path("kubectl"),
-    )  # fmt: skip
+        name,
+        kind.kubeconfig(name),
+        kind_path=tools.path("kind"),
+        kubectl_path=tools.path("kubectl"),
+    )
     with contextlib.ExitStack() as stack:
         stack.callback(found.delete)
         kind.create(name)

@@ -58,9 +58,12 @@ class Operator:
             "SSL_CERT_FILE": os.devnull,  # the kubeconfig has the only authority; all take 80 ms
         }
         self._process = forks.start(
-            *self._program, *self.flags,
-            environment=environment, folder=self._folder, log=self._log_to or self.log,
-        )  # fmt: skip
+            *self._program,
+            *self.flags,
+            environment=environment,
+            folder=self._folder,
+            log=self._log_to or self.log,
+        )
 
     async def _keep(self) -> None:
         while self._process is not None:

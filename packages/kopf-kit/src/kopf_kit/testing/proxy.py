@@ -106,9 +106,12 @@ class Proxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one request."""
         call = Call(
-            request.method, request.path, dict(request.query), dict(request.headers),
+            request.method,
+            request.path,
+            dict(request.query),
+            dict(request.headers),
             await request.read(),
-        )  # fmt: skip
+        )
         self.calls.append(call)
         if call.lease and call.body:
             self.identities.add(json.loads(call.body)["spec"].get("holderIdentity") or "")
@@ -141,11 +144,14 @@ class Proxy:
     def _outgoing(self, call: Call) -> dict[str, Any]:
         keep = ("Authorization", "Content-Type", "User-Agent", "Accept")
         return {
-            "method": call.method, "url": self._server + call.path, "params": call.query,
-            "data": call.body or None, "timeout": aiohttp.ClientTimeout(total=None),
+            "method": call.method,
+            "url": self._server + call.path,
+            "params": call.query,
+            "data": call.body or None,
+            "timeout": aiohttp.ClientTimeout(total=None),
             "headers": {name: call.headers[name] for name in keep if name in call.headers},
             "skip_auto_headers": ("Content-Type",),  # a client that sends none means JSON
-        }  # fmt: skip
+        }
 
     async def _forward(self, call: Call) -> Answer:
         status = 0

@@ -22,8 +22,10 @@ def granted(name: str, rules: Iterable[Raw], user: str, namespace: str | None) -
     return [
         {"apiVersion": f"{_API}/v1", "kind": f"{prefix}Role", "metadata": meta, "rules": [*rules]},
         {
-            "apiVersion": f"{_API}/v1", "kind": f"{prefix}RoleBinding", "metadata": meta,
+            "apiVersion": f"{_API}/v1",
+            "kind": f"{prefix}RoleBinding",
+            "metadata": meta,
             "roleRef": {"apiGroup": _API, "kind": f"{prefix}Role", "name": name},
             "subjects": [{"apiGroup": _API, "kind": "User", "name": user}],
         },
-    ]  # fmt: skip
+    ]

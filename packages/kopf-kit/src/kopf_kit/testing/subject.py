@@ -87,18 +87,22 @@ class Subject(ABC):
 
     def flags(
         self, port: int, namespace: str, *further: str, everywhere: bool = False
-    ) -> tuple[str, ...]:  # fmt: skip
+    ) -> tuple[str, ...]:
         """Return the flags of a process that answers probes at a port; `further` are a test's own.
 
         It serves a namespace or all, and elects its leader in the namespace.
         """
         return (
-            "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{port}",
+            "--metrics-bind-address=0",
+            f"--health-probe-bind-address=127.0.0.1:{port}",
             "--all-namespaces" if everywhere else f"--namespace={namespace}",
-            f"--lease-namespace={namespace}", f"--lease-name={self.lease}",
+            f"--lease-namespace={namespace}",
+            f"--lease-name={self.lease}",
             *(["--webhook-bind-address=0"] if self.versions or self.manager.webhooks else ()),
-            "--resync-period=300", "--log-level=debug", *further,
-        )  # fmt: skip
+            "--resync-period=300",
+            "--log-level=debug",
+            *further,
+        )
 
     def rights(self, namespace: str | None) -> list[Raw]:
         """Return the roles and bindings for one namespace and its Lease, or for all."""
@@ -117,9 +121,11 @@ class Subject(ABC):
     def manifest(self, text: str, name: str) -> Raw:
         """Return an object with a text."""
         return {
-            "apiVersion": self.kind.api_version, "kind": self.kind.kind,
-            "metadata": {"name": name}, "spec": self.spec(text),
-        }  # fmt: skip
+            "apiVersion": self.kind.api_version,
+            "kind": self.kind.kind,
+            "metadata": {"name": name},
+            "spec": self.spec(text),
+        }
 
 
 class Parent(Subject):
@@ -168,10 +174,16 @@ class Parent(Subject):
         """
         event = int(self.child in readiness.UNREADY)
         return {
-            "create": self._children + event + 1, "edit": event + 2, "burst": event + 2,
-            "delete": 0, "recreate": self._children + event + 1, "heal": event + 1,
-            "alter": event + 1, "status": 1, "conflict": self._children + event + 2,
-        }  # fmt: skip
+            "create": self._children + event + 1,
+            "edit": event + 2,
+            "burst": event + 2,
+            "delete": 0,
+            "recreate": self._children + event + 1,
+            "heal": event + 1,
+            "alter": event + 1,
+            "status": 1,
+            "conflict": self._children + event + 2,
+        }
 
     @property
     def quick(self) -> Collection[str]:
@@ -216,8 +228,9 @@ class Parent(Subject):
         """Return the manifests of an object's children of other kinds, by kind and name."""
         return {
             (one["kind"], one["metadata"]["name"]): one
-            for one in self.plan(found, text) if one["kind"] != self.child.kind
-        }  # fmt: skip
+            for one in self.plan(found, text)
+            if one["kind"] != self.child.kind
+        }
 
     def child_of(self, name: str) -> str:
         """Return the name of an object's child."""
@@ -288,7 +301,7 @@ def _unsaved(name: str, uid: str = "") -> Raw:
 
 async def prepare(
     cluster: Cluster, *subjects: Subject, conversions: Conversions | None = None
-) -> None:  # fmt: skip
+) -> None:
     """Create a node and the CRDs of the operators, those of several versions with a conversion."""
     await cluster.add_node()
     for subject in subjects:

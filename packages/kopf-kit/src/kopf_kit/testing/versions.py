@@ -23,10 +23,13 @@ _ANYTHING = st.recursive(
     max_leaves=4,
 )
 _METADATA = {
-    "name": "one", "namespace": "ns", "uid": "u", "resourceVersion": "1",
+    "name": "one",
+    "namespace": "ns",
+    "uid": "u",
+    "resourceVersion": "1",
     "annotations": {"theirs": "stays"},
     "managedFields": [{"manager": "m", "operation": "Update", "fieldsV1": {"f:spec": {}}}],
-}  # fmt: skip
+}
 
 
 def assert_lossless(controller: Controller, *, examples: int = 100) -> None:
@@ -43,11 +46,13 @@ def assert_lossless(controller: Controller, *, examples: int = 100) -> None:
 
 def _assert_lossless(
     versions: Versions, old: CustomResource, new: CustomResource, examples: int
-) -> None:  # fmt: skip
+) -> None:
     @settings(
-        max_examples=examples, deadline=None, database=None,
+        max_examples=examples,
+        deadline=None,
+        database=None,
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(objects(old))
     def check(raw: Raw) -> None:
         there = versions.convert(raw, new.kind.api_version)
@@ -92,19 +97,24 @@ def _of_type(schema: Raw) -> st.SearchStrategy[Any]:
             least, most = schema.get("minItems", 0), schema.get("maxItems", 3)
             unique = repr if schema.get("x-kubernetes-list-type") == "set" else None
             return st.lists(
-                _values(schema["items"]), min_size=least, max_size=min(most, max(least, 3)),
+                _values(schema["items"]),
+                min_size=least,
+                max_size=min(most, max(least, 3)),
                 unique_by=unique,
-            )  # fmt: skip
+            )
         case "boolean":
             return st.booleans()
         case "integer":
             return _integers(schema)
         case "number":
             return st.floats(
-                schema.get("minimum"), schema.get("maximum"), allow_nan=False,
-                allow_infinity=False, exclude_min=schema.get("exclusiveMinimum", False),
+                schema.get("minimum"),
+                schema.get("maximum"),
+                allow_nan=False,
+                allow_infinity=False,
+                exclude_min=schema.get("exclusiveMinimum", False),
                 exclude_max=schema.get("exclusiveMaximum", False),
-            )  # fmt: skip
+            )
         case "string":
             return _texts(schema)
     return _ANYTHING
@@ -117,9 +127,11 @@ def _objects(schema: Raw) -> st.SearchStrategy[Raw]:
         return st.fixed_dictionaries(required, optional=parts)
     values = schema.get("additionalProperties")
     return st.dictionaries(
-        st.text("abc", min_size=1, max_size=3), _values(values) if values else _ANYTHING,
-        min_size=schema.get("minProperties", 0), max_size=schema.get("maxProperties", 3),
-    )  # fmt: skip
+        st.text("abc", min_size=1, max_size=3),
+        _values(values) if values else _ANYTHING,
+        min_size=schema.get("minProperties", 0),
+        max_size=schema.get("maxProperties", 3),
+    )
 
 
 def _integers(schema: Raw) -> st.SearchStrategy[int]:

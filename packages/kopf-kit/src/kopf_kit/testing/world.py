@@ -26,8 +26,11 @@ from kopf_runtime.declaring.kinds import Kind
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 QUIET = 1.3  # seconds without a write; a transient state is written after one second
 ELECT = (
-    "--leader-elect", "--lease-duration=3", "--lease-renew-deadline=2", "--lease-retry-period=0.3",
-)  # fmt: skip
+    "--leader-elect",
+    "--lease-duration=3",
+    "--lease-renew-deadline=2",
+    "--lease-retry-period=0.3",
+)
 
 
 class World:
@@ -95,10 +98,13 @@ class World:
         harm(proxy)
         subject = self.subject
         operator = Operator(
-            subject.program, subject.user, proxy.url,
+            subject.program,
+            subject.user,
+            proxy.url,
             lambda port: subject.flags(port, self.namespace, *flags, everywhere=everywhere),
-            subject.ready, log_to,
-        )  # fmt: skip
+            subject.ready,
+            log_to,
+        )
         self.operators.append(operator)
         self._stack.push_async_callback(operator.close)
         await operator.start()
@@ -212,10 +218,11 @@ class World:
         """Return the writes that create or delete children; ignore subresources."""
         place = -1 if method == "POST" else -2
         return [
-            write for write in self.relevant()
+            write
+            for write in self.relevant()
             if write.method == method
             and write.path.rstrip("/").split("/")[place] == self.parent.child.plural
-        ]  # fmt: skip
+        ]
 
     def children_made(self) -> int:
         """Count the children that the operator has created."""
@@ -287,9 +294,10 @@ class World:
         kinds = [kind for kind in self.parent.owned if kind != self.parent.child]
         planned = {
             (one["metadata"]["uid"], *key): manifest
-            for one in objects if kinds and (name := one["metadata"]["name"]) in wanted
+            for one in objects
+            if kinds and (name := one["metadata"]["name"]) in wanted
             for key, manifest in self.parent.further(one, wanted[name]).items()
-        }  # fmt: skip
+        }
         there = {
             (owner["uid"], kind.kind, child["metadata"]["name"]): child
             for kind in kinds

@@ -72,10 +72,12 @@ class Client:
         """Open the session."""
         self._credentials = credentials
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(),
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": self.agent, "Accept": JSON, "Content-Type": JSON},
-            proxy=credentials.proxy, request_class=Request,
-        )  # fmt: skip
+            proxy=credentials.proxy,
+            request_class=Request,
+        )
         self._request = tracing.traced(self._session.request)
 
     async def close(self) -> None:
@@ -175,9 +177,14 @@ class Client:
             self._metrics.api_requests.labels("WATCH", str(code)).inc()
 
     async def _send(
-        self, method: str, path: str, query: str, limits: aiohttp.ClientTimeout,
-        data: bytes | None = None, content_type: str = JSON,
-    ) -> aiohttp.ClientResponse:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        query: str,
+        limits: aiohttp.ClientTimeout,
+        data: bytes | None = None,
+        content_type: str = JSON,
+    ) -> aiohttp.ClientResponse:
         """Send a request with the credentials; after a 401, retry it with new ones, if any."""
         credentials = self._credentials
         if credentials is None:
@@ -187,11 +194,14 @@ class Client:
         while True:
             sent = credentials.headers
             response = await self._request(
-                method, URL(url, encoded=True),  # no name needs to be quoted
-                data=data, timeout=limits, ssl=credentials.ssl,
+                method,
+                URL(url, encoded=True),  # no name needs to be quoted
+                data=data,
+                timeout=limits,
+                ssl=credentials.ssl,
                 headers=sent if content_type == JSON else {**sent, "Content-Type": content_type},
                 allow_redirects=False,  # a redirect would receive the token: CVE-2022-3172
-            )  # fmt: skip
+            )
             if response.status != 401:
                 return response
             await credentials.refresh()

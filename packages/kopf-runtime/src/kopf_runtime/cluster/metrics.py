@@ -51,7 +51,7 @@ class _OfObjects(Collector):
 
     def __init__(
         self, name: str, meaning: str, values: Callable[[], Iterable[tuple[Key, float]]]
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._family = functools.partial(
             GaugeMetricFamily, name, meaning, labels=("namespace", "name")
         )
@@ -79,13 +79,16 @@ class Metrics:
             collector(registry=self.registry)
         self.gauge("build_info", "Always 1.", "version").labels(version).set(1)
         self.reconciles = self.counter(
-            "controller_runtime_reconcile", "Reconciles, by kind and by how they ended.",
-            "controller", "result",
-        )  # fmt: skip
-        self.reconcile_errors = self.counter(
-            "controller_runtime_reconcile_errors", "Reconciles that ended in an unexpected error.",
+            "controller_runtime_reconcile",
+            "Reconciles, by kind and by how they ended.",
             "controller",
-        )  # fmt: skip
+            "result",
+        )
+        self.reconcile_errors = self.counter(
+            "controller_runtime_reconcile_errors",
+            "Reconciles that ended in an unexpected error.",
+            "controller",
+        )
         self.reconcile_time = self.histogram(
             "controller_runtime_reconcile_time_seconds", "How long a reconcile took.", "controller"
         )
@@ -97,20 +100,24 @@ class Metrics:
             "workqueue_queue_duration_seconds", "How long a key waited in the work queue.", "name"
         )
         self.work_time = self.histogram(
-            "workqueue_work_duration_seconds", "How long a key from the work queue was worked on.",
+            "workqueue_work_duration_seconds",
+            "How long a key from the work queue was worked on.",
             "name",
-        )  # fmt: skip
+        )
         self.retries = self.counter(
             "workqueue_retries", "Keys put into the work queue again after a failure.", "name"
         )
         self.api_requests = self.counter(
-            "rest_client_requests", "Requests to the API server; code 0: no answer.",
-            "method", "code",
-        )  # fmt: skip
+            "rest_client_requests",
+            "Requests to the API server; code 0: no answer.",
+            "method",
+            "code",
+        )
         self.api_time = self.histogram(
-            "rest_client_request_duration_seconds", "How long the API server took to answer.",
+            "rest_client_request_duration_seconds",
+            "How long the API server took to answer.",
             "verb",
-        )  # fmt: skip
+        )
         self.resync_repairs = self.counter(
             "resync_repairs", "Cached objects that a full list showed to be wrong.", "resource"
         )
@@ -173,7 +180,7 @@ class Metrics:
 
     def of_objects(
         self, name: str, meaning: str, values: Callable[[], Iterable[tuple[Key, float]]]
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add a gauge by objects; raise `ValueError` if another metric has its name."""
         self.registry.register(_OfObjects(self.full(name), meaning, values))
 

@@ -51,8 +51,10 @@ def set_up(name: str, version: str) -> None:
     except Exception as error:  # the objects are to be reconciled all the same
         logger.error(
             "The environment asks for traces (OTEL_TRACES_EXPORTER=%s), but none are sent: %s; "
-            'install "kopf-runtime[otel]", or correct the variables', exporters, error,
-        )  # fmt: skip
+            'install "kopf-runtime[otel]", or correct the variables',
+            exporters,
+            error,
+        )
         return
     _api, _tracer = trace, trace.get_tracer("kopf_runtime")
 
@@ -147,10 +149,12 @@ def traced(send: _Send) -> _Send:
     ) -> aiohttp.ClientResponse:
         template = _PATH.sub(_template, url.path)
         attributes = {
-            "http.request.method": method, "url.template": template,
-            "url.full": str(url.with_user(None)), "server.address": url.host,
+            "http.request.method": method,
+            "url.template": template,
+            "url.full": str(url.with_user(None)),
+            "server.address": url.host,
             "server.port": url.port,
-        }  # fmt: skip
+        }
         with span(f"{method} {template}", attributes, kind=_api.SpanKind.CLIENT):
             sent = dict(headers)
             with _going_on():

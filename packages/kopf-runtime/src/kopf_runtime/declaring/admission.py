@@ -51,9 +51,16 @@ class Webhook:
 
 
 def webhook(
-    kind: Kind, function: Callable[[Any, Any], Any], on: Sequence[str], failure_policy: str,
-    match: Mapping[str, str], namespaces: Mapping[str, str], timeout: float, *, mutating: bool,
-) -> Webhook:  # fmt: skip
+    kind: Kind,
+    function: Callable[[Any, Any], Any],
+    on: Sequence[str],
+    failure_policy: str,
+    match: Mapping[str, str],
+    namespaces: Mapping[str, str],
+    timeout: float,
+    *,
+    mutating: bool,
+) -> Webhook:
     """Return what an author declares; raise `TypeError` or `ValueError` if it cannot be meant."""
     if not callable(function) or inspect.isasyncgenfunction(function):
         raise TypeError(
@@ -72,12 +79,20 @@ def webhook(
     _check(kind, match, namespaces)
     which, verb = ("mutating", "mutate") if mutating else ("validating", "validate")
     return Webhook(
-        which, f"{label}.{kind}", f"/{verb}/{kind}/{label}", kind.group, (kind.version,),
-        kind.plural, tuple(one.upper() for one in OPERATIONS if one in on),
-        failure_policy.capitalize(), {**EXEMPT, **match},
+        which,
+        f"{label}.{kind}",
+        f"/{verb}/{kind}/{label}",
+        kind.group,
+        (kind.version,),
+        kind.plural,
+        tuple(one.upper() for one in OPERATIONS if one in on),
+        failure_policy.capitalize(),
+        {**EXEMPT, **match},
         {"matchLabels": dict(namespaces)} if namespaces else {},
-        math.ceil(timeout) + MARGIN, timeout, function,
-    )  # fmt: skip
+        math.ceil(timeout) + MARGIN,
+        timeout,
+        function,
+    )
 
 
 def _check(kind: Kind, match: Mapping[str, str], namespaces: Mapping[str, str]) -> None:

@@ -63,9 +63,10 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
         raise TypeError(f"the condition {texts[0]} has a text for its status, not a bool or None")
     conditions = former.get("conditions")
     listed = [
-        c for c in (conditions if isinstance(conditions, list) else ())
+        c
+        for c in (conditions if isinstance(conditions, list) else ())
         if isinstance(c, dict) and isinstance(c.get("type"), str)  # a CRD may allow anything
-    ]  # fmt: skip
+    ]
     others = [c for c in listed if c["type"] not in ours]
     if len(others) > (most := max(0, CONDITIONS - len(ours))):
         others.sort(key=lambda c: str(c.get("lastTransitionTime")), reverse=True)

@@ -118,13 +118,23 @@ T = TypeVar("T", bound=Resource)
 
 
 def custom_resource(
-    group: str, version: str, plural: str, *, namespaced: bool = True,
-    status: type[Struct] | None = None, ready: str = "all of its objects are there",
-    short_names: Sequence[str] = (), categories: Sequence[str] = (),
-    columns: Sequence[Column] = (READY, AGE), rules: Sequence[Rule] = (),
-    scale: Scale | None = None, naming: str = "", kind: str = "", served: bool = True,
+    group: str,
+    version: str,
+    plural: str,
+    *,
+    namespaced: bool = True,
+    status: type[Struct] | None = None,
+    ready: str = "all of its objects are there",
+    short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    columns: Sequence[Column] = (READY, AGE),
+    rules: Sequence[Rule] = (),
+    scale: Scale | None = None,
+    naming: str = "",
+    kind: str = "",
+    served: bool = True,
     storage: bool = False,
-) -> Callable[[type[T]], type[T]]:  # fmt: skip
+) -> Callable[[type[T]], type[T]]:
     """Declare a class as the kind of the same name; its docstring describes the kind.
 
     `ready` says when the condition Ready is true ("The condition Ready is True while …"), `naming`
@@ -139,9 +149,19 @@ def custom_resource(
         if len(name) > MAX_KIND_LENGTH:
             raise ValueError(f"{name} is too long a name; use at most {MAX_KIND_LENGTH} letters")
         declared = CustomResource(
-            Kind(group, version, plural, name, namespaced), type_, status, ready, short_names,
-            categories, columns, rules, scale, naming, served, storage,
-        )  # fmt: skip
+            Kind(group, version, plural, name, namespaced),
+            type_,
+            status,
+            ready,
+            short_names,
+            categories,
+            columns,
+            rules,
+            scale,
+            naming,
+            served,
+            storage,
+        )
         setattr(type_, _ATTRIBUTE, declared)
         return type_
 

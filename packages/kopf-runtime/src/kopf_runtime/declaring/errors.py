@@ -56,10 +56,13 @@ def refusal(method: str, path: str, response: aiohttp.ClientResponse, payload: b
         said = Failure(payload[:500].decode(errors="replace"))
     after = response.headers.get("Retry-After", "")
     return ApiError(
-        method, path, response.status,
-        (said.reason or response.reason or "")[:_REASON], said.message[:2000],
+        method,
+        path,
+        response.status,
+        (said.reason or response.reason or "")[:_REASON],
+        said.message[:2000],
         min(float(after), 600.0) if after.isdecimal() and len(after) < 10 else 0.0,
-    )  # fmt: skip
+    )
 
 
 class DeclarationError(Exception):

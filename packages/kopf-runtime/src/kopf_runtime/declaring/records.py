@@ -253,8 +253,10 @@ class Unreadable(Struct, frozen=True):
     def is_as(self, other: "Unreadable | None") -> bool:
         """Return whether the other record reports the same problem."""
         return other is not None and (self.uid, self.generation, self.reason) == (
-            other.uid, other.generation, other.reason
-        )  # fmt: skip
+            other.uid,
+            other.generation,
+            other.reason,
+        )
 
 
 class Selected(Struct, frozen=True):

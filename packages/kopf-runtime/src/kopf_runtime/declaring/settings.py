@@ -45,14 +45,19 @@ class Settings:
     #: The namespace of this process.
     own_namespace: str = "default"
     namespace_selector: str = flag(
-        "", "serve only the namespaces that match this label selector, as in "
-        "`kubectl get namespaces -l`; empty: all", parsers.selector, "SELECTOR",
-    )  # fmt: skip
+        "",
+        "serve only the namespaces that match this label selector, as in "
+        "`kubectl get namespaces -l`; empty: all",
+        parsers.selector,
+        "SELECTOR",
+    )
     workers: int = flag("16", "reconciles that run at once", at_least(1, int, most=1000), "N")
     resync_period: float = flag(
-        "300", "seconds between two comparisons with full lists; a standby makes a twelfth of them",
-        at_least(1), "SECONDS",
-    )  # fmt: skip
+        "300",
+        "seconds between two comparisons with full lists; a standby makes a twelfth of them",
+        at_least(1),
+        "SECONDS",
+    )
     request_timeout: float = flag(
         "10", "seconds that a request to the API server may take", at_least(1, most=3600), "SECONDS"
     )
@@ -77,39 +82,52 @@ class Settings:
         ":8080", "where /metrics is served; 0 turns it off", parsers.address, "[HOST]:PORT"
     )
     metrics_cert_path: str = flag(
-        "", "folder with tls.crt and tls.key; serves /metrics over HTTPS, only to clients that the "
-        "cluster's RBAC allows to `get` it; empty: over HTTP, to everyone", metavar="FOLDER",
-    )  # fmt: skip
+        "",
+        "folder with tls.crt and tls.key; serves /metrics over HTTPS, only to clients that the "
+        "cluster's RBAC allows to `get` it; empty: over HTTP, to everyone",
+        metavar="FOLDER",
+    )
     health_probe_bind_address: Address | None = flag(
-        ":8081", "where /healthz and /readyz are served; 0 turns them off", parsers.address,
+        ":8081",
+        "where /healthz and /readyz are served; 0 turns them off",
+        parsers.address,
         "[HOST]:PORT",
-    )  # fmt: skip
+    )
     webhook_bind_address: Address | None = flag(
-        ":9443", "where webhooks are served over HTTPS, if the operator has some; 0 turns them off",
-        parsers.address, "[HOST]:PORT",
-    )  # fmt: skip
+        ":9443",
+        "where webhooks are served over HTTPS, if the operator has some; 0 turns them off",
+        parsers.address,
+        "[HOST]:PORT",
+    )
     webhook_cert_path: str = flag(
         "", "folder with tls.crt and tls.key for the webhooks", metavar="FOLDER"
     )
     webhook_secret: str = flag(
-        "", "Secret in the operator's namespace in which it keeps and rotates the webhooks' "
-        "certificate itself", parsers.object_name,
-    )  # fmt: skip
-    webhook_service: str = flag(
-        "", "Service by which the API server asks the webhooks; for --webhook-secret",
+        "",
+        "Secret in the operator's namespace in which it keeps and rotates the webhooks' "
+        "certificate itself",
         parsers.object_name,
-    )  # fmt: skip
+    )
+    webhook_service: str = flag(
+        "",
+        "Service by which the API server asks the webhooks; for --webhook-secret",
+        parsers.object_name,
+    )
     webhook_configuration: str = flag(
-        "", "name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration that "
-        "are to trust the certificate of --webhook-secret", parsers.object_name,
-    )  # fmt: skip
+        "",
+        "name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration that "
+        "are to trust the certificate of --webhook-secret",
+        parsers.object_name,
+    )
     migrate_storage: bool = flag(
         "false", "whether the leader rewrites what is stored in a former version of a kind", boolean
     )
     log_level: str = flag(
-        "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error"),
+        "info",
+        "debug, info, warning or error",
+        one_of("debug", "info", "warning", "error"),
         "LEVEL",
-    )  # fmt: skip
+    )
     log_format: str = flag("text", "text or json", one_of("text", "json"), "FORMAT")
 
 
@@ -174,17 +192,23 @@ def _parser(program: Program, kind: type[Settings], env: Mapping[str, str]) -> _
     parser.add_argument("--version", action="version", version=f"{program.name} {program.version}")
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument(
-        "-n", "--namespace", dest="namespaces", action="extend", type=parsers.namespaces,
+        "-n",
+        "--namespace",
+        dest="namespaces",
+        action="extend",
+        type=parsers.namespaces,
         metavar="NAME",
         help="watch this namespace; may be repeated (WATCH_NAMESPACE: a list with commas)",
-    )  # fmt: skip
+    )
     scope.add_argument(
         "-A", "--all-namespaces", action="store_true", help="watch all namespaces (the default)"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="write nothing; print what one pass would change as "
+        "--dry-run",
+        action="store_true",
+        help="write nothing; print what one pass would change as "
         "`kubectl diff` does, and end with 0 (no difference), 1 (differences) or 2 (an error)",
-    )  # fmt: skip
+    )
     for setting in fields(kind):
         if setting.metadata:
             _add(parser, program.prefix, env, setting)
@@ -192,9 +216,11 @@ def _parser(program: Program, kind: type[Settings], env: Mapping[str, str]) -> _
 
 
 def parse(
-    program: Program, kind: type[S], argv: Sequence[str] | None = None,
+    program: Program,
+    kind: type[S],
+    argv: Sequence[str] | None = None,
     env: Mapping[str, str] | None = None,
-) -> S:  # fmt: skip
+) -> S:
     """Return the settings from a command line and an environment.
 
     If they are invalid, or ask for help, print that and raise `SystemExit`.
@@ -240,5 +266,7 @@ def warn_of_unknown(
         if variable.startswith(program.prefix) and not SERVICE_LINK.fullmatch(variable):
             logger.warning(
                 "The environment variable %s sets nothing, because no flag has this name; correct "
-                "it (%s --help lists the flags) or remove it", variable, program.name,
-            )  # fmt: skip
+                "it (%s --help lists the flags) or remove it",
+                variable,
+                program.name,
+            )

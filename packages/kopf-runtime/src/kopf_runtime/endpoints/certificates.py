@@ -107,8 +107,10 @@ class Certificates:
             if secret is not None:
                 logger.warning(
                     "Secret %s has no usable %s and %s; they are made again",
-                    self._settings.webhook_secret, _CERTIFICATE, _KEY,
-                )  # fmt: skip
+                    self._settings.webhook_secret,
+                    _CERTIFICATE,
+                    _KEY,
+                )
             # Who serves has what the API server trusts.
             await self._write(self._data or self._made(await self._trusted()), version)
             return 0.0
@@ -149,9 +151,13 @@ class Certificates:
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded}
         if not version:
             await self._client.ask(
-                "PATCH", self._secret, body, content_type=APPLY_PATCH,
-                query=f"fieldManager={self._settings.identity[-128:]}", fenced=False,
-            )  # fmt: skip
+                "PATCH",
+                self._secret,
+                body,
+                content_type=APPLY_PATCH,
+                query=f"fieldManager={self._settings.identity[-128:]}",
+                fenced=False,
+            )
             return
         changes = {"metadata": {"resourceVersion": version}, "data": {_NEXT: None} | encoded}
         await self._client.ask(
@@ -209,10 +215,13 @@ class Certificates:
                 part = {"spec": {"conversion": {"webhook": client}}}
             part["metadata"] = {"resourceVersion": found["metadata"]["resourceVersion"]}
             await self._client.ask(
-                "PATCH", kind.path(name=name), part, fenced=False,
+                "PATCH",
+                kind.path(name=name),
+                part,
+                fenced=False,
                 content_type=MERGE_PATCH if crd else STRATEGIC_PATCH,
                 query=f"fieldManager={self._client.manager}-certificates",
-            )  # fmt: skip
+            )
         if crd and found and not asking:
             self._tell(f"{name} is converted by somebody else, or not at all, and left alone")
         return len(asking) == len(names)
@@ -275,9 +284,13 @@ class Certificates:
 
         def signed(subject: x509.Name, own: Any, extensions: Iterable[Any]) -> bytes:
             builder = x509.CertificateBuilder(
-                issuer, subject, own.public_key(), x509.random_serial_number(),
-                now - timedelta(seconds=SKEW), now + timedelta(seconds=LIFE),
-            )  # fmt: skip
+                issuer,
+                subject,
+                own.public_key(),
+                x509.random_serial_number(),
+                now - timedelta(seconds=SKEW),
+                now + timedelta(seconds=LIFE),
+            )
             for extension, critical in extensions:
                 builder = builder.add_extension(extension, critical)
             made = builder.sign(root, hashes.SHA256())
@@ -288,9 +301,10 @@ class Certificates:
         usage = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH])
         leaf = signed(_name("webhooks"), key, [(alternative, False), (usage, False)])
         private = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
-        )  # fmt: skip
+        )
         bundle = b"".join([*_split(trusted)[1 - _TRUSTED :], ca])
         return {_CA: bundle, _CERTIFICATE: leaf, _KEY: private}
 

@@ -126,10 +126,16 @@ class Scrapers:
         if not told.authenticated:
             return Answer(401, "Unauthorized: the token is not valid.")
         user = told.user
-        told = await self._post(ACCESS_REVIEWS, {
-            "user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra,
-            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
-        })  # fmt: skip
+        told = await self._post(
+            ACCESS_REVIEWS,
+            {
+                "user": user.username,
+                "uid": user.uid,
+                "groups": user.groups,
+                "extra": user.extra,
+                "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+            },
+        )
         if not told.allowed:
             return Answer(403, f"Forbidden: {user.username} may not get /metrics.")
         return Answer(200, known=True)

@@ -68,9 +68,11 @@ def listen(host: str, port: int, most: int = MAX_CONNECTIONS) -> Listener:
     """Listen on an address, or on all if the host is empty; raise `OSError`."""
     both = not host and socket.has_dualstack_ipv6()
     server = socket.create_server(
-        (host, port), family=socket.AF_INET6 if both or ":" in host else socket.AF_INET,
-        dualstack_ipv6=both, backlog=most,
-    )  # fmt: skip
+        (host, port),
+        family=socket.AF_INET6 if both or ":" in host else socket.AF_INET,
+        dualstack_ipv6=both,
+        backlog=most,
+    )
     return Listener(server.detach(), most)
 
 
@@ -138,9 +140,14 @@ class Server:
         self._runners: list[web.AppRunner] = []
 
     async def start(
-        self, settings: Settings, client: Client, healthy: Check, ready: Check,
-        webhooks: Sequence[web.RouteDef] = (), own: ssl.SSLContext | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        settings: Settings,
+        client: Client,
+        healthy: Check,
+        ready: Check,
+        webhooks: Sequence[web.RouteDef] = (),
+        own: ssl.SSLContext | None = None,
+    ) -> None:
         """Start serving, the webhooks with our own certificate if there is one.
 
         Raise `CertificateError`, or `OSError` if an address cannot be used.
@@ -161,9 +168,12 @@ class Server:
                 )
             tls = own or renewing("--webhook-cert-path", Path(settings.webhook_cert_path))
             await self._serve(
-                settings.webhook_bind_address, webhooks, tls, MAX_REVIEWS,
+                settings.webhook_bind_address,
+                webhooks,
+                tls,
+                MAX_REVIEWS,
                 keepalive_timeout=_KEEP_ALIVE,
-            )  # fmt: skip
+            )
 
     async def _answer(self, request: web.Request) -> web.Response:
         if self._scrapers is not None:
@@ -177,9 +187,13 @@ class Server:
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _serve(
-        self, address: Address | None, routes: Sequence[web.RouteDef],
-        tls: ssl.SSLContext | None = None, most: int = MAX_CONNECTIONS, **options: Any
-    ) -> None:  # fmt: skip
+        self,
+        address: Address | None,
+        routes: Sequence[web.RouteDef],
+        tls: ssl.SSLContext | None = None,
+        most: int = MAX_CONNECTIONS,
+        **options: Any,
+    ) -> None:
         if address is None:
             return
         application = web.Application()

@@ -40,9 +40,12 @@ class Controller:
     owners: Iterable[given.Owner]
 
     def __init__(
-        self, kind: Kind, type_: type[Resource], project: Callable[[Any], Any],
+        self,
+        kind: Kind,
+        type_: type[Resource],
+        project: Callable[[Any], Any],
         workers: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if workers is not None and (type(workers) is not int or not 1 <= workers <= 1000):
             raise ValueError(f"workers={workers!r}: use a whole number from 1 to 1000")
         self.kind, self.type, self._workers = kind, type_, workers
@@ -74,13 +77,20 @@ class Controller:
         return Versions(self.type, self._steps) if self._steps else None
 
     def owns(
-        self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
-        project: Callable[[Any], Any] | None = None, ended: Callable[[Any], str] | None = None,
-        unready: Callable[[Any], str] | None = None, after: Sequence[Kind] = (),
-        optional: bool = False, on_surplus: Fate = Fate.DELETE,
+        self,
+        kind: Kind,
+        type_: type[Object] | None = None,
+        *,
+        update: Update = Update.APPLY,
+        project: Callable[[Any], Any] | None = None,
+        ended: Callable[[Any], str] | None = None,
+        unready: Callable[[Any], str] | None = None,
+        after: Sequence[Kind] = (),
+        optional: bool = False,
+        on_surplus: Fate = Fate.DELETE,
         on_delete: Fate | Callable[[Any], Fate] = Fate.DELETE,
         on_immutable: Fate | Update = Fate.REFUSE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Declare a kind of children.
 
         `project` returns the part of a child that `status` sees; it should be small. `ended` takes
@@ -124,16 +134,27 @@ class Controller:
         if (type_, project, unready) == (None, None, None):
             type_, project, unready = (*readiness.of(kind), str)
         self.owned[kind] = Owned(
-            kind, type_ or Object, update, project or (lambda _: None),
-            ended or (lambda _: ""), unready or (lambda _: ""), tuple(after), bool(optional),
-            on_surplus, on_delete, on_immutable,
-        )  # fmt: skip
+            kind,
+            type_ or Object,
+            update,
+            project or (lambda _: None),
+            ended or (lambda _: ""),
+            unready or (lambda _: ""),
+            tuple(after),
+            bool(optional),
+            on_surplus,
+            on_delete,
+            on_immutable,
+        )
 
     def watches(
-        self, kind: Kind, type_: type[Object] = Object, *,
+        self,
+        kind: Kind,
+        type_: type[Object] = Object,
+        *,
         project: Callable[[Any], Any] | None = None,
         to: Callable[[Any], Iterable[str | Key]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Declare a kind of grandchildren: `status` sees what `project` returns of them.
 
         They are created from the `spec.template` of a child, as the Pods of a Deployment are. With
@@ -153,11 +174,16 @@ class Controller:
             self.watched[kind] = Owned(kind, type_, Update.RECREATE, project, lambda _: "")
 
     def reads(
-        self, kind: Kind, type_: type[Object] = Object, *,
-        project: Callable[[Any], Any], keys: Callable[[Any], Iterable[str | Key]] | None = None,
+        self,
+        kind: Kind,
+        type_: type[Object] = Object,
+        *,
+        project: Callable[[Any], Any],
+        keys: Callable[[Any], Iterable[str | Key]] | None = None,
         labels: Callable[[Any], Mapping[str, str]] | None = None,
-        every: float | None = None, across_namespaces: bool = False,
-    ) -> None:  # fmt: skip
+        every: float | None = None,
+        across_namespaces: bool = False,
+    ) -> None:
         """Declare a kind of objects that an object names or selects, such as a user's Secret.
 
         `keys` returns their names, or their namespaces and names; or `labels` returns the labels
@@ -256,10 +282,14 @@ class Controller:
         return register
 
     def validate(
-        self, *, on: Sequence[str] = ("create", "update"), failure_policy: str = "fail",
-        match: Mapping[str, str] | None = None, namespaces: Mapping[str, str] | None = None,
+        self,
+        *,
+        on: Sequence[str] = ("create", "update"),
+        failure_policy: str = "fail",
+        match: Mapping[str, str] | None = None,
+        namespaces: Mapping[str, str] | None = None,
         timeout: float = 5.0,
-    ) -> Callable[[F], F]:  # fmt: skip
+    ) -> Callable[[F], F]:
         """Register a function that the API server has asked before it stores or deletes an object.
 
         Its arguments are the object as it would be, or that is deleted, and a `Context` with the
@@ -275,10 +305,14 @@ class Controller:
         return self._asked(False, on, failure_policy, match, namespaces, timeout)
 
     def default(
-        self, *, on: Sequence[str] = ("create", "update"), failure_policy: str = "fail",
-        match: Mapping[str, str] | None = None, namespaces: Mapping[str, str] | None = None,
+        self,
+        *,
+        on: Sequence[str] = ("create", "update"),
+        failure_policy: str = "fail",
+        match: Mapping[str, str] | None = None,
+        namespaces: Mapping[str, str] | None = None,
         timeout: float = 5.0,
-    ) -> Callable[[F], F]:  # fmt: skip
+    ) -> Callable[[F], F]:
         """Register a function that returns an object as it is to be stored, or None to leave it.
 
         It is asked as a function of `validate` is, but before all of those. What it returns may
@@ -287,14 +321,25 @@ class Controller:
         return self._asked(True, on, failure_policy, match, namespaces, timeout)
 
     def _asked(
-        self, mutating: bool, on: Sequence[str], failure_policy: str,
-        match: Mapping[str, str] | None, namespaces: Mapping[str, str] | None, timeout: float,
-    ) -> Callable[[F], F]:  # fmt: skip
+        self,
+        mutating: bool,
+        on: Sequence[str],
+        failure_policy: str,
+        match: Mapping[str, str] | None,
+        namespaces: Mapping[str, str] | None,
+        timeout: float,
+    ) -> Callable[[F], F]:
         def register(function: F) -> F:
             one = webhook(
-                self.kind, function, on, failure_policy, match or {}, namespaces or {}, timeout,
+                self.kind,
+                function,
+                on,
+                failure_policy,
+                match or {},
+                namespaces or {},
+                timeout,
                 mutating=mutating,
-            )  # fmt: skip
+            )
             if any(other.name == one.name for other in self.webhooks):
                 raise ValueError(f"another function is the webhook {one.name}; rename one of them")
             self.webhooks.append(one)
@@ -311,9 +356,7 @@ class Controller:
         self._gone = self._take("gone", _plain(function))
         return function
 
-    def gauge(
-        self, name: str, meaning: str, value: Callable[[given.Owner], float | None]
-    ) -> None:  # fmt: skip
+    def gauge(self, name: str, meaning: str, value: Callable[[given.Owner], float | None]) -> None:
         """Declare a metric that has a value for each object, by its namespace and name.
 
         `value` is called at each scrape; a None leaves the object out. A series ends with its
@@ -332,9 +375,13 @@ class Controller:
         self, *, every: Every = 300.0, on: Sequence[Kind] = (), timeout: float = 30.0
     ) -> Callable[[F], F]: ...
     def sync(
-        self, function: F | None = None, *,
-        every: Every = 300.0, on: Sequence[Kind] = (), timeout: float = 30.0,
-    ) -> Any:  # fmt: skip
+        self,
+        function: F | None = None,
+        *,
+        every: Every = 300.0,
+        on: Sequence[Kind] = (),
+        timeout: float = 30.0,
+    ) -> Any:
         """Register the coroutine that brings external resources in line with an object.
 
         Its arguments are the object and a `Context`. Its result is kept in memory; it is the

@@ -80,48 +80,86 @@ class Engine(Controller):
         self._marks = marks = Marks(client.manager, self.kind)
         self._pace = Pace()
         templates = Templates(
-            self.kind, marks, list(self.owned.values()), self._children_desired,
+            self.kind,
+            marks,
+            list(self.owned.values()),
+            self._children_desired,
             pass_on=bool(self.watched),
-        )  # fmt: skip
+        )
         self._selection = Selection(client, metrics, settings.namespace_selector, self._turned)
         self._templates = templates
         self._reads = Reads(
-            client, metrics, self.kind, self.read, self.mapped, self._read_changed,
-            self.why_unserved, self._selection.has,
-        )  # fmt: skip
+            client,
+            metrics,
+            self.kind,
+            self.read,
+            self.mapped,
+            self._read_changed,
+            self.why_unserved,
+            self._selection.has,
+        )
         for index in self.indexes:
             index.selected = self._selection.has
         reader = Reader(
-            marks, self.kind, self._project, templates, self._wanted, self._reads.named,
-            self.indexes, late=self._plans_late,
-        )  # fmt: skip
+            marks,
+            self.kind,
+            self._project,
+            templates,
+            self._wanted,
+            self._reads.named,
+            self.indexes,
+            late=self._plans_late,
+        )
         self._decoder = Complete(self.type, self.kind.group)
         self.owners: Source[Owner] = Source(
-            client, self.kind, self.type, reader.owner, self._owner_changed,
-            lambda left_out: self._add(left_out.key), metrics, selected=self._selection.has,
+            client,
+            self.kind,
+            self.type,
+            reader.owner,
+            self._owner_changed,
+            lambda left_out: self._add(left_out.key),
+            metrics,
+            selected=self._selection.has,
             decoder=self._decoder,
-        )  # fmt: skip
+        )
         self.children: dict[Kind, Source[Child]] = {
             owned.kind: Source(
-                client, owned.kind, owned.type, reader.child(owned),
-                self._child_changed(owned.kind), lambda *_: None, metrics, marks.selector,
-                self._selection.has, optional=owned.optional,
+                client,
+                owned.kind,
+                owned.type,
+                reader.child(owned),
+                self._child_changed(owned.kind),
+                lambda *_: None,
+                metrics,
+                marks.selector,
+                self._selection.has,
+                optional=owned.optional,
             )
             for owned in self.owned.values()
-        }  # fmt: skip
+        }
         self.grandchildren: dict[Kind, Source[Child]] = {
             watched.kind: Source(
-                client, watched.kind, watched.type, reader.grandchild(watched),
-                self._grandchild_changed, lambda *_: None, metrics, marks.selector,
+                client,
+                watched.kind,
+                watched.type,
+                reader.grandchild(watched),
+                self._grandchild_changed,
+                lambda *_: None,
+                metrics,
+                marks.selector,
                 self._selection.has,
             )
             for watched in self.watched.values()
-        }  # fmt: skip
+        }
         #: The sources of all watched kinds.
         self.sources: list[Source[Any]] = [
-            self.owners, *self.children.values(), *self.grandchildren.values(),
-            *self._reads.sources.values(), *self._reads.mapped, *self._selection.sources,
-        ]  # fmt: skip
+            self.owners,
+            *self.children.values(),
+            *self.grandchildren.values(),
+            *self._reads.sources.values(),
+            *self._reads.mapped,
+            *self._selection.sources,
+        ]
         self._observer = observer = Observer(
             client, lambda: self.settings, self.children, self.grandchildren, self._reads, marks.uid
         )
@@ -142,11 +180,23 @@ class Engine(Controller):
         )
         self._reporter = StatusReporter(client, self.owners, observer, recorder, self._status)
         self._reconciler = Reconciler(
-            client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
-            self._external, self._reporter, order, self.why_unserved, self._why_missing,
+            client,
+            self.owners,
+            self.children,
+            self.owned,
+            self.watched,
+            applier,
+            self._pace,
+            self._external,
+            self._reporter,
+            order,
+            self.why_unserved,
+            self._why_missing,
             lambda key: self.queue.progress(key),  # which is made below
-            self._planned, self._reads, self._is_current if self._stepwise else None,
-        )  # fmt: skip
+            self._planned,
+            self._reads,
+            self._is_current if self._stepwise else None,
+        )
         workers = self._workers or settings.workers
         self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
 

@@ -131,10 +131,11 @@ class Election:
             if error.status != 404:
                 raise
             empty = {
-                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
                 "metadata": {"name": name, "namespace": self._settings.lease_namespace},
                 "spec": {},
-            }  # fmt: skip
+            }
             lease = await self._ask("POST", self._collection, empty)
         version = lease["metadata"]["resourceVersion"]
         if self._lease is None or self._lease["metadata"]["resourceVersion"] != version:

@@ -67,9 +67,14 @@ class Manager(Generic[S]):
     metrics: Metrics
 
     def __init__(
-        self, name: str, settings: type[S], *, version: str = "", description: str = "",
+        self,
+        name: str,
+        settings: type[S],
+        *,
+        version: str = "",
+        description: str = "",
         handlers_on_standby: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not DNS_LABEL.fullmatch(name):  # it is a label's value, and the name of the Lease
             raise ValueError(
                 f"{name!r} cannot name an operator: use 1 to 63 of a-z, 0-9 and '-', no '-' at "
@@ -96,9 +101,12 @@ class Manager(Generic[S]):
         kopf.on.login(backoff=5)(self._login)
 
     def controller_for(
-        self, type_: type[Resource], *, project: Callable[[Any], Any] = lambda _: None,
+        self,
+        type_: type[Resource],
+        *,
+        project: Callable[[Any], Any] = lambda _: None,
         workers: int | None = None,
-    ) -> Controller:  # fmt: skip
+    ) -> Controller:
         """Return the controller of a class's kind; `project` returns what `status` sees.
 
         `workers` is the number of its reconciles that run at once, by default that of `--workers`.
@@ -259,9 +267,13 @@ class Manager(Generic[S]):
         ready = self._answers if converts else self._ready
         try:
             await self._server.start(
-                configured, self.client, self._healthy, ready, reviews.routes,
+                configured,
+                self.client,
+                self._healthy,
+                ready,
+                reviews.routes,
                 self._certificates.context if self._certificates else None,
-            )  # fmt: skip
+            )
         except CertificateError as error:
             sys.exit(f"{self.program.name}: {error}.")
         except OSError as error:  # kopf would retry forever; leave that to the supervisor

@@ -154,14 +154,20 @@ class Recorder:
         # An Event's name: the object's, shortened so that the result is valid, and a unique suffix.
         name = f"{event.about['name'][:230].rstrip('.-')}.{secrets.token_hex(8)}"
         body = {
-            "apiVersion": "v1", "kind": "Event",
+            "apiVersion": "v1",
+            "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
             "involvedObject": event.about,
-            "type": event.type, "reason": event.reason, "message": event.message,
-            "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message,
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
             "source": {"component": self._client.manager},
-            "reportingComponent": self._client.manager, "reportingInstance": self._instance,
-        }  # fmt: skip
+            "reportingComponent": self._client.manager,
+            "reportingInstance": self._instance,
+        }
         await self._client.request("POST", collection, body)
         self._remember(event, _Posted(f"{collection}/{name}", 1, time.monotonic()))
 
@@ -174,9 +180,13 @@ class Recorder:
 def about(kind: Kind, owner: Owner) -> dict[str, Any]:
     """Return the reference to an object for its Events."""
     return {
-        "apiVersion": kind.api_version, "kind": kind.kind, "namespace": owner.key[0],
-        "name": owner.key[1], "uid": owner.uid, "resourceVersion": str(owner.version),
-    }  # fmt: skip
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "namespace": owner.key[0],
+        "name": owner.key[1],
+        "uid": owner.uid,
+        "resourceVersion": str(owner.version),
+    }
 
 
 def _expire(known: OrderedDict[Any, V], is_over: Callable[[V], bool]) -> None:

@@ -157,8 +157,11 @@ class StatusWriter:
             self._warned.add(why)
             logger.error(
                 "%s: %s: %s; install the CRD that comes with this operator, and exempt the status "
-                "from webhooks that change it", self._owners.kind, why, fields,
-            )  # fmt: skip
+                "from webhooks that change it",
+                self._owners.kind,
+                why,
+                fields,
+            )
 
     async def write_unreadable(self, left_out: Unreadable) -> None:
         """Write the status of an object that cannot be read; raise `ApiError`."""
@@ -199,9 +202,13 @@ class StatusReporter:
     """Reports the state of the objects of one kind."""
 
     def __init__(
-        self, client: Client, owners: Source[Owner], observer: Observer, recorder: Recorder,
+        self,
+        client: Client,
+        owners: Source[Owner],
+        observer: Observer,
+        recorder: Recorder,
         status: Callable[[Observed], Status],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._owners, self._observer = owners, observer
         self._recorder, self._status = recorder, status
         self._writer = StatusWriter(client, owners)
@@ -253,9 +260,7 @@ class StatusReporter:
         self._troubles.pop(owner.key, None)
         return await self.report(owner.key, None)
 
-    async def paused(
-        self, owner: Owner, would: Sequence[str], *, planned: bool
-    ) -> float | None:  # fmt: skip
+    async def paused(self, owner: Owner, would: Sequence[str], *, planned: bool) -> float | None:
         """Report an object that is paused, and what would be done for it.
 
         If its children are not planned, it stays as it was: how it is doing is not known.
@@ -324,9 +329,12 @@ class StatusReporter:
             seen = self._observer.children(owner)
         unready = tuple(f"{c.kind.kind} {c.key[1]}: {why}" for c in seen if (why := why_unready(c)))
         observed = Observed(
-            object=owner, trouble=trouble, unready=unready, missing=missing,
+            object=owner,
+            trouble=trouble,
+            unready=unready,
+            missing=missing,
             **self._observer.given(owner, seen),
-        )  # fmt: skip
+        )
         now, wanted, failed = self._state(owner, observed if planned else None)
         tracing.note("reconcile.reason", now.reason)
         try:
@@ -353,7 +361,7 @@ class StatusReporter:
 
     def _state(
         self, owner: Owner, seen: Observed | None
-    ) -> tuple[Status, dict[str, Any], Exception | None]:  # fmt: skip
+    ) -> tuple[Status, dict[str, Any], Exception | None]:
         """Return the state of an object, the status that says so, and the author's error.
 
         If the author's code fails, that is the state: the former one may not be true any more.

@@ -14,9 +14,14 @@ class Observer:
     """Observes the objects of one kind with all that belongs to them."""
 
     def __init__(
-        self, client: Client, settings: Callable[[], Any], children: Mapping[Kind, Source[Child]],
-        grandchildren: Mapping[Kind, Source[Child]], reads: Reads, label: str,
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        settings: Callable[[], Any],
+        children: Mapping[Kind, Source[Child]],
+        grandchildren: Mapping[Kind, Source[Child]],
+        reads: Reads,
+        label: str,
+    ) -> None:
         self._label = label  # which has an owner's uid
         self._client, self._settings = client, settings
         self._children, self._grandchildren, self._reads = children, grandchildren, reads
@@ -54,25 +59,28 @@ class Observer:
     def results(self, owner: Owner) -> dict[str, Any]:
         """Return what every function gets: the settings, what is read, what the calls returned."""
         return {
-            "namespace": owner.key[0], "reads": self._reads.views(owner),
+            "namespace": owner.key[0],
+            "reads": self._reads.views(owner),
             "settings": self._settings(),
             "outcome": owner.outcome.value if owner.outcome is not None else None,
             "checked": owner.checked.value if owner.checked is not None else None,
-        }  # fmt: skip
+        }
 
     def given(self, owner: Owner, children: Sequence[Child]) -> dict[str, Any]:
         """Return what a `Context` of an object with these children consists of."""
         # Anybody may label an object as a grandchild, but only where they may create one.
         places = {owner.key[0], *(child.key[0] for child in children)}
         return {
-            "now": self._client.now(), "children": children,
+            "now": self._client.now(),
+            "children": children,
             "serves": lambda kind: self._serves(kind, owner.key[0]),
-            "stored": owner.status, **self.results(owner),
+            "stored": owner.status,
+            **self.results(owner),
             "grandchildren": {
                 kind: [one for one in _sorted(source, owner) if one.key[0] in places]
                 for kind, source in self._grandchildren.items()
             },
-        }  # fmt: skip
+        }
 
     def _serves(self, kind: Kind, namespace: str) -> bool:
         if (source := self._children.get(kind)) is None:

@@ -46,10 +46,16 @@ class Reads:
     """
 
     def __init__(
-        self, client: Client, metrics: Metrics, owner: Kind, reads: Mapping[Kind, Read],
-        mapped: Mapping[Kind, Read], changed: Callable[..., object],
-        why_unserved: Callable[[str], str], selected: Callable[[str], bool],
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        metrics: Metrics,
+        owner: Kind,
+        reads: Mapping[Kind, Read],
+        mapped: Mapping[Kind, Read],
+        changed: Callable[..., object],
+        why_unserved: Callable[[str], str],
+        selected: Callable[[str], bool],
+    ) -> None:
         self._client, self._owner, self._reads = client, owner, reads
         self._changed, self._why_unserved, self._selected = changed, why_unserved, selected
         self._naming = Index(self.names)
@@ -63,19 +69,31 @@ class Reads:
         self._decoders = {one.kind: msgspec.json.Decoder(one.type) for one in reads.values()}
         self.sources: dict[Kind, Source[Seen]] = {
             one.kind: Source(
-                client, one.kind, one.type, self._reader(one), self._news(one.kind),
-                self._unreadable(one.kind), metrics, needed=partial(self._needed, one.kind),
+                client,
+                one.kind,
+                one.type,
+                self._reader(one),
+                self._news(one.kind),
+                self._unreadable(one.kind),
+                metrics,
+                needed=partial(self._needed, one.kind),
             )
-            for one in reads.values() if one.every is None
-        }  # fmt: skip
+            for one in reads.values()
+            if one.every is None
+        }
         #: The objects that only queue others, with the keys of these and what counts as a change.
         self.mapped: list[Source[Seen]] = [
             Source(
-                client, one.kind, one.type, self._mapper(one), self._moved(one.kind),
-                lambda _: None, metrics,
+                client,
+                one.kind,
+                one.type,
+                self._mapper(one),
+                self._moved(one.kind),
+                lambda _: None,
+                metrics,
             )
             for one in mapped.values()
-        ]  # fmt: skip
+        ]
 
     # --- who names what -----------------------------------------------------------------------
 

@@ -48,10 +48,20 @@ class Reflector:
     """Lists and watches one path of the API server."""
 
     def __init__(
-        self, client: Client, metrics: Metrics, sink: Sink, path: str, *,
-        resource: str, namespace: str | None, selector: str, resync_period: float,
-        changed: Callable[[], object], stands_by: Callable[[], bool], optional: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        metrics: Metrics,
+        sink: Sink,
+        path: str,
+        *,
+        resource: str,
+        namespace: str | None,
+        selector: str,
+        resync_period: float,
+        changed: Callable[[], object],
+        stands_by: Callable[[], bool],
+        optional: bool = False,
+    ) -> None:
         self._client, self._metrics, self._sink = client, metrics, sink
         self.path, self._resource, self._namespace = path, resource, namespace
         self._lister = Lister(client, path, selector)
@@ -270,10 +280,12 @@ class Reflector:
 
     async def _watch(self) -> None:
         query = {
-            **self._lister.query, "watch": "1", "allowWatchBookmarks": "true",
+            **self._lister.query,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
             "resourceVersion": str(self._position),
             "timeoutSeconds": str(int(random.uniform(*WATCH))),  # noqa: S311
-        }  # fmt: skip
+        }
         async with contextlib.aclosing(self._client.lines(self.path, urlencode(query))) as lines:
             async for line in lines:
                 self._event(line)

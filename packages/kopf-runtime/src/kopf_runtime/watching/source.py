@@ -40,14 +40,21 @@ class Source(Generic[R]):
     """The objects of one kind."""
 
     def __init__(
-        self, client: Client, kind: Kind, type_: type[Object],
+        self,
+        client: Client,
+        kind: Kind,
+        type_: type[Object],
         read: Callable[[Any, R | None], R],
         changed: Callable[[R | None, R | None], object],
         unreadable: Callable[[Unreadable], object],
-        metrics: Metrics, selector: str = "", selected: Callable[[str], bool] = lambda _: True,
-        *, optional: bool = False, needed: Callable[[Unreadable], bool] | None = None,
+        metrics: Metrics,
+        selector: str = "",
+        selected: Callable[[str], bool] = lambda _: True,
+        *,
+        optional: bool = False,
+        needed: Callable[[Unreadable], bool] | None = None,
         decoder: Decoder[Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._client = client
         self.kind = kind
         self.cache: Cache[R] = Cache()
@@ -86,16 +93,26 @@ class Source(Generic[R]):
         return [one for one in self.cache.owned(owner.uid) if namespace in ("", one.key[0])]
 
     def reflect(
-        self, namespace: str | None, resync_period: float, changed: Callable[[], object],
+        self,
+        namespace: str | None,
+        resync_period: float,
+        changed: Callable[[], object],
         stands_by: Callable[[], bool],
-    ) -> Reflector:  # fmt: skip
+    ) -> Reflector:
         """Return a reflector that fills the cache with the objects of a namespace, or of all."""
         reflector = self.reflectors[namespace] = Reflector(
-            self._client, self._metrics, self, self.kind.path(namespace),
-            resource=self.kind.plural, namespace=namespace, selector=self._selector,
-            resync_period=resync_period, changed=changed, stands_by=stands_by,
+            self._client,
+            self._metrics,
+            self,
+            self.kind.path(namespace),
+            resource=self.kind.plural,
+            namespace=namespace,
+            selector=self._selector,
+            resync_period=resync_period,
+            changed=changed,
+            stands_by=stands_by,
             optional=self._optional,
-        )  # fmt: skip
+        )
         return reflector
 
     def why_unserved(self, namespace: str, *, again: bool = False) -> str:
@@ -170,9 +187,14 @@ class Source(Generic[R]):
         return self._learn(thing), thing
 
     async def patch(
-        self, key: Key, version: str, changes: dict[str, Any], subresource: str = "",
-        *, role: str = "",
-    ) -> R:  # fmt: skip
+        self,
+        key: Key,
+        version: str,
+        changes: dict[str, Any],
+        subresource: str = "",
+        *,
+        role: str = "",
+    ) -> R:
         """Change an object unless it has another version; return and store what it is now.
 
         Its new fields belong to a field manager of this role.
@@ -260,9 +282,13 @@ class Source(Generic[R]):
         except Exception as error:  # an author's code may also fail
             meta = thing.metadata
             identity = Identity.Meta(
-                meta.name, meta.resource_version, meta.namespace, meta.uid, meta.generation,
+                meta.name,
+                meta.resource_version,
+                meta.namespace,
+                meta.uid,
+                meta.generation,
                 meta.labels,
-            )  # fmt: skip
+            )
             raise UnreadableError(identity, f"{type(error).__name__}: {error}"[:500]) from error
 
     # --- what reflectors bring ----------------------------------------------------------------

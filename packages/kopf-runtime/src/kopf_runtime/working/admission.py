@@ -38,9 +38,13 @@ class Asked:
     """
 
     def __init__(
-        self, webhook: Webhook, type_: type[Resource], decoder: Decoder[Resource],
-        given: Callable[[Resource], Awaitable[dict[str, Any]]], own: Callable[[], Awaitable[str]],
-    ) -> None:  # fmt: skip
+        self,
+        webhook: Webhook,
+        type_: type[Resource],
+        decoder: Decoder[Resource],
+        given: Callable[[Resource], Awaitable[dict[str, Any]]],
+        own: Callable[[], Awaitable[str]],
+    ) -> None:
         self._webhook, self._type, self._decoder, self._given = webhook, type_, decoder, given
         self._own = own
         self._told: set[str] = set()
@@ -77,9 +81,12 @@ class Asked:
     async def _asked(self, request: Admission, thing: Resource, old: Resource | None) -> Any:
         user = User(request.user_info.username, tuple(request.user_info.groups))
         context = Context[Any](
-            **await self._given(thing), namespace=request.namespace, old=old, user=user,
+            **await self._given(thing),
+            namespace=request.namespace,
+            old=old,
+            user=user,
             operation=request.operation.lower(),
-        )  # fmt: skip
+        )
         result = self._webhook.function(thing, context)
         return await result if inspect.isawaitable(result) else result
 

@@ -40,9 +40,15 @@ class Applier:
     """Writes the children of one kind of objects."""
 
     def __init__(
-        self, client: Client, templates: Templates, marks: Marks, owners: Source[Owner],
-        children: dict[Kind, Source[Child]], pace: Pace, planned: Callable[[Owner, Wanted], Owner],
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        templates: Templates,
+        marks: Marks,
+        owners: Source[Owner],
+        children: dict[Kind, Source[Child]],
+        pace: Pace,
+        planned: Callable[[Owner, Wanted], Owner],
+    ) -> None:
         self._planned = planned
         self._client, self._templates, self._marks = client, templates, marks
         self._owners, self._children, self._pace = owners, children, pace
@@ -83,7 +89,7 @@ class Applier:
 
     async def manifest(
         self, owner: Owner, wanted: Wanted, update: Update, child: Child | None
-    ) -> tuple[dict[str, Any], str]:  # fmt: skip
+    ) -> tuple[dict[str, Any], str]:
         """Return what would be sent for a child, and by which field manager."""
         body, manager = await self._body(owner, wanted, update, child), self._client.manager
         if child is not None and update is Update.CREATE:
@@ -224,9 +230,13 @@ class Applier:
         return child
 
     async def _body(
-        self, owner: Owner, wanted: Wanted, update: Update, child: Child | None = None,
+        self,
+        owner: Owner,
+        wanted: Wanted,
+        update: Update,
+        child: Child | None = None,
         **exactly: str,
-    ) -> bytes:  # fmt: skip
+    ) -> bytes:
         """Return the manifest to send, with these preconditions in its metadata."""
         body = self._templates.body(wanted) or await self._made_again(owner, wanted, update)
         former = self._pace.former(wanted, owner.uid)

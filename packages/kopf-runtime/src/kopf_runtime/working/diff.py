@@ -53,8 +53,9 @@ def _masked(manifest: Raw | None, other: Raw | None, *, after: bool = False) -> 
     masked, notes = {**manifest, "data": data}, manifest["metadata"].get("annotations") or {}
     if LAST_APPLIED in notes:
         masked["metadata"] = {
-            **manifest["metadata"], "annotations": {**notes, LAST_APPLIED: "***"},
-        }  # fmt: skip
+            **manifest["metadata"],
+            "annotations": {**notes, LAST_APPLIED: "***"},
+        }
     return masked
 
 
@@ -77,9 +78,10 @@ def _merge(live: Any, wanted: Any, owned: Raw) -> Any:
     if isinstance(live, dict) and isinstance(wanted, dict):
         kept = {
             name: _merge(value, wanted[name], owned.get(f"f:{name}", {}))
-            if name in wanted else _left(value, owned.get(f"f:{name}"))
+            if name in wanted
+            else _left(value, owned.get(f"f:{name}"))
             for name, value in live.items()
-        }  # fmt: skip
+        }
         kept = {name: value for name, value in kept.items() if value is not None}
         return kept | {name: value for name, value in wanted.items() if name not in kept}
     if isinstance(live, list) and isinstance(wanted, list) and all(map(_is_item, live + wanted)):

@@ -137,11 +137,18 @@ class External:
     """Calls external APIs for the objects of one kind."""
 
     def __init__(
-        self, client: Client, owners: Source[Owner], observer: Observer, recorder: Recorder,
-        finalizer: str, sync: Call | None, finalize: Call | None, check: Call | None,
+        self,
+        client: Client,
+        owners: Source[Owner],
+        observer: Observer,
+        recorder: Recorder,
+        finalizer: str,
+        sync: Call | None,
+        finalize: Call | None,
+        check: Call | None,
         outside: Callable[[Key], AbstractContextManager[None]],
         arguments: Callable[[], dict[str, Any]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._outside, self._arguments = outside, arguments
         self._client, self._owners, self._observer = client, owners, observer
         self._events = recorder
@@ -312,19 +319,27 @@ class External:
     # --- calls --------------------------------------------------------------------------------
 
     async def _call(
-        self, call: Call, owner: Owner, thing: Resource, field: str = "", hint: str = "",
+        self,
+        call: Call,
+        owner: Owner,
+        thing: Resource,
+        field: str = "",
+        hint: str = "",
         unread: Wait | None = None,
-    ) -> tuple[Any, float]:  # fmt: skip
+    ) -> tuple[Any, float]:
         """Return what a function returns, and the seconds until its next call."""
         failed = self._former(call, owner)
         waiting = (None, owner.generation)
         if failed is not None and failed.generation in waiting and failed.until > _now():
             raise failed.stop(failed.until - _now())
         given = self._observer.given(owner, self._observer.children(owner)) | {
-            "stored": thing.status, "leads": self._client.may_write,
-            "record": self._recorder(owner, thing), "unseen": self._observer.unseen(owner),
-            "unread": unread, "event": partial(self._tell, owner),
-        }  # fmt: skip
+            "stored": thing.status,
+            "leads": self._client.may_write,
+            "record": self._recorder(owner, thing),
+            "unseen": self._observer.unseen(owner),
+            "unread": unread,
+            "event": partial(self._tell, owner),
+        }
         try:
             given["session"] = await self.session()
             span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
@@ -425,10 +440,13 @@ class External:
             raise TypeError(self._refused)
         if self._session is None:
             arguments: dict[str, Any] = {
-                "connector": aiohttp.TCPConnector(limit=0), "trust_env": True,
+                "connector": aiohttp.TCPConnector(limit=0),
+                "trust_env": True,
                 "headers": {"User-Agent": self._client.agent},
-                "cookie_jar": aiohttp.DummyCookieJar(), "middlewares": (), **self._arguments(),
-            }  # fmt: skip
+                "cookie_jar": aiohttp.DummyCookieJar(),
+                "middlewares": (),
+                **self._arguments(),
+            }
             try:
                 # The fence comes last, so it sees what the author's own middlewares send, too.
                 arguments["middlewares"] = (*arguments["middlewares"], self._client.fence)
@@ -489,8 +507,10 @@ async def ending(call: Awaitable[T], seconds: float | None = None) -> T:
             task.cancel()
             await asyncio.wait((task,), timeout=ENDING)
         if not task.done():
-            logger.error("%s goes on though it was cancelled; it must not catch CancelledError",
-                         getattr(call, "__qualname__", call))  # fmt: skip
+            logger.error(
+                "%s goes on though it was cancelled; it must not catch CancelledError",
+                getattr(call, "__qualname__", call),
+            )
 
 
 def _now() -> float:

@@ -32,10 +32,22 @@ RECORD = "-record"
 #: manager, an apply would remove what the other has created.
 OWNER = "-owner"
 #: The fields that identify the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
-KEYS = frozenset({
-    "name", "type", "key", "ip", "uid", "port", "protocol", "containerPort", "mountPath",
-    "devicePath", "topologyKey", "whenUnsatisfiable",
-})  # fmt: skip
+KEYS = frozenset(
+    {
+        "name",
+        "type",
+        "key",
+        "ip",
+        "uid",
+        "port",
+        "protocol",
+        "containerPort",
+        "mountPath",
+        "devicePath",
+        "topologyKey",
+        "whenUnsatisfiable",
+    }
+)
 
 #: The fields that a manifest sets, without values: dictionaries, lists of items, None for a value.
 Shape = Any

@@ -92,9 +92,7 @@ class Migration:
         if again["metadata"]["generation"] != generation:
             return "the CRD has changed meanwhile; beginning again"
         version = again["metadata"]["resourceVersion"]
-        change = {
-            "metadata": {"resourceVersion": version}, "status": {"storedVersions": [present]}
-        }  # fmt: skip
+        change = {"metadata": {"resourceVersion": version}, "status": {"storedVersions": [present]}}
         await self._client.ask("PATCH", f"{path}/status", change, content_type=MERGE_PATCH)
         self._done.pop(str(kind), None)
         logger.info("All %s are stored as %s", versions.kind.plural, present)

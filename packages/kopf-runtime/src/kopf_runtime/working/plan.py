@@ -15,9 +15,15 @@ KEEP, WAIT, CONFLICT, ADMISSION = (
 
 
 def plan(
-    owner: Owner, wanted: Wanted, child: Child, owned: Owned,
-    lives: Callable[[str], bool], word: str, *, as_admitted: bool = False,
-) -> Plan:  # fmt: skip
+    owner: Owner,
+    wanted: Wanted,
+    child: Child,
+    owned: Owned,
+    lives: Callable[[str], bool],
+    word: str,
+    *,
+    as_admitted: bool = False,
+) -> Plan:
     """Return the next step for a wanted child, given the existing object of its name.
 
     `lives` returns whether an object of the owner's kind has a uid; `word` is that kind;

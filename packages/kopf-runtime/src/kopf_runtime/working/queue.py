@@ -98,9 +98,16 @@ class WorkQueue:
     """Deduplicating, fair queue with backoff per key: from `base` seconds, doubling up to `cap`."""
 
     def __init__(
-        self, kind: str, reconcile: Reconcile, workers: int, metrics: Metrics, *,
-        base: float = 0.005, cap: float = 60.0, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        kind: str,
+        reconcile: Reconcile,
+        workers: int,
+        metrics: Metrics,
+        *,
+        base: float = 0.005,
+        cap: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._reconcile, self._workers = reconcile, workers
         self._base, self._cap, self._clock = base, cap, clock
         self._waiting: dict[Key, float] = {}  # key -> when it was added
@@ -219,10 +226,24 @@ class WorkQueue:
                 timer.cancel()
             # Including busy keys: a task that is cancelled before it begins does no cleanup.
             for state in (
-                self._waiting, self._changed, self._listed, self._begun, self._held, self._full,
-                self._busy, self._progress, self._slow, self._slow_in, self._outside, self._again,
-                self._timers, self._not_before, self._failures, self._timed_out, self._slow_until,
-            ):  # fmt: skip
+                self._waiting,
+                self._changed,
+                self._listed,
+                self._begun,
+                self._held,
+                self._full,
+                self._busy,
+                self._progress,
+                self._slow,
+                self._slow_in,
+                self._outside,
+                self._again,
+                self._timers,
+                self._not_before,
+                self._failures,
+                self._timed_out,
+                self._slow_until,
+            ):
                 state.clear()
 
     # --- who is next --------------------------------------------------------------------------
@@ -363,7 +384,7 @@ class WorkQueue:
 
     def _retry(
         self, key: Key, after: float = 0.0, pause: float = 0.0, due: float | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._retries.inc()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         backoff = min(self._cap, self._base * 2 ** min(failures, 32))

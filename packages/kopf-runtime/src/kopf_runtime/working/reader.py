@@ -28,11 +28,17 @@ class Reader:
     """
 
     def __init__(
-        self, marks: Marks, kind: Kind, project: Callable[[Any], Any], templates: Templates,
+        self,
+        marks: Marks,
+        kind: Kind,
+        project: Callable[[Any], Any],
+        templates: Templates,
         wanted: Callable[[Key, Kind, Key], Wanted | None],
-        names: Callable[[Any], tuple[Name, ...]] = lambda _: (), indexes: Sequence[Index] = (),
-        *, late: bool = False,
-    ) -> None:  # fmt: skip
+        names: Callable[[Any], tuple[Name, ...]] = lambda _: (),
+        indexes: Sequence[Index] = (),
+        *,
+        late: bool = False,
+    ) -> None:
         self._late, self._names, self._indexes = late, names, indexes
         self._marks, self._kind, self._project = marks, kind, project
         self._templates, self._wanted = templates, wanted
@@ -43,12 +49,21 @@ class Reader:
         meta = thing.metadata
         labels = hash((_items(meta.labels), _items(meta.annotations)))
         record = Owner(
-            known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
-            meta.deletion_timestamp is not None, self._finalizers(meta), shared(thing.status),
-            None, (), "", labels, created=seconds(meta.creation_timestamp),
+            known.key if known is not None else meta.key,
+            meta.uid,
+            meta.version,
+            meta.generation,
+            meta.deletion_timestamp is not None,
+            self._finalizers(meta),
+            shared(thing.status),
+            None,
+            (),
+            "",
+            labels,
+            created=seconds(meta.creation_timestamp),
             paused=(meta.annotations or {}).get(self._marks.paused) == "true",
             recorded=self._ownership.recorded(meta.managed_fields),
-        )  # fmt: skip
+        )
         if known is not None and known.state == record.state:
             same = "view", "wanted", "problem", "outcome", "checked", "thing", "names", "values"
             return replace(record, **{name: getattr(known, name) for name in same})
@@ -72,7 +87,7 @@ class Reader:
         # Its children stay as they are until it is reconciled, and `sync` is called then.
         return replace(
             record, wanted=known.wanted, problem=known.problem, outcome=_outdated(known.outcome)
-        )  # fmt: skip
+        )
 
     def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:
         """Return a function that creates the records of a kind of children."""

@@ -44,9 +44,12 @@ from kopf_runtime.working.plan import plan, stripped, surplus
 #: The steps that create or change a child.
 WRITING = (Step.CREATE, Step.APPLY, Step.DELETE)
 _VERBS = {
-    Step.CREATE: "create", Step.APPLY: "change", Step.DELETE: "replace",
-    Step.WAIT: "wait for the former", Step.CONFLICT: "wait for the other owner of",
-}  # fmt: skip
+    Step.CREATE: "create",
+    Step.APPLY: "change",
+    Step.DELETE: "replace",
+    Step.WAIT: "wait for the former",
+    Step.CONFLICT: "wait for the other owner of",
+}
 
 
 class Intent(NamedTuple):
@@ -67,14 +70,24 @@ class Reconciler:
     """Takes the next steps for the objects of one kind."""
 
     def __init__(
-        self, client: Client, owners: Source[Owner], children: Mapping[Kind, Source[Child]],
-        owned: Mapping[Kind, Owned], watched: Collection[Kind], applier: Applier, pace: Pace,
-        external: External, reporter: StatusReporter, order: Mapping[Kind, int],
+        self,
+        client: Client,
+        owners: Source[Owner],
+        children: Mapping[Kind, Source[Child]],
+        owned: Mapping[Kind, Owned],
+        watched: Collection[Kind],
+        applier: Applier,
+        pace: Pace,
+        external: External,
+        reporter: StatusReporter,
+        order: Mapping[Kind, int],
         why_unserved: Callable[[str], str],
-        why_missing: Callable[[Kind, str], str], progress: Callable[[Key], None],
-        planned: Callable[[Owner], Owner], reads: Reads,
+        why_missing: Callable[[Kind, str], str],
+        progress: Callable[[Key], None],
+        planned: Callable[[Owner], Owner],
+        reads: Reads,
         is_current: Callable[[Owner], Awaitable[bool]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._is_current = is_current
         self._planned, self._reads = planned, reads
         self._client, self._owners, self._children = client, owners, children
@@ -340,9 +353,14 @@ class Reconciler:
     def _plan(self, owner: Owner, wanted: Wanted, child: Child, *, held: bool) -> Plan:
         owned = self._owned[wanted.kind]
         step = plan(
-            owner, wanted, child, owned, partial(self._lives, owner.key[0]), self._word,
+            owner,
+            wanted,
+            child,
+            owned,
+            partial(self._lives, owner.key[0]),
+            self._word,
             as_admitted=self._applier.as_admitted(wanted, child, owned.update),
-        )  # fmt: skip
+        )
         another = step.step in WRITING and child.template != wanted.template and not step.edited
         return Plan(Step.KEEP) if held and another else step
 

@@ -93,9 +93,14 @@ class Templates:
     """
 
     def __init__(
-        self, kind: Kind, marks: Marks, owned: Sequence[Owned], desired: Desired, *,
+        self,
+        kind: Kind,
+        marks: Marks,
+        owned: Sequence[Owned],
+        desired: Desired,
+        *,
         pass_on: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._kind, self._marks = kind, marks
         self._owned = {one.kind: one for one in owned}
         self._desired = desired
@@ -189,10 +194,13 @@ class Templates:
             # (admission plugin OwnerReferencesPermissionEnforcement, which OpenShift enables).
             metadata["ownerReferences"] = [
                 {
-                    "apiVersion": self._kind.api_version, "kind": self._kind.kind,
-                    "name": meta.name, "uid": meta.uid, "controller": True,
+                    "apiVersion": self._kind.api_version,
+                    "kind": self._kind.kind,
+                    "name": meta.name,
+                    "uid": meta.uid,
+                    "controller": True,
                 }
-            ]  # fmt: skip
+            ]
         if kind.namespaced:
             metadata["namespace"] = key[0]
         whole = {**manifest, "metadata": metadata}
@@ -204,8 +212,9 @@ class Templates:
             raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
         metadata["annotations"] = {
             **annotations,
-            marks.generation: str(meta.generation), marks.template: template,
-        }  # fmt: skip
+            marks.generation: str(meta.generation),
+            marks.template: template,
+        }
         shape = fields.shape(whole, applied=self._owned[kind].update is Update.APPLY)
         return Wanted(kind, key, template, shape, outlives[kind]), msgspec.json.encode(whole)
 
@@ -219,9 +228,10 @@ class Templates:
                     **given,
                     "labels": {**(given.get("labels") or {}), **labels},
                     "annotations": {
-                        **(given.get("annotations") or {}), self._marks.name: meta.name
+                        **(given.get("annotations") or {}),
+                        self._marks.name: meta.name,
                     },
-                }  # fmt: skip
+                }
                 return {**rest, "spec": {**spec, "template": {**template, "metadata": metadata}}}
         return manifest
 

@@ -145,9 +145,10 @@ def install_modes(package: Package) -> Iterator[str]:
         supported = not converts or mode == "AllNamespaces"
         if modes.count({"type": mode, "supported": supported}) != 1:
             yield package.csv.wrong(
-                "spec", "installModes",
+                "spec",
+                "installModes",
                 what=f"{mode} must be there, once, {str(supported).lower()}",
-            )  # fmt: skip
+            )
 
 
 @rule

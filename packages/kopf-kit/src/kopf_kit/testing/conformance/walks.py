@@ -50,9 +50,11 @@ async def test_there_and_back_again(here: World) -> None:
 
 
 @settings(
-    max_examples=25, deadline=None, print_blob=True,
+    max_examples=25,
+    deadline=None,
+    print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+)
 @given(walk=st.lists(STEP, min_size=1, max_size=8))
 @example(walk=[TEXTS[0], "wait", Disturb("heal")])  # an operator that heals nothing always fails
 async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any]) -> None:
