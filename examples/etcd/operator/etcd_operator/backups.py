@@ -19,7 +19,7 @@ from etcd_operator.manifests import Manifest
 from etcd_operator.settings import Settings, manager
 from etcd_operator.stored import Taken
 
-MOST = 30  # backups that the status lists
+MAX_BACKUPS = 30  # backups that the status lists
 #: Seconds for which the Pod of a complete Job may be news to us: each kind has a watch of its own.
 LATE = 60.0
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -91,7 +91,7 @@ class Status(Shown, frozen=True):
 
     run: Run | None = None
     backups: Annotated[
-        list[Taken], Meta(max_length=MOST, description="The newest ones, the newest first.")
+        list[Taken], Meta(max_length=MAX_BACKUPS, description="The newest ones, the newest first.")
     ] = []
     failures: Annotated[int, Meta(ge=0, description="Backups in a row that have failed.")] = 0
     error: Annotated[Text, Meta(description="Why the last one has failed.")] = ""
@@ -152,7 +152,7 @@ def ended(status: Status, run: Run, course: Course, now: float) -> dict[str, Any
         return {**end, "failures": status.failures + 1, "error": why[:1024]}
     report = course.report
     others = [one for one in status.backups if one.name not in report.deleted]
-    backups = msgspec.to_builtins([report.taken, *others][:MOST])
+    backups = msgspec.to_builtins([report.taken, *others][:MAX_BACKUPS])
     return {**end, "backups": backups, "failures": 0, "error": "", "warning": report.warning}
 
 

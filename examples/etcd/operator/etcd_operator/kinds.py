@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from etcd_operator.versions import FLOOR
 
-MOST = 7  # members that a cluster may have
+MAX_MEMBERS = 7  # members that a cluster may have
 
 Text = Annotated[str, Meta(max_length=1024)]
 #: An ID of etcd's, in the hexadecimal form that etcdctl and the members' logs use.
@@ -139,7 +139,7 @@ class PodOptions(kr.Fields, frozen=True):
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """The cluster that the user wants."""
 
-    size: Annotated[int, Meta(ge=1, le=MOST, description="How many members there are.")] = 3
+    size: Annotated[int, Meta(ge=1, le=MAX_MEMBERS, description="How many members there are.")] = 3
     version: Annotated[Version, Meta(description="The version of etcd, such as 3.6.16.")]
     repository: Annotated[
         str,

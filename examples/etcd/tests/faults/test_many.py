@@ -27,7 +27,7 @@ NAMES = tuple(f"m{number}" for number in range(NUMBER))
 #: Rounds, every other one with the cluster that does not answer, and steps in each.
 ROUNDS, STEPS = 10, 12
 #: How much more a step may cost then.
-MOST = 1.2
+MAX_RATIO = 1.2
 
 
 @pytest.fixture
@@ -74,4 +74,4 @@ async def test_one_that_does_not_answer_slows_down_no_other(here: World, nodes: 
         f"{NUMBER} clusters, a step takes {statistics.median(usual):.2f} s, and while one does not "
         f"answer {statistics.median(slow):.2f} s: {ratio:.2f} times as long"
     )
-    assert ratio <= MOST
+    assert ratio <= MAX_RATIO

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from memcached_operator import __version__
 
-MOST = 5  # nodes that a Memcached may have
+MAX_NODES = 5  # nodes that a Memcached may have
 
 
 class Limits(kr.Fields, frozen=True):
@@ -22,7 +22,7 @@ class Limits(kr.Fields, frozen=True):
 class Spec(kr.Fields, frozen=True):
     """What is wanted."""
 
-    replicas: Annotated[int, Meta(ge=0, le=MOST, description="How many nodes there are.")] = 1
+    replicas: Annotated[int, Meta(ge=0, le=MAX_NODES, description="How many nodes there are.")] = 1
     limits: Limits = Limits()
 
 
@@ -30,7 +30,7 @@ class Status(kr.Fields, frozen=True):
     """What the operator last observed."""
 
     nodes: Annotated[
-        list[kr.ObjectName], Meta(max_length=MOST, description="The names of its Pods.")
+        list[kr.ObjectName], Meta(max_length=MAX_NODES, description="The names of its Pods.")
     ]
     replicas: Annotated[int, Meta(ge=0, description="How many Pods there are.")]
     selector: Annotated[str, Meta(max_length=253, description="Selects its Pods.")]
@@ -63,7 +63,7 @@ class Memcached(kr.Resource):
 class AlphaSpec(kr.Fields, frozen=True):
     """What is wanted."""
 
-    size: Annotated[int, Meta(ge=0, le=MOST, description="How many nodes there are.")] = 1
+    size: Annotated[int, Meta(ge=0, le=MAX_NODES, description="How many nodes there are.")] = 1
     memory: Annotated[int, Meta(ge=16, description="Megabytes that each node caches.")] = 64
 
 
@@ -158,7 +158,7 @@ def status(seen: kr.Observed) -> kr.Status:
     size, pods = seen.object.view, seen.grandchildren[kr.kinds.POD]
     nodes = {pod.key[1]: pod.view for pod in pods if pod.view is not None and not pod.deleting}
     selector = ",".join(f"{label}={value}" for label, value in labels(seen.object.key[1]).items())
-    told = Status(nodes=list(nodes)[:MOST], replicas=len(nodes), selector=selector)
+    told = Status(nodes=list(nodes)[:MAX_NODES], replicas=len(nodes), selector=selector)
     if (trouble := seen.trouble) is not None:
         return kr.Status(False, trouble.reason, trouble.message, told, transient=not trouble.final)
     ready = sum(nodes.values())

@@ -330,13 +330,13 @@ def _admitted(status: bytes) -> bytes:
 
 MANY = b"[" + b'{"":{}},' * (reviews.PARSED // reviews.PLACE // 3 - 99) + b"1]"
 NESTED = b"[" + b'{"":{}},' * (reviews.SMALL // 8 - 50) + b"1]"
-HUGE = b'{"a":"' + b"x" * (reviews.MOST - 500) + b'"}'
+HUGE = b'{"a":"' + b"x" * (reviews.MAX_REVIEW_BYTES - 500) + b'"}'
 
 
 @pytest.mark.parametrize(
     ("path", "body", "connections"),
     [
-        ("/convert", _converted(b"0," * (reviews.MOST // 2 - 200) + b"0"), 12),
+        ("/convert", _converted(b"0," * (reviews.MAX_REVIEW_BYTES // 2 - 200) + b"0"), 12),
         ("/convert", _converted(_alpha(b'{"a": %b}' % MANY)), 12),
         ("/convert", _converted(_alpha(HUGE)), 12),
         ("/validate/festivals.example.dev/in-time", _admitted(NESTED), 30),

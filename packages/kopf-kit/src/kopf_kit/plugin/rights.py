@@ -26,7 +26,7 @@ class Question(NamedTuple):
 LEASE = tuple(Right("coordination.k8s.io", "leases", verb) for verb in ("get", "update", "create"))
 SELECTING = tuple(Right("", "namespaces", verb) for verb in ("list", "watch"))
 #: Maximum number of namespaces to check: each takes one request per right.
-MOST = 10
+MAX_NAMESPACES = 10
 #: The largest number of questions to a kubectl: it sends so many requests without a pause.
 BATCH = 300
 
@@ -39,7 +39,7 @@ def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list
     account = operator.account
     asked = [
         Question(account, right, namespace, right.name)
-        for namespace in (namespaces or [""])[:MOST]
+        for namespace in (namespaces or [""])[:MAX_NAMESPACES]
         for right in subject.current().rights
     ]
     if operator.selector:

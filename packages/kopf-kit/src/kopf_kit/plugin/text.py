@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
 
 #: The longest value in a sentence; three names of namespaces, or of objects in them, fit.
-LONGEST = 1000
+MAX_CHARACTERS = 1000
 
 
 class Text(NamedTuple):
@@ -106,7 +106,7 @@ def escaped(text: str) -> str:
 def shown(value: object) -> str:
     """Return a value for a sentence: printable, and not longer than a sentence may be."""
     text = printable(str(value))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
 
 
 def some(names: Sequence[str]) -> str:

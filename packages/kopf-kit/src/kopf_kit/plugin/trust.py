@@ -33,7 +33,7 @@ OLM_LABEL, OLM_SIZE = "operators.coreos.com/", 63
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 ROLES = "clusterroles.rbac.authorization.k8s.io,clusterrolebindings.rbac.authorization.k8s.io"
 #: The largest number of Deployments in a namespace to ask about.
-MOST = 5
+MAX_DEPLOYMENTS = 5
 
 
 def label() -> str:
@@ -58,7 +58,7 @@ def sort(kubectl: Kubectl, deployments: list[Object]) -> Sorted:
     asked = []
     for one in others:
         counts[one.namespace] += 1
-        asked += [one] * (counts[one.namespace] <= MOST)
+        asked += [one] * (counts[one.namespace] <= MAX_DEPLOYMENTS)
     try:
         granted = _granted(kubectl, asked)
     except KubectlError as error:
@@ -118,7 +118,7 @@ def _granted(kubectl: Kubectl, operators: list[Operator]) -> list[Operator]:
     asked = [
         (one, namespace)
         for one in operators
-        for namespace in ["", *filter(names.is_namespace, one.named[: rights.MOST])]
+        for namespace in ["", *filter(names.is_namespace, one.named[: rights.MAX_NAMESPACES])]
     ]
     writes = subject.current().writes
     answers = rights.answers(

@@ -15,7 +15,7 @@ from kopf_runtime.declaring.parsers import DNS_LABEL, LABEL
 
 OPERATIONS = ("create", "update", "delete")
 #: Seconds that a function may take at most; the API server waits for 30, and the answer takes some.
-LONGEST, MARGIN = 25.0, 5
+MAX_TIMEOUT, MARGIN = 25.0, 5
 #: What each webhook leaves out, so that namespaces and garbage are deleted although nobody answers.
 #: The operator's own user is left out, too; its name depends on the installation.
 EXEMPT = {
@@ -74,8 +74,10 @@ def webhook(
         raise ValueError(f"on={on!r}: use a tuple of {', '.join(possible)}")
     if failure_policy not in ("fail", "ignore"):
         raise ValueError(f"failure_policy={failure_policy!r}: use 'fail' or 'ignore'")
-    if not 0 < timeout <= LONGEST:  # nor NaN
-        raise ValueError(f"timeout={timeout!r}: use more than 0 and at most {LONGEST:g} seconds")
+    if not 0 < timeout <= MAX_TIMEOUT:  # nor NaN
+        raise ValueError(
+            f"timeout={timeout!r}: use more than 0 and at most {MAX_TIMEOUT:g} seconds"
+        )
     _check(kind, match, namespaces)
     which, verb = ("mutating", "mutate") if mutating else ("validating", "validate")
     return Webhook(

@@ -22,7 +22,7 @@ from kopf_runtime.declaring.versions import ConversionError, Versions
 logger = logging.getLogger(__name__)
 
 #: Bytes of a review; the API server accepts objects of three megabytes.
-MOST = 16 * 1024 * 1024
+MAX_REVIEW_BYTES = 16 * 1024 * 1024
 #: Bytes of a review that is not large.
 SMALL = 128 * 1024
 #: Seconds to receive a review, and to wait until others need less memory.
@@ -130,8 +130,8 @@ class Reviews:
         length = request.content_length
         if length is None or "Content-Encoding" in request.headers:
             raise RefusedError(411, "Send a Content-Length, and no Content-Encoding.")
-        if length > MOST:
-            raise RefusedError(413, f"A review has at most {MOST} bytes.")
+        if length > MAX_REVIEW_BYTES:
+            raise RefusedError(413, f"A review has at most {MAX_REVIEW_BYTES} bytes.")
         async with contextlib.AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(RECEIVE):

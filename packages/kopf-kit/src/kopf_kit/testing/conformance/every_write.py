@@ -15,7 +15,7 @@ from kopf_kit.testing.subject import Parent
 from kopf_kit.testing.world import World, world
 
 AT_ONCE = 5  # operators that start at once; most of their time is waiting
-MOST = 40  # writes of a scenario; an operator that takes more does not come to rest
+MAX_WRITES = 40  # writes of a scenario; an operator that takes more does not come to rest
 #: Scenarios that take the same writes as a creation, an edit or a loss, or none: the tier `faults`
 #: kills the operator after each of them, and `faults-long` tries the other faults.
 SAME_WRITES = ("burst", "evict", "alter", "recreate", "delete")
@@ -41,7 +41,7 @@ async def test_killed_after_every_single_write(
     more = killed[-1]
     while more:
         number += 1
-        assert number <= MOST, f"it takes more than {MOST} writes"
+        assert number <= MAX_WRITES, f"it takes more than {MAX_WRITES} writes"
         more = await one(number)
 
 
@@ -89,7 +89,9 @@ async def test_a_fault_at_every_single_write(here: World, subject: Parent, scena
     while cases:
         met = await _with_faults(here, scenario, cases, tried)
         cases = {(fault, number + 1) for fault, number in met if number > writes}
-        assert all(number <= MOST for _, number in cases), f"it takes more than {MOST} writes"
+        assert all(number <= MAX_WRITES for _, number in cases), (
+            f"it takes more than {MAX_WRITES} writes"
+        )
 
     assert here.operator.exits == [], here.story("it ended")
 
