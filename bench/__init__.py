@@ -1,6 +1,6 @@
 """The benchmark: compares this operator with its peers, with a watch and the audit log.
 
-`make bench` measures and writes docs/benchmarks.{json,md,ko.md,svg}; docs/benchmarks.md says how
+`make bench` measures and writes docs/benchmarks.{json,md,ko.md,png}; docs/benchmarks.md says how
 and why. The modules, lowest first:
 
     api           requests to the API server, for the benchmark itself
@@ -14,8 +14,8 @@ and why. The modules, lowest first:
     trouble       the measurements with lost answers and a hanging webhook
     examples      the measurements of the operators in examples/
     bare, floor   the floor: a bare client, and its process
-    korean        the Korean of the tables' labels
-    report        the tables and the verdicts, from the data, and the pages with them
+    korean        the labels of the tables in Korean
+    report        the tables and the goals, from the data, and the pages with them
     picture       the picture, from the data
     run           the command: runs all of it in order
 """

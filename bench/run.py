@@ -307,6 +307,6 @@ def _write(data: report.Data, target: Path) -> None:
             timeout=120,
             cwd=paths.CHECKOUT,
         )
-    say(report.tables(data))
+    say("\n\n".join(report.parts(data).values()))
     names = ", ".join([*report.PAGES, "benchmarks.json", "benchmarks.png"])
     say(f"Written to {target}: {names}")

@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import re
 from typing import Any
+
+import pytest
 
 from bench import korean, report
 from bench.examples import Progress
@@ -92,23 +95,48 @@ def test_only_a_deployment_of_the_wanted_size_counts() -> None:
     assert (progress.childless, progress.last_child) == (set(), 2)
 
 
-def test_the_examples_have_tables_once_they_were_measured() -> None:
-    data = _data(memcached={"memcached_writes": [3.0]}, memcached_in_go={"memcached_writes": [7.5]})
-    data["settings"] |= {
-        "messages": 1000,
-        "creates": 500,
-        "beside": 60,
-        "stuck": 100,
-        "idle": 330.0,
-    }
+def test_a_table_has_what_was_measured() -> None:
+    data = _data(
+        memcached={"memcached_cpu": [1.0, 2.0, 9.0]}, memcached_in_go={"memcached_cpu": [2.0, 8.0]}
+    )
+    parts = report.parts(data)
 
-    assert "Memcached" not in report.tables({**data, "measured": {}})
+    assert parts["memcached"].splitlines() == [
+        "| | examples/memcached | the tutorial's operator in Go |",
+        "|---|---|---|",
+        "| CPU of the start and the backlog (s) | 2.00 | 5.00 (0.38×) |",
+    ]
+    assert parts["speed"] == "Not measured."
 
-    data["settings"] |= {"memcacheds": 1000}
-    tables = report.tables({**data, "measured": {"memcached": {}}})
-    assert "| backlog of 1,000 Memcacheds: start to last Deployment | — | — |" in tables
-    assert "| writes per Memcached | 3.00 | 7.50 |" in tables
-    assert "FlightTicket" not in tables
+
+def test_a_table_is_bold_where_a_peer_is_better_and_says_what_never_happened() -> None:
+    data = _data(
+        ours={"create_p50": [0.003], "beside_ratio": [1.1]},
+        controller_runtime_1={"create_p50": [0.002], "beside_ratio": [None]},
+    )
+    parts = report.parts(data)
+
+    assert "| one create, p50 (ms) | 3.0 | 2.0 (**1.50×**) |" in parts["create"]
+    data["runs"] += _data(controller_runtime_1={"lost_pod": [2.0]})["runs"]
+    assert "relative to usual (×) | 1.10 | never |" in report.parts(data)["trouble"]
+
+
+def test_the_answer_is_the_ratio_to_the_fastest_peer() -> None:
+    data = _data(ours={"rss_10000": [50.0]}, controller_runtime_10={"rss_10000": [200.0]})
+
+    answer = report.parts(data)["answer"]
+
+    assert answer == "- **0.25×** memory, 10,000 Messages (50 MB, the peer 200 MB)"
+
+
+def test_only_goals_that_are_not_met_are_listed() -> None:
+    data = _data(ours={"rss_0": [70.0], "rss_1000": [50.0]})
+
+    missed = report.parts(data)["missed"]
+
+    assert missed.startswith("1 of the 2 goals that were measured are met.")
+    assert "| memory, no Message | 60 MB | 70 MB |" in missed
+    assert "1,000 Messages" not in missed
 
 
 def test_each_label_of_the_tables_has_its_korean() -> None:
@@ -119,16 +147,15 @@ def test_each_label_of_the_tables_has_its_korean() -> None:
         return korean.said(label)
 
     data = json.loads((DOCS / "benchmarks.json").read_text())
-    for example in ("memcached", "flightticket"):
-        data["measured"][example] = {"when": "2026-11-22", "load": [1.0]}
-    grown = {"rss_10000": 1.0, "rss_100000": 9.0, "start_ready_10000": 1, "start_ready_100000": 9}
-    data["runs"].append({"peer": "ours", "repeat": 0, "numbers": grown})
+    for peer, number in (("ours", {"traced_cpu": 9.0}), ("kopf-tutorial", {"edit_status": None})):
+        data["runs"].append({"peer": peer, "repeat": 0, "numbers": number})
 
-    assert "FlightTicket" in report.tables(data, say)
-    assert "부하 평균" in report.told(data, say)
-    examples = {"examples/memcached", "examples/flightticket"}
+    report.parts(data, say)
+    report.parts({**data, "runs": data["runs"][:1]}, say)
+
     same = {label for label in asked if korean.said(label) == label}
-    assert same == {"", " s", " MB", "… p99", "… CPU", "message-operator", *examples}
+    assert same == {"message-operator", "examples/memcached"}
+    assert korean.LABELS.keys() == set(asked) - same
 
 
 def test_the_pages_have_the_tables_of_the_data() -> None:
@@ -144,9 +171,25 @@ def test_the_picture_is_drawn_from_the_data() -> None:
     assert digest.encode() in (DOCS / "benchmarks.png").read_bytes()
 
 
-def _data(**numbers: dict[str, list[float]]) -> report.Data:
+@pytest.mark.parametrize("page", ["README.md", "README.ko.md", "packages/kopf-runtime/README.md"])
+def test_the_first_pages_have_the_figures_of_the_data(page: str) -> None:
+    data = json.loads((DOCS / "benchmarks.json").read_text())
+    figures = {
+        f"{report.values(data, peer, name)[0]:.0f}"
+        for name in ("rss_10000", "start_pod_100000")
+        for peer in ("ours", "controller-runtime-10")
+    }
+
+    text = (paths.CHECKOUT / page).read_text()
+    (item,) = re.findall(r"^- (\*\*(?:Small|가벼움)\*\*.*?)(?=^-|^$)", text, re.MULTILINE | re.DOTALL)
+
+    assert set(re.findall(r"(\d+) ?(?:MB|s\b|초)", item)) == figures
+
+
+def _data(**numbers: dict[str, list[Any]]) -> report.Data:
+    known = json.loads((DOCS / "benchmarks.json").read_text())
     return {
-        "settings": {"churn": 3},
+        **known,
         "runs": [
             {"peer": peer.replace("_", "-"), "repeat": repeat, "numbers": {name: value}}
             for peer, all_of in numbers.items()
@@ -170,8 +213,9 @@ def test_a_ratio_is_judged_by_its_median_and_a_limit_by_the_worst() -> None:
 
     met = {(goal.measure, goal.at_most): goal.met for goal in report.goals(data)}
 
-    assert met["live edits, to the last correct Pod", "0.75 × controller-runtime, 1 worker"] is True
-    assert met["failover, SIGTERM", "2 s"] is False
+    edits = ("1,000 edits: last correct Pod", "0.75× controller-runtime, 1 worker")
+    assert met[edits] is True
+    assert met["failover after SIGTERM", "2 s"] is False
     assert met["memory, no Message", "60 MB"] is None
 
 
@@ -187,5 +231,5 @@ def test_growth_is_judged_by_what_each_message_more_takes() -> None:
 
     met = {goal.measure: goal.met for goal in report.goals(data)}
 
-    assert met["memory per additional Message, from 10,000 to 100,000"] is True
-    assert met["start time per additional Message, from 10,000 to 100,000"] is False
+    assert met["memory for each Message beyond 10,000, relative to those before"] is True
+    assert met["start time for each Message beyond 10,000, relative to those before"] is False
