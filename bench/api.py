@@ -57,9 +57,12 @@ class Api:
         assert self._session is not None
         data = None if not body else json.dumps(body).encode()
         async with self._session.request(
-            method, self._server + path, data=data, timeout=_TIMEOUT,
+            method,
+            self._server + path,
+            data=data,
+            timeout=_TIMEOUT,
             headers={"Content-Type": content_type},
-        ) as response:  # fmt: skip
+        ) as response:
             answer = await response.read()
             if response.status >= 400:
                 raise RefusedError(f"{method} {path}: {response.status} {answer[:300].decode()}")
@@ -100,6 +103,8 @@ class Api:
 def message(name: str, text: str) -> dict[str, Any]:
     """Build a Message."""
     return {
-        "apiVersion": "myorg.dev/v1", "kind": "Message",
-        "metadata": {"name": name}, "spec": {"text": text},
-    }  # fmt: skip
+        "apiVersion": "myorg.dev/v1",
+        "kind": "Message",
+        "metadata": {"name": name},
+        "spec": {"text": text},
+    }

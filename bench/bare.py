@@ -80,10 +80,15 @@ async def _client(plane: ControlPlane, plan: list[list[Write]]) -> AsyncIterator
         json.dump(plan, file)
         file.flush()
         process = await asyncio.create_subprocess_exec(
-            *shipped.python(), "-m", "bench.floor", plane.server, file.name,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            *shipped.python(),
+            "-m",
+            "bench.floor",
+            plane.server,
+            file.name,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
             env={**os.environ, **shipped.environment(paths.CHECKOUT)},
-        )  # fmt: skip
+        )
         assert process.stdout is not None
         try:
             await asyncio.wait_for(process.stdout.readline(), 60)
@@ -123,22 +128,33 @@ def _creates(raw: Raw) -> list[Write]:
     (wanted,) = templates.make(known)
     pod = json.loads(templates.body(wanted) or b"{}")
     fields = {
-        "phase": "Processed", "summary": messages.summary(known),
-        "podName": wanted.key[1], "nodeName": environment.NODE,
-    }  # fmt: skip
+        "phase": "Processed",
+        "summary": messages.summary(known),
+        "podName": wanted.key[1],
+        "nodeName": environment.NODE,
+    }
     running = Status(True, "PodRunning", "The Pod prints the text.", fields)
     status = conditions.build({}, meta.generation, running)
     now = status["conditions"][0]["lastTransitionTime"]
     about = {
-        "apiVersion": kind.api_version, "kind": kind.kind, "namespace": meta.namespace,
-        "name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version,
-    }  # fmt: skip
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+    }
     event = {
         "metadata": {"name": f"{meta.name}.{meta.generation}", "namespace": NAMESPACE},
-        "involvedObject": about, "type": "Normal", "reason": "Created",
-        "message": f"Created Pod {wanted.key[1]}.", "count": 1,
-        "firstTimestamp": now, "lastTimestamp": now, "source": {"component": "floor"},
-    }  # fmt: skip
+        "involvedObject": about,
+        "type": "Normal",
+        "reason": "Created",
+        "message": f"Created Pod {wanted.key[1]}.",
+        "count": 1,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": {"component": "floor"},
+    }
     return [
         ("POST", PODS, pod),
         ("PATCH", f"{MESSAGES}/{meta.name}/status", {"status": status}),

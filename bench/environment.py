@@ -87,10 +87,14 @@ async def running(
             else:
                 plane.start_controllers(*controllers)
                 plane.run(
-                    "kwok", golang.program("kwok"),
-                    f"--kubeconfig={plane.kubeconfig('kwok')}", f"--config={_STAGES}",
-                    f"--manage-single-node={NODE}", "--node-lease-duration-seconds=0", "-v=WARN",
-                )  # fmt: skip
+                    "kwok",
+                    golang.program("kwok"),
+                    f"--kubeconfig={plane.kubeconfig('kwok')}",
+                    f"--config={_STAGES}",
+                    f"--manage-single-node={NODE}",
+                    "--node-lease-duration-seconds=0",
+                    "-v=WARN",
+                )
             await _settled(api, plane, kind)
             yield plane
             plane.check()
@@ -136,13 +140,15 @@ async def _furnish(api: Api, crd: Crd) -> None:
     rights = {
         "metadata": {"name": "bench"},
         "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "cluster-admin",
         },
         "subjects": [
             {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
             for user in _GROUPS
         ],
-    }  # fmt: skip
+    }
     await api.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", rights)
     policy = {
         "metadata": {"name": "pods-to-the-node"},
@@ -150,7 +156,9 @@ async def _furnish(api: Api, crd: Crd) -> None:
             "matchConstraints": {
                 "resourceRules": [
                     {
-                        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "resources": ["pods"],
                         "operations": ["CREATE"],
                     }
                 ]
@@ -164,7 +172,7 @@ async def _furnish(api: Api, crd: Crd) -> None:
                 }
             ],
         },
-    }  # fmt: skip
+    }
     await api.request("POST", f"{_POLICIES}/mutatingadmissionpolicies", policy)
     binding = {
         "metadata": {"name": "pods-to-the-node"},

@@ -100,8 +100,10 @@ async def flightticket(count: int, rate: float) -> Numbers:
     ):
         audit = Audit(environment.audit_log(plane), environment.OPERATOR)
         flags = (
-            f"--booking-url={url}", f"--booking-token-path={tokens}", f"--booking-rate={rate:g}"
-        )  # fmt: skip
+            f"--booking-url={url}",
+            f"--booking-token-path={tokens}",
+            f"--booking-rate={rate:g}",
+        )
         async with peers.running(plane, FLIGHTTICKET, *flags, name="flightticket") as process:
             patience = stage.PATIENCE + 10 * count / rate
             done = await progress.until(lambda: not progress.unwell, patience)

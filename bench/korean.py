@@ -19,38 +19,30 @@ LABELS = {
     "memory, 1,000 Messages": "메모리, Message 1,000개",
     "memory, 10,000 Messages": "메모리, Message 10,000개",
     "memory, 100,000 Messages": "메모리, Message 100,000개",
-    "memory for each Message beyond 10,000, relative to those before":
-        "10,000개를 넘는 Message 하나의 메모리, 그 전의 하나와 비교",
+    "memory for each Message beyond 10,000, relative to those before": "10,000개를 넘는 Message 하나의 메모리, 그 전의 하나와 비교",
     "start with 10,000 Messages: a new Pod": "Message 10,000개로 시작: 새 Message의 파드",
     "start with 10,000 Messages: ready": "Message 10,000개로 시작: 준비됨",
     "start with 10,000 Messages: writes": "Message 10,000개로 시작: 쓰기 수",
     "start with 100,000 Messages: a new Pod": "Message 100,000개로 시작: 새 Message의 파드",
-    "start with 100,000 Messages: a new Pod, once ready":
-        "Message 100,000개로 시작: 준비된 뒤 새 Message의 파드",
+    "start with 100,000 Messages: a new Pod, once ready": "Message 100,000개로 시작: 준비된 뒤 새 Message의 파드",
     "start with 100,000 Messages: CPU": "Message 100,000개로 시작: CPU",
-    "start time for each Message beyond 10,000, relative to those before":
-        "10,000개를 넘는 Message 하나의 시작 시간, 그 전의 하나와 비교",
+    "start time for each Message beyond 10,000, relative to those before": "10,000개를 넘는 Message 하나의 시작 시간, 그 전의 하나와 비교",
     # CPU and writes
     "CPU of the start and the backlog": "시작과 밀린 작업의 CPU",
     "CPU of the edits": "수정의 CPU",
-    "CPU of a backlog with traces, relative to one without":
-        "트레이스를 켠 밀린 작업의 CPU, 껐을 때와 비교",
-    "CPU of traces that are off, relative to a backlog's":
-        "꺼 둔 트레이스의 CPU, 밀린 작업의 CPU와 비교",
+    "CPU of a backlog with traces, relative to one without": "트레이스를 켠 밀린 작업의 CPU, 껐을 때와 비교",
+    "CPU of traces that are off, relative to a backlog's": "꺼 둔 트레이스의 CPU, 밀린 작업의 CPU와 비교",
     "writes per create": "생성 하나의 쓰기 수",
     "writes per edit": "수정 하나의 쓰기 수",
     "writes per deletion": "삭제 하나의 쓰기 수",
-    "writes in {idle:g} idle seconds, except the Lease":
-        "할 일이 없는 {idle:g}초 동안의 쓰기 수(리스 제외)",
+    "writes in {idle:g} idle seconds, except the Lease": "할 일이 없는 {idle:g}초 동안의 쓰기 수(리스 제외)",
     # In trouble
     "backlog, 1% of the answers lost: last Pod": "밀린 작업, 응답의 1% 유실: 마지막 파드",
     "backlog, 1% of the answers lost: last status": "밀린 작업, 응답의 1% 유실: 마지막 상태",
-    "one create while a webhook hangs for {stuck} others, relative to usual":
-        "다른 {stuck}개에서 웹훅이 멈춘 동안 하나 생성, 평소와 비교",
+    "one create while a webhook hangs for {stuck} others, relative to usual": "다른 {stuck}개에서 웹훅이 멈춘 동안 하나 생성, 평소와 비교",
     "failover after SIGTERM": "SIGTERM 뒤의 장애 조치",
     "failover after SIGKILL": "SIGKILL 뒤의 장애 조치",
-    "memory after {churn:g} min of churn, relative to before":
-        "{churn:g}분 동안 계속 변경한 뒤의 메모리, 이전과 비교",
+    "memory after {churn:g} min of churn, relative to before": "{churn:g}분 동안 계속 변경한 뒤의 메모리, 이전과 비교",
     # Memcached
     "backlog of {memcacheds:,}: last Deployment": "밀린 {memcacheds:,}개: 마지막 디플로이먼트",
     "backlog of {memcacheds:,}: last status": "밀린 {memcacheds:,}개: 마지막 상태",
@@ -60,16 +52,14 @@ LABELS = {
     "the peer": "비교 대상",
     "never": "없음",
     "Not measured.": "측정하지 않았습니다.",
-    "{met} of the {all} goals that were measured are met.":
-        "측정한 목표 {all}개 가운데 {met}개를 달성했습니다.",
+    "{met} of the {all} goals that were measured are met.": "측정한 목표 {all}개 가운데 {met}개를 달성했습니다.",
     "not met": "미달",
     "goal: at most": "목표(이하)",
     "median (spread)": "중앙값(범위)",
     "{repeats} repeats, from {first} to {last}, on {processors} processors ({cpu}), {memory}, "
-    "{system}; the load average was at most {load:.1f} before a measurement.":
-        "{first}부터 {last}까지 {repeats}번씩, 프로세서 {processors}개({cpu}), {memory}, {system}에서 "
-        "측정했습니다. 측정을 시작할 때의 부하 평균은 {load:.1f} 이하였습니다.",
-}  # fmt: skip
+    "{system}; the load average was at most {load:.1f} before a measurement.": "{first}부터 {last}까지 {repeats}번씩, 프로세서 {processors}개({cpu}), {memory}, {system}에서 "
+    "측정했습니다. 측정을 시작할 때의 부하 평균은 {load:.1f} 이하였습니다.",
+}
 
 
 def said(label: str) -> str:

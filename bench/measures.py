@@ -81,13 +81,15 @@ async def creates(chosen: list[Peer], count: int, singles: int, repeats: int) ->
                     if one is None:
                         raise HackError(f"{name}: Message {number} of {singles} never got its Pod")
                     taken[name].append(one)
-            found.append({
-                name: {
-                    "create_p50": sorted(times)[len(times) // 2],
-                    "create_p99": sorted(times)[int(len(times) * 0.99)],
+            found.append(
+                {
+                    name: {
+                        "create_p50": sorted(times)[len(times) // 2],
+                        "create_p99": sorted(times)[int(len(times) * 0.99)],
+                    }
+                    for name, times in taken.items()
                 }
-                for name, times in taken.items()
-            })  # fmt: skip
+            )
     return found
 
 
@@ -170,8 +172,9 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
         port = _free_port()
         flags = (
             (f"--health-probe-bind-address=127.0.0.1:{port}", "--metrics-bind-address=0")
-            if peer is OURS else ()
-        )  # fmt: skip
+            if peer is OURS
+            else ()
+        )
         async with peers.running(plane, peer, *flags, name="restart") as process:
             if peer is OURS:
                 found[f"start_ready_{last}"] = await _ready(port) - process.started

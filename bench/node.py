@@ -63,8 +63,12 @@ def _running(container: dict[str, Any]) -> dict[str, Any]:
         ],
         "containerStatuses": [
             {
-                "name": container["name"], "image": container["image"], "imageID": "",
-                "ready": True, "restartCount": 0, "state": {"running": {"startedAt": now}},
+                "name": container["name"],
+                "image": container["image"],
+                "imageID": "",
+                "ready": True,
+                "restartCount": 0,
+                "state": {"running": {"startedAt": now}},
             }
         ],
-    }  # fmt: skip
+    }

@@ -90,15 +90,16 @@ class Peer:
         return shipped.environment(*folders)
 
 
-_QUIET = (
-    "--metrics-bind-address=0", "--health-probe-bind-address=0", "--webhook-bind-address=0"
-)  # fmt: skip
+_QUIET = ("--metrics-bind-address=0", "--health-probe-bind-address=0", "--webhook-bind-address=0")
 OURS = Peer("ours", "message-operator", "ours", scales=True)
 DEFAULT = Peer("controller-runtime-1", "controller-runtime, 1 worker", "controller-runtime-peer")
 TUNED = Peer(
-    "controller-runtime-10", "controller-runtime, 10 workers", "controller-runtime-peer",
-    ("-workers=10",), scales=True,
-)  # fmt: skip
+    "controller-runtime-10",
+    "controller-runtime, 10 workers",
+    "controller-runtime-peer",
+    ("-workers=10",),
+    scales=True,
+)
 TUTORIAL = Peer(
     "kopf-tutorial", "kopf as in tutorials", "tutorial", tells_generation=False, slow=True
 )
@@ -158,9 +159,13 @@ class Process:
 
 @contextlib.asynccontextmanager
 async def running(
-    plane: ControlPlane, peer: Peer, *more: str, name: str = "operator",
-    env: Mapping[str, str] | None = None, server: str = "",
-) -> AsyncIterator[Process]:  # fmt: skip
+    plane: ControlPlane,
+    peer: Peer,
+    *more: str,
+    name: str = "operator",
+    env: Mapping[str, str] | None = None,
+    server: str = "",
+) -> AsyncIterator[Process]:
     """Run an operator during the block, and keep its log.
 
     `server` is the address that it uses instead of the API server's, if given.
@@ -176,7 +181,10 @@ async def running(
     with log.open("ab") as out:
         process = Process(
             subprocess.Popen(  # noqa: ASYNC220 (it is awaited below, in a thread)
-                peer.command(*more), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                peer.command(*more),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
                 start_new_session=True,
                 env={
                     **os.environ,
@@ -186,7 +194,7 @@ async def running(
                 },
             ),
             log,
-        )  # fmt: skip
+        )
     try:
         yield process
     finally:

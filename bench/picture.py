@@ -58,9 +58,12 @@ def draw(source: Path, target: Path) -> None:
             [max(found[peer]) - middle for peer, middle in zip(shown, middles, strict=True)],
         ]
         bars = axis.barh(
-            [LABELS[peer] for peer in shown], middles, xerr=spread, capsize=3,
+            [LABELS[peer] for peer in shown],
+            middles,
+            xerr=spread,
+            capsize=3,
             color=[OURS if peer == "ours" else OTHERS for peer in shown],
-        )  # fmt: skip
+        )
         axis.bar_label(bars, fmt=lambda value: f"{value:,.3g}", padding=8, fontsize=9)
         axis.set_title(f"{title} ({unit}, less is better)", loc="left", fontsize=9)
         axis.invert_yaxis()

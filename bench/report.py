@@ -52,10 +52,20 @@ def _limits(one: float, ten: float, **more: float) -> dict[str, float]:
 #: The rows of each table.
 _TABLES: dict[str, tuple[Row, ...]] = {
     "speed": (
-        Row("backlog_pod", "backlog of {messages:,} Messages: last Pod", " s", 2,
-            _limits(0.45, 0.7, floor=1.5)),
-        Row("backlog_status", "backlog of {messages:,} Messages: last status", " s", 2,
-            _limits(1.0, 1.1)),
+        Row(
+            "backlog_pod",
+            "backlog of {messages:,} Messages: last Pod",
+            " s",
+            2,
+            _limits(0.45, 0.7, floor=1.5),
+        ),
+        Row(
+            "backlog_status",
+            "backlog of {messages:,} Messages: last status",
+            " s",
+            2,
+            _limits(1.0, 1.1),
+        ),
         Row("edit_pod", "{messages:,} edits: last correct Pod", " s", 2, _limits(0.75, 1.0)),
         Row("edit_status", "{messages:,} edits: last status", " s", 2, _limits(1.0, 1.1)),
     ),
@@ -69,30 +79,50 @@ _TABLES: dict[str, tuple[Row, ...]] = {
         Row("rss_10000", "memory, 10,000 Messages", " MB", 0, {OURS.name: 95}),
         Row("rss_100000", "memory, 100,000 Messages", " MB", 0),
         Row("start_pod_10000", "start with 10,000 Messages: a new Pod", " s", 1),
-        Row("start_pod_100000", "start with 100,000 Messages: a new Pod", " s", 1,
-            {TUNED.name: 1.0}),
+        Row(
+            "start_pod_100000", "start with 100,000 Messages: a new Pod", " s", 1, {TUNED.name: 1.0}
+        ),
         Row("start_cpu_100000", "start with 100,000 Messages: CPU", " s", 1, {TUNED.name: 1.0}),
     ),
     "cpu": (
         Row("backlog_cpu", "CPU of the start and the backlog", " s", 2, _limits(1.0, 1.0)),
         Row("edit_cpu", "CPU of the edits", " s", 2, _limits(1.0, 1.0)),
-        Row("traced_cpu", "CPU of a backlog with traces, relative to one without", "×", 2,
-            {OURS.name: 2}),
+        Row(
+            "traced_cpu",
+            "CPU of a backlog with traces, relative to one without",
+            "×",
+            2,
+            {OURS.name: 2},
+        ),
         Row("writes_create", "writes per create", "", 2, {OURS.name: 3}),
         Row("writes_edit", "writes per edit", "", 2, {OURS.name: 4}),
-        Row("writes_idle", "writes in {idle:g} idle seconds, except the Lease", "", 0,
-            {OURS.name: 0}),
+        Row(
+            "writes_idle",
+            "writes in {idle:g} idle seconds, except the Lease",
+            "",
+            0,
+            {OURS.name: 0},
+        ),
     ),
     "trouble": (
         Row("lost_pod", "backlog, 1% of the answers lost: last Pod", " s", 2, _limits(1.0, 1.0)),
         Row("lost_status", "backlog, 1% of the answers lost: last status", " s", 2),
-        Row("beside_ratio",
-            "one create while a webhook hangs for {stuck} others, relative to usual", "×", 2,
-            {OURS.name: 1.5}),
+        Row(
+            "beside_ratio",
+            "one create while a webhook hangs for {stuck} others, relative to usual",
+            "×",
+            2,
+            {OURS.name: 1.5},
+        ),
         Row("failover_sigterm", "failover after SIGTERM", " s", 1, {OURS.name: 2}),
         Row("failover_sigkill", "failover after SIGKILL", " s", 1, {OURS.name: 17}),
-        Row("churn_growth", "memory after {churn:g} min of churn, relative to before", "×", 2,
-            {OURS.name: 1.05}),
+        Row(
+            "churn_growth",
+            "memory after {churn:g} min of churn, relative to before",
+            "×",
+            2,
+            {OURS.name: 1.05},
+        ),
     ),
     "memcached": (
         Row("memcached_deployment", "backlog of {memcacheds:,}: last Deployment", " s"),
@@ -101,20 +131,35 @@ _TABLES: dict[str, tuple[Row, ...]] = {
         Row("memcached_rss", "memory", " MB", 0),
         Row("memcached_writes", "writes per Memcached"),
     ),
-}  # fmt: skip
+}
 #: What has a goal, but no place in a table.
 _MORE = (
     Row("writes_delete", "writes per deletion", "", 2, {OURS.name: 0}),
-    Row("untraced_cpu", "CPU of traces that are off, relative to a backlog's", "×", 4,
-        {OURS.name: 0.01}),
+    Row(
+        "untraced_cpu",
+        "CPU of traces that are off, relative to a backlog's",
+        "×",
+        4,
+        {OURS.name: 0.01},
+    ),
     Row("start_ready_10000", "start with 10,000 Messages: ready", " s", 1, {OURS.name: 10}),
     Row("start_writes_10000", "start with 10,000 Messages: writes", "", 0, {OURS.name: 0}),
     Row("start_lag", "start with 100,000 Messages: a new Pod, once ready", " s", 1, {OURS.name: 1}),
-    Row("rss_growth", "memory for each Message beyond 10,000, relative to those before", "×", 2,
-        {OURS.name: 1}),
-    Row("start_growth", "start time for each Message beyond 10,000, relative to those before", "×",
-        2, {OURS.name: 1}),
-)  # fmt: skip
+    Row(
+        "rss_growth",
+        "memory for each Message beyond 10,000, relative to those before",
+        "×",
+        2,
+        {OURS.name: 1},
+    ),
+    Row(
+        "start_growth",
+        "start time for each Message beyond 10,000, relative to those before",
+        "×",
+        2,
+        {OURS.name: 1},
+    ),
+)
 _ROWS = {row.name: row for row in (*(row for rows in _TABLES.values() for row in rows), *_MORE)}
 #: The figures that decide, against the fastest peer.
 _ANSWER = ("rss_10000", "backlog_pod", "create_p50", "backlog_cpu", "start_pod_100000")

@@ -50,9 +50,20 @@ class _Plan:
 
 
 _QUICK = _Plan(
-    messages=100, creates=20, repeats=1, scale=(0, 100, 300), large=500, stuck=20, beside=10,
-    writes=20, idle=10.0, failovers=1, churn=0.2, memcacheds=100, tickets=100,
-)  # fmt: skip
+    messages=100,
+    creates=20,
+    repeats=1,
+    scale=(0, 100, 300),
+    large=500,
+    stuck=20,
+    beside=10,
+    writes=20,
+    idle=10.0,
+    failovers=1,
+    churn=0.2,
+    memcacheds=100,
+    tickets=100,
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -247,10 +258,17 @@ async def _churn(plan: _Plan, _: list[Peer], record: _Record) -> None:
 
 #: Measurements that need the machine for themselves, and those that mostly wait.
 _ALONE = {
-    "speed": _speed, "creates": _creates, "lost": _lost, "fairness": _fairness, "scale": _scale,
-    "large": _large, "memcached": _memcached, "flightticket": _flightticket, "traces": _traces,
+    "speed": _speed,
+    "creates": _creates,
+    "lost": _lost,
+    "fairness": _fairness,
+    "scale": _scale,
+    "large": _large,
+    "memcached": _memcached,
+    "flightticket": _flightticket,
+    "traces": _traces,
     "churn": _churn,
-}  # fmt: skip
+}
 _TOGETHER = {"writes": _writes, "failover": _failover}
 MEASURES = (*_ALONE, *_TOGETHER)
 

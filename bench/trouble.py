@@ -64,9 +64,11 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
         async def forward(request: web.Request) -> web.StreamResponse:
             headers = {key: request.headers[key] for key in _HEADERS if key in request.headers}
             async with session.request(
-                request.method, plane.server + request.path_qs, headers=headers,
+                request.method,
+                plane.server + request.path_qs,
+                headers=headers,
                 data=await request.read() or None,
-            ) as answer:  # fmt: skip
+            ) as answer:
                 if request.method != "GET" and dice.randrange(ONE_OF) == 0:
                     losses.append(f"{request.method} {request.path}")
                     if request.transport is not None:
@@ -136,14 +138,18 @@ async def _hanging(plane: ControlPlane, api: Api) -> AsyncIterator[socket.socket
                 "caBundle": base64.b64encode(certificate).decode(),
             },
             "rules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-                 "resources": ["pods"]}
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                }
             ],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": _NEIGHBOUR}},
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "timeoutSeconds": 30,
-        }  # fmt: skip
+        }
         await api.request("POST", _HOOKS, {"metadata": {"name": "hangs"}, "webhooks": [hook]})
         # Nothing reports when the API server has loaded a webhook; it takes about a second.
         await asyncio.sleep(2)

@@ -181,7 +181,8 @@ def test_the_first_pages_have_the_figures_of_the_data(page: str) -> None:
     }
 
     text = (paths.CHECKOUT / page).read_text()
-    (item,) = re.findall(r"^- (\*\*(?:Small|가벼움)\*\*.*?)(?=^-|^$)", text, re.MULTILINE | re.DOTALL)
+    bullet = r"^- (\*\*(?:Small|가벼움)\*\*.*?)(?=^-|^$)"
+    (item,) = re.findall(bullet, text, re.MULTILINE | re.DOTALL)
 
     assert set(re.findall(r"(\d+) ?(?:MB|s\b|초)", item)) == figures
 

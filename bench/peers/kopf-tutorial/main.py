@@ -25,14 +25,16 @@ def configure(**_):
 def build(name, spec):
     """Return the Message's Pod, the same as this project's operator creates."""
     return {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"name": f"msg-{name}", "labels": {"app": "message"}},
         "spec": {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
             "securityContext": {
-                "runAsNonRoot": True, "runAsUser": 65532,
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [
@@ -56,7 +58,7 @@ def build(name, spec):
                 }
             ],
         },
-    }  # fmt: skip
+    }
 
 
 def create_pod(body, name, namespace, spec):
