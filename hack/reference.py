@@ -1,14 +1,15 @@
 """The reference pages that are made of what the code declares, in English and Korean.
 
-Titles and heads of tables are in both languages; what the code says itself is in English.
-`hack.extension` has them written to docs/reference, and `site` asks where a page is to be edited.
+Titles and heads of tables are in both languages here; `reference_korean` has the Korean of what
+the code says in English. `hack.extension` has the pages written to docs/reference, and `site` asks
+where a page is to be edited.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hack import reference_packages, reference_rights, reference_tables
+from hack import reference_korean, reference_packages, reference_rights, reference_tables
 from hack.reference_tables import Body
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.plugin.text import Text
@@ -107,11 +108,13 @@ def files() -> dict[Path, str]:
     """Return the texts of the pages, by path; none for another project."""
     if PROJECT.root != paths.CHECKOUT:
         return {}
-    return {
+    pages = {
         FOLDER / f"{name}{suffix}": "\n".join(_lines(name, page, language)) + "\n"
         for name, page in PAGES.items()
         for language, suffix in (("en", ".md"), ("ko", ".ko.md"))
     }
+    reference_korean.complete()
+    return pages
 
 
 def source(page: Path) -> Path | None:
@@ -132,5 +135,4 @@ def _lines(name: str, page: Page, language: str) -> Iterator[str]:
     yield say(f"[한국어]({name}.ko.md)", f"[English]({name}.md)")
     yield ""
     yield say(*page.about)
-    yield from say("", "\n표의 설명은 코드에 있는 영어 문장입니다.").splitlines()
     yield from page.body(say)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from hack.reference_tables import Say, row, table
+from hack.reference_tables import Say, row, table, translated
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rendered import NAME, Manifest, text
 from kopf_kit.plugin.text import Text
@@ -87,7 +87,7 @@ def roles(say: Say) -> Iterator[str]:
             named = f" `{', '.join(names)}`" if (names := rule.get("resourceNames")) else ""
             what = ", ".join(f"`{one}`" for one in rule.get("resources") or rule["nonResourceURLs"])
             groups = ", ".join(f"`{group or 'core'}`" for group in rule.get("apiGroups", []))
-            yield row(", ".join(rule["verbs"]), what + named, groups, why)
+            yield row(", ".join(rule["verbs"]), what + named, groups, translated(say, why))
 
 
 def _rendered() -> Iterator[tuple[str, list[tuple[Manifest, str]]]]:

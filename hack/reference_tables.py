@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from hack.reference_korean import korean
 from kopf_kit.pack import declared
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rendered import template
@@ -16,6 +17,11 @@ from kopf_runtime.declaring import parsers
 #: Returns the one of two texts, in English and Korean, that a page has.
 Say = Callable[[str, str], str]
 Body = Callable[[Say], Iterator[str]]
+
+
+def translated(say: Say, english: str) -> str:
+    """Return what the code says, in the language of the page."""
+    return say(english, korean(english))
 
 
 def _cell(text: object) -> str:
@@ -57,7 +63,7 @@ def kinds(say: Say) -> Iterator[str]:
         for version in spec["versions"]:
             schema = version["schema"]["openAPIV3Schema"]
             yield f"\n## {spec['names']['kind']}, `{spec['group']}/{version['name']}`\n"
-            yield _prose(schema["description"])
+            yield _prose(translated(say, schema["description"]))
             yield ""
             known = ", ".join(f"`{name}`" for name in names)
             yield say("`kubectl get` knows it as {}.", "`kubectl get`에서 쓰는 이름: {}.").format(
@@ -66,36 +72,38 @@ def kinds(say: Say) -> Iterator[str]:
             for part in ("spec", "status"):
                 yield f"\n### {part}"
                 yield from table(*heads)
-                yield from _fields(schema["properties"][part], part)
+                yield from _fields(say, schema["properties"][part], part)
 
 
-def _fields(schema: dict[str, Any], path: str) -> Iterator[str]:
+def _fields(say: Say, schema: dict[str, Any], path: str) -> Iterator[str]:
     for name, field in schema.get("properties", {}).items():
         where = f"{path}.{name}"
         default = f"`{field['default']}`" if "default" in field else ""
-        meaning = _prose(field.get("description", ""))
-        yield row(f"`{where}`", _type(field), default, _bounds(field), meaning)
-        yield from _fields(field, where)
-        yield from _fields(field.get("items", {}), f"{where}[]")
+        meaning = _prose(translated(say, field["description"])) if "description" in field else ""
+        yield row(f"`{where}`", _type(say, field), default, _bounds(say, field), meaning)
+        yield from _fields(say, field, where)
+        yield from _fields(say, field.get("items", {}), f"{where}[]")
 
 
-def _type(field: dict[str, Any]) -> str:
+def _type(say: Say, field: dict[str, Any]) -> str:
     if field["type"] == "array":
-        return f"list of {_type(field['items'])}s"
+        item = _type(say, field["items"])
+        return say(f"list of {item}s", f"{item} 목록")
     return str(field["type"])
 
 
-def _bounds(field: dict[str, Any]) -> str:
+def _bounds(say: Say, field: dict[str, Any]) -> str:
     words = {
-        "minimum": "at least {}",
-        "maximum": "at most {}",
-        "minLength": "at least {} characters",
-        "maxLength": "at most {} characters",
-        "maxItems": "at most {} entries",
+        "minimum": say("at least {}", "{} 이상"),
+        "maximum": say("at most {}", "{} 이하"),
+        "minLength": say("at least {} characters", "{}자 이상"),
+        "maxLength": say("at most {} characters", "{}자 이하"),
+        "maxItems": say("at most {} entries", "{}개 이하"),
     }
     bounds = [text.format(field[key]) for key, text in words.items() if key in field]
-    bounds += [" or ".join(f"`{value}`" for value in field.get("enum", []))]
-    bounds += [rule["message"] for rule in field.get("x-kubernetes-validations", [])]
+    bounds += [say(" or ", ", ").join(f"`{value}`" for value in field.get("enum", []))]
+    rules = field.get("x-kubernetes-validations", [])
+    bounds += [translated(say, rule["message"]) for rule in rules]
     return ", ".join(filter(None, bounds))
 
 
@@ -113,18 +121,29 @@ def flags(say: Say) -> Iterator[str]:
     )
     yield row(
         "`--namespace`, `-n`",
-        "`WATCH_NAMESPACE`: a list with commas",
+        say("`WATCH_NAMESPACE`: a list with commas", "`WATCH_NAMESPACE`: 쉼표로 구분한 목록"),
         "",
-        "watch this namespace; may be repeated",
+        say(
+            "watch this namespace; may be repeated",
+            "이 네임스페이스를 감시합니다. 여러 번 지정할 수 있습니다",
+        ),
     )
-    yield row("`--all-namespaces`, `-A`", "", "", "watch all namespaces; this is the default")
+    yield row(
+        "`--all-namespaces`, `-A`",
+        "",
+        "",
+        say(
+            "watch all namespaces; this is the default",
+            "모든 네임스페이스를 감시합니다. 기본 동작입니다",
+        ),
+    )
     for field in dataclasses.fields(settings.Settings):
         if about := field.metadata:
             yield row(
                 f"`--{field.name.replace('_', '-')} {_values(about)}`",
                 f"`{PROJECT.variables}{field.name.upper()}`",
                 f"`{about['default']}`" if about["default"] else "",
-                about["meaning"],
+                translated(say, about["meaning"]),
             )
 
 
@@ -188,7 +207,8 @@ def metrics(say: Say) -> Iterator[str]:
                 for name in _alerts(metric.name)
             )
             labels = ", ".join(f"`{label}`" for label in metric.labels)
-            yield row(f"`{metric.name}`", metric.type, labels, metric.meaning, ", ".join(alerts))
+            meaning = translated(say, metric.meaning)
+            yield row(f"`{metric.name}`", metric.type, labels, meaning, ", ".join(alerts))
 
 
 def _own() -> Iterator[Metric]:

@@ -1,8 +1,8 @@
-"""The reference pages say why each right is there."""
+"""The reference pages say why each right is there, and say it in Korean, too."""
 
 import pytest
 
-from hack import reference_rights
+from hack import reference_korean, reference_rights
 from kopf_kit.rig.run import HackError
 
 ROLE = """\
@@ -32,3 +32,21 @@ def test_a_rule_without_a_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(HackError, match="write a comment above it"):
         [*reference_rights._rendered()]
+
+
+def test_a_text_without_korean_stops_the_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference_korean, "_KOREAN", {})
+    monkeypatch.setattr(reference_korean, "_asked", set())
+
+    assert reference_korean.korean("What it does.") == "What it does."
+
+    with pytest.raises(HackError, match=r"add the Korean .*:\n  What it does\."):
+        reference_korean.complete()
+
+
+def test_korean_that_nothing_says_stops_the_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference_korean, "_KOREAN", {"What it did.": "한 일입니다."})
+    monkeypatch.setattr(reference_korean, "_asked", set())
+
+    with pytest.raises(HackError, match=r"remove .*:\n  What it did\."):
+        reference_korean.complete()
