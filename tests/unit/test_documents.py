@@ -43,6 +43,28 @@ _CODE = re.compile(r"^ *```(?!console|mermaid)(\w+)[^\n]*\n(.*?)^ *```$", re.MUL
 _TEST = re.compile(r"`((?:[\w/]+\.py::)?test_\w+(?:\[\w+\])?)`")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
+#: The Korean pages have one term for one thing: words that they avoid, and what they say instead.
+_GLOSSARY = {
+    "가비지 컬렉터": "가비지 수집기",
+    "객체": "오브젝트",
+    "네트워크 폴리시": "네트워크폴리시",
+    "도커": "Docker",
+    "디폴트": "기본값",
+    "라벨": "레이블",
+    "릴리즈": "릴리스",
+    "명령행": "명령줄",
+    "서비스 어카운트": "서비스어카운트",
+    "스냅숏": "스냅샷",
+    "스윕": "재동기화",
+    "스탠바이": "대기하는 레플리카",
+    "재조정": "조정",
+    "체인지로그": "변경 내역",
+    "커스텀 리소스 데피니션": "커스텀리소스데피니션",
+    "파드디스럽션버짓": "PodDisruptionBudget",
+    "할당량": "쿼터",
+    "(?<!안녕)하세요": "하십시오",
+}
+
 
 def relative(file: Path) -> str:
     return str(file.relative_to(CHECKOUT))
@@ -120,6 +142,13 @@ def test_the_naive_operator_is_shown_as_it_is_run(page: str) -> None:
     (shown,) = re.findall(r"^```python\n(.+?)^```$", text, re.MULTILINE | re.DOTALL)
 
     assert program.endswith(shown)
+
+
+@pytest.mark.parametrize("korean", KOREAN, ids=relative)
+def test_a_korean_page_has_one_term_for_one_thing(korean: Path) -> None:
+    text = korean.read_text()
+
+    assert {term: _GLOSSARY[term] for term in _GLOSSARY if re.search(term, text)} == {}
 
 
 @pytest.mark.parametrize("korean", KOREAN, ids=relative)
