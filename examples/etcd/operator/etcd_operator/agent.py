@@ -149,12 +149,12 @@ async def snapshot(member: Member, sum_: Sum) -> AsyncIterator[bytes]:
     part, missing = bytearray(), 1
     timeout = aiohttp.ClientTimeout(sock_connect=5, sock_read=SILENCE)
     async for line in member.stream("maintenance/snapshot", {}, timeout):
-        said = lines.decode(line)
-        if said.error is not None:
-            raise EtcdError(said.error.message)
-        missing = said.result.remaining_bytes
-        sum_.add(said.result.blob)
-        part += said.result.blob
+        answer = lines.decode(line)
+        if answer.error is not None:
+            raise EtcdError(answer.error.message)
+        missing = answer.result.remaining_bytes
+        sum_.add(answer.result.blob)
+        part += answer.result.blob
         if len(part) >= PART:
             yield bytes(part)
             part.clear()
@@ -180,17 +180,17 @@ async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Membe
     token = await door.authenticate(password) if (password := os.environ.get(PASSWORD)) else ""
     door = Member(session, request.address, request.host, tls, token)
     listed = await door.call("cluster/member/list", {"linearizable": True}, client.Members)
-    hosts = [urlsplit(one.client_urls[0]).hostname for one in listed.members if one.client_urls]
+    hosts = [urlsplit(url).hostname for member in listed.members for url in member.client_urls[:1]]
     members = [Member(session, host, host, tls, token) for host in hosts if host]
-    said = await asyncio.gather(*(one.status() for one in members), return_exceptions=True)
+    answers = await asyncio.gather(*(member.status() for member in members), return_exceptions=True)
     able = [
         (member, voice)
-        for member, voice in zip(members, said, strict=True)
+        for member, voice in zip(members, answers, strict=True)
         if isinstance(voice, Voice) and voice.leader and not voice.learner
     ]
     if not able:
-        raise AgentError(f"none of the members is healthy: {'; '.join(map(str, said))}")
-    member, voice = max(able, key=lambda one: (not one[1].leads, one[1].applied))
+        raise AgentError(f"none of the members is healthy: {'; '.join(map(str, answers))}")
+    member, voice = max(able, key=lambda pair: (not pair[1].leads, pair[1].applied))
     if request.cluster_id and voice.cluster_id != request.cluster_id:
         raise AgentError(
             f"{request.address} is cluster {voice.cluster_id}, not {request.cluster_id}"
@@ -234,7 +234,7 @@ def surplus(older: Iterable[str], keep: int, days: int, now: datetime) -> list[s
     """Return which older backups to delete, now that there is a new one."""
     ordered = sorted(older)
     many = ordered[: max(0, len(ordered) - keep + 1)]
-    old = [one for one in ordered if days and now - _time(one) > timedelta(days=days)]
+    old = [name for name in ordered if days and now - _time(name) > timedelta(days=days)]
     return sorted({*many, *old})
 
 
@@ -334,11 +334,11 @@ def main() -> int:
     try:
         report = asyncio.run(act(msgspec.json.decode(os.environ[REQUEST], type=Request)))
     except (AgentError, EtcdError, StoreError, OSError) as error:
-        said = str(error) or type(error).__name__
+        message = str(error) or type(error).__name__
         if isinstance(error, EtcdError):
-            said = f"etcd: {said}"
-        print(said, file=sys.stderr)
-        MESSAGE.write_text(said[:1000])
+            message = f"etcd: {message}"
+        print(message, file=sys.stderr)
+        MESSAGE.write_text(message[:1000])
         return 1
     text = msgspec.json.encode(report).decode()
     print(text)

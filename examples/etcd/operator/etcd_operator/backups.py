@@ -32,8 +32,8 @@ class Keep(kr.Fields, frozen=True):
     days: Annotated[int, Meta(ge=0, le=36_500, description="Days to keep; 0 sets no limit.")] = 0
 
 
-def _fixed(what: str) -> kr.Rule:
-    return kr.Rule("self == oldSelf", f"{what} of an EtcdBackup cannot be changed")
+def _fixed(field: str) -> kr.Rule:
+    return kr.Rule("self == oldSelf", f"{field} of an EtcdBackup cannot be changed")
 
 
 class Spec(kr.Fields, frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ def ended(status: Status, run: Run, course: Course, now: float) -> dict[str, Any
         why = course.failure or lost
         return {**end, "failures": status.failures + 1, "error": why[:1024]}
     report = course.report
-    others = [one for one in status.backups if one.name not in report.deleted]
+    others = [taken for taken in status.backups if taken.name not in report.deleted]
     backups = msgspec.to_builtins([report.taken, *others][:MAX_BACKUPS])
     return {**end, "backups": backups, "failures": 0, "error": "", "warning": report.warning}
 
@@ -161,7 +161,7 @@ def ended(status: Status, run: Run, course: Course, now: float) -> dict[str, Any
 controller = manager.controller_for(EtcdBackup, project=lambda backup: backup.spec)
 controller.owns(JOB, jobs.JobObject, update=kr.CREATE, project=jobs.outcome)
 controller.watches(POD, jobs.PodObject, project=jobs.attempt)
-controller.reads(CLUSTER, EtcdCluster, keys=lambda one: [one.spec.cluster], project=known)
+controller.reads(CLUSTER, EtcdCluster, keys=lambda backup: [backup.spec.cluster], project=known)
 
 
 def _seconds(text: str) -> float:
@@ -216,8 +216,8 @@ def _next(spec: Spec, now: float) -> datetime | None:
 def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]:
     """Return the Job of the last run; do not create it again after the run has ended."""
     run = context.last(Status).run
-    there = any(one.key[1] == run.job for one in context.children_of(JOB)) if run else False
-    if run is None or (run.ended and not there):
+    exists = any(child.key[1] == run.job for child in context.children_of(JOB)) if run else False
+    if run is None or (run.ended and not exists):
         return []
     cluster: EtcdCluster = context.read(CLUSTER, backup.spec.cluster)
     namespace, name, spec = backup.metadata.namespace, cluster.metadata.name, backup.spec
@@ -279,9 +279,9 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[bool, str, str]:
         return False, "InvalidSchedule", f"{look.refusal}."
     if status.run is not None and not status.run.ended:
         times, why = look.course.failures, look.course.failure
-        told = f" Failed attempts: {times}; the last one: {why}" if times else ""
+        failed = f" Failed attempts: {times}; the last one: {why}" if times else ""
         done = spec.schedule is not None and good and bool(status.backups)
-        return done, "Running", f"Job {status.run.job} takes a backup.{told}"
+        return done, "Running", f"Job {status.run.job} takes a backup.{failed}"
     if not good:
         return False, "BackupFailed", f"The last backup has failed: {status.error}"
     if spec.suspended:

@@ -169,46 +169,46 @@ class Member:
 
     async def status(self) -> Voice:
         """Return the status that the member reports of itself."""
-        said = await self.call("maintenance/status", {}, _Status, STATUS)
-        down = said.downgrade_info
+        response = await self.call("maintenance/status", {}, _Status, STATUS)
+        down = response.downgrade_info
         return Voice(
-            _hex(said.header.member_id),
-            _hex(said.header.cluster_id),
-            said.version,
-            _hex(said.leader),
-            said.header.revision,
-            said.raft_index,
-            said.raft_applied_index,
-            said.is_learner,
-            said.db_size,
-            said.db_size_in_use,
-            said.db_size_quota,
-            said.storage_version,
+            _hex(response.header.member_id),
+            _hex(response.header.cluster_id),
+            response.version,
+            _hex(response.leader),
+            response.header.revision,
+            response.raft_index,
+            response.raft_applied_index,
+            response.is_learner,
+            response.db_size,
+            response.db_size_in_use,
+            response.db_size_quota,
+            response.storage_version,
             down.target_version if down.enabled else "",
         )
 
     async def members(self, names: dict[str, str]) -> tuple[Listed, ...]:
         """Return the members as a quorum knows them; `names` has their names by peer URL."""
-        said = await self.call("cluster/member/list", {"linearizable": True}, Members, LIST)
+        response = await self.call("cluster/member/list", {"linearizable": True}, Members, LIST)
         return tuple(
             Listed(
-                _hex(one.id),
-                next((names[url] for url in one.peer_urls if url in names), ""),
-                one.is_learner,
-                bool(one.name),
+                _hex(member.id),
+                next((names[url] for url in member.peer_urls if url in names), ""),
+                member.is_learner,
+                bool(member.name),
             )
-            for one in said.members
+            for member in response.members
         )
 
     async def alarms(self) -> tuple[Alarm, ...]:
         """Return the alarms; without a quorum there is no answer."""
-        said = await self.call("maintenance/alarm", {"action": "GET"}, _Alarms, LIST)
-        return tuple(Alarm(_hex(one.member_id), one.alarm) for one in said.alarms)
+        response = await self.call("maintenance/alarm", {"action": "GET"}, _Alarms, LIST)
+        return tuple(Alarm(_hex(alarm.member_id), alarm.alarm) for alarm in response.alarms)
 
     async def hash(self, revision: int) -> tuple[int, int]:
         """Return the hash of the data up to a revision, and from which revision they are kept."""
-        said = await self.call("maintenance/hashkv", {"revision": str(revision)}, _Hash, HASH)
-        return said.hash, said.compact_revision
+        response = await self.call("maintenance/hashkv", {"revision": str(revision)}, _Hash, HASH)
+        return response.hash, response.compact_revision
 
     async def change_password(self, password: str) -> None:
         """Change root's password."""
@@ -309,10 +309,10 @@ class Certificate:
 @functools.lru_cache(maxsize=256)  # connections are kept for a context
 def context(certificate: Certificate) -> ssl.SSLContext:
     """Return the TLS context of a client: what it trusts, and its own certificate."""
-    found = ssl.create_default_context(cadata=certificate.ca)
+    tls = ssl.create_default_context(cadata=certificate.ca)
     with _file(certificate.crt) as crt, _file(certificate.key) as key:
-        found.load_cert_chain(crt, key)
-    return found
+        tls.load_cert_chain(crt, key)
+    return tls
 
 
 @functools.lru_cache(maxsize=512)  # it is asked at each look
@@ -325,9 +325,9 @@ def expiry(crt: str, ca: str) -> float:
     from cryptography import x509  # 19 MB of memory, which no cluster without TLS needs
 
     chain, trusted = (x509.load_pem_x509_certificates(text.encode()) for text in (crt, ca))
-    signers = [one for one in trusted if one.subject == chain[-1].issuer]
-    signed = max((one.not_valid_after_utc.timestamp() for one in signers), default=math.inf)
-    return min(signed, *(one.not_valid_after_utc.timestamp() for one in chain))
+    signers = [authority for authority in trusted if authority.subject == chain[-1].issuer]
+    signed = max((signer.not_valid_after_utc.timestamp() for signer in signers), default=math.inf)
+    return min(signed, *(certificate.not_valid_after_utc.timestamp() for certificate in chain))
 
 
 @contextmanager

@@ -83,20 +83,20 @@ class SecretObject(kr.Object):
 
 def pod(thing: PodObject) -> Pod:
     """Return the parts of a Pod that `decide` needs."""
-    told, status = thing.metadata.annotations or {}, thing.status
-    ready = any((one.type, one.status) == ("Ready", "True") for one in status.conditions)
+    annotations, status = thing.metadata.annotations or {}, thing.status
+    conditions = {(condition.type, condition.status) for condition in status.conditions}
     crashes = any(
-        one.restart_count >= RESTARTS
-        and one.state.waiting is not None
-        and one.state.waiting.reason == "CrashLoopBackOff"
-        for one in status.container_statuses
+        container.restart_count >= RESTARTS
+        and container.state.waiting is not None
+        and container.state.waiting.reason == "CrashLoopBackOff"
+        for container in status.container_statuses
     )
     return Pod(
-        version=told.get(manifests.VERSION, ""),
-        template=told.get(manifests.TEMPLATE, ""),
-        boot=told.get(manifests.BOOT, ""),
+        version=annotations.get(manifests.VERSION, ""),
+        template=annotations.get(manifests.TEMPLATE, ""),
+        boot=annotations.get(manifests.BOOT, ""),
         address=status.pod_ip,
-        ready=ready,
+        ready=("Ready", "True") in conditions,
         stuck="it crashes again and again" if crashes else "",
         ended=status.phase in ("Succeeded", "Failed"),
     )
@@ -115,14 +115,14 @@ def secrets(cluster: EtcdCluster) -> list[str]:
     return [*names, auth.root_secret] if auth is not None else names
 
 
-def _size(thing: VolumeObject) -> str:
-    return thing.spec.resources.requests.get("storage", "")
+def _size(volume: VolumeObject) -> str:
+    return volume.spec.resources.requests.get("storage", "")
 
 
-def _left(thing: VolumeObject) -> str:
+def _left(volume: VolumeObject) -> str:
     """Return the size of a volume that nobody deletes; the garbage collector's have an owner."""
-    gone = thing.metadata.deletion_timestamp or thing.metadata.owner_references
-    return "" if gone else _size(thing)
+    gone = volume.metadata.deletion_timestamp or volume.metadata.owner_references
+    return "" if gone else _size(volume)
 
 
 controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster.spec)
@@ -132,18 +132,18 @@ controller.owns(
     VOLUME,
     VolumeObject,
     project=_size,
-    on_delete=lambda one: kr.RETAIN if one.spec.storage.when_deleted == "Retain" else kr.DELETE,
+    on_delete=lambda etcd: kr.RETAIN if etcd.spec.storage.when_deleted == "Retain" else kr.DELETE,
 )
 controller.reads(
-    VOLUME, VolumeObject, labels=lambda one: {manifests.CLUSTER: one.metadata.name}, project=_left
+    VOLUME, VolumeObject, labels=lambda etcd: {manifests.CLUSTER: etcd.metadata.name}, project=_left
 )
-controller.owns(BACKUP, EtcdBackup, update=kr.CREATE, project=lambda one: one.status)
+controller.owns(BACKUP, EtcdBackup, update=kr.CREATE, project=lambda backup: backup.status)
 controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
 controller.reads(SECRET, SecretObject, keys=secrets, project=secret, every=60)
 controller.reads(
     BACKUP,
     EtcdBackup,
-    keys=lambda one: filter(None, [one.spec.maintenance.backup_before_upgrade]),
+    keys=lambda cluster: filter(None, [cluster.spec.maintenance.backup_before_upgrade]),
     project=lambda backup: backup.spec,
 )
 controller.session(
@@ -216,8 +216,8 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
             elif step.do is not Do.LATCH and not await eye.authorize(seen, step):
                 break
         except EtcdError as error:
-            what = f"{step.do.name.lower()} {step.member}".strip()
-            step = Step(Do.WAIT, step.member, f"{what}: {error}")
+            action = f"{step.do.name.lower()} {step.member}".strip()
+            step = Step(Do.WAIT, step.member, f"{action}: {error}")
             break
         if clock() > until:
             break
@@ -227,9 +227,9 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
 
 def _recorded(latched: Status) -> dict[str, Any]:
     """Return the fields to record, including those at their defaults."""
-    told = {one.encode_name for one in msgspec.structs.fields(Shown)}
+    names = {field.encode_name for field in msgspec.structs.fields(Shown)}
     whole: dict[str, Any] = msgspec.to_builtins(latched)
-    return {name: value for name, value in whole.items() if name not in told}
+    return {name: value for name, value in whole.items() if name not in names}
 
 
 @dataclass
@@ -255,14 +255,14 @@ class Eye:
         """When the first of the certificates expires, and the Secret that has it."""
         if (tls := self.cluster.spec.tls) is None:
             return None
-        found = []
+        expiries = []
         for name in (tls.peer_secret, tls.client_secret):
             try:
                 at = client.expiry(self._secret(name, "tls.crt"), self._secret(name, "ca.crt"))
             except ValueError as error:
                 raise kr.Wait("SecretInvalid", f"Secret {name}: {error}.") from None
-            found.append((at, name))
-        return min(found)
+            expiries.append((at, name))
+        return min(expiries)
 
     @functools.cached_property
     def tls(self) -> ssl.SSLContext | None:
@@ -336,24 +336,24 @@ class Eye:
         former = latched.compared or Compared(0.0)
         hours = self.cluster.spec.maintenance.compare_hours
         period = DIFFERING if former.differ else hours * HOUR
-        voters = [one.name for one in seen.voters]
+        voters = [member.name for member in seen.voters]
         if not period or seen.now - former.at < period or not set(voters) <= seen.voices.keys():
             return None
         members = [self.member(name, seen.pods[name].address) for name in voters]
         differ = ""
         try:
             for pause in (2.0, 0.0):  # a compaction that is under way may make them differ
-                hashes = await asyncio.gather(*(one.hash(revision) for one in members))
+                hashes = await asyncio.gather(*(member.hash(revision) for member in members))
                 if len(set(hashes)) == 1 or len({since for _, since in hashes}) > 1:
                     break
                 await asyncio.sleep(pause)
             else:
-                told = (f"{n} {hash_:08x}" for n, (hash_, _) in zip(voters, hashes, strict=True))
-                differ = f"their hashes at revision {revision} are {', '.join(told)}"
+                texts = (f"{n} {hash_:08x}" for n, (hash_, _) in zip(voters, hashes, strict=True))
+                differ = f"their hashes at revision {revision} are {', '.join(texts)}"
         except EtcdError:
             differ = former.differ  # such as because that revision was compacted
-        found = msgspec.structs.replace(latched, compared=Compared(seen.now, differ))
-        return Step(Do.LATCH, why="the members' data were compared", latched=found)
+        updated = msgspec.structs.replace(latched, compared=Compared(seen.now, differ))
+        return Step(Do.LATCH, why="the members' data were compared", latched=updated)
 
     async def look(self, latched: Status) -> Seen:
         """Return what is there now."""
@@ -364,13 +364,13 @@ class Eye:
             for child in self.context.children_of(VOLUME)
             if not child.deleting
         }
-        ids = {one.name: one.id for one in latched.members}
-        asked = [name for name, one in pods.items() if one.address and not one.deleting]
-        await self._log_in({name: pods[name].address for name in asked})
-        answers = await asyncio.gather(*(self._voice(name, pods[name]) for name in asked))
+        ids = {member.name: member.id for member in latched.members}
+        names = [name for name, pod in pods.items() if pod.address and not pod.deleting]
+        await self._log_in({name: pods[name].address for name in names})
+        answers = await asyncio.gather(*(self._voice(name, pods[name]) for name in names))
         voices = {
             name: voice
-            for name, voice in zip(asked, answers, strict=True)
+            for name, voice in zip(names, answers, strict=True)
             # A member of another cluster, or another member, says nothing of this one.
             if voice is not None
             and latched.cluster_id in ("", voice.cluster_id)
@@ -417,7 +417,7 @@ class Eye:
         """Return how the backup before an upgrade has ended; None before that."""
         for child in self.context.children_of(BACKUP):
             conditions: list[dict[str, str]] = child.view.get("conditions", [])
-            ready = next((one for one in conditions if one["type"] == "Ready"), {})
+            ready = next((entry for entry in conditions if entry["type"] == "Ready"), {})
             if ready.get("status") == "True":
                 return ""
             if ready.get("reason") == "BackupFailed":
@@ -430,9 +430,9 @@ class Eye:
         stuck = "its node is lost" if lost else view.stuck
         return replace(view, uid=child.uid, deleting=child.deleting, stuck=stuck)
 
-    async def _voice(self, name: str, one: Pod) -> Voice | None:
+    async def _voice(self, name: str, pod: Pod) -> Voice | None:
         try:
-            return await self.member(name, one.address).status()
+            return await self.member(name, pod.address).status()
         except EtcdError as error:
             if error.code == UNAUTHENTICATED:  # it has forgotten the token
                 TOKENS.pop(self.cluster.metadata.key, None)
@@ -442,7 +442,8 @@ class Eye:
         self, latched: Status, pods: dict[str, Pod], voices: dict[str, Voice]
     ) -> tuple[tuple[Listed, ...] | None, tuple[Alarm, ...]]:
         """Return what a quorum knows; None if two voters that have a leader cannot tell."""
-        names = {manifests.peer_url(self.cluster, one.name): one.name for one in latched.members}
+        own = [entry.name for entry in latched.members]
+        names = {manifests.peer_url(self.cluster, name): name for name in own}
         able = [name for name, voice in voices.items() if voice.leader and not voice.learner]
         for name in able[:2]:
             member = self.member(name, pods[name].address)
@@ -488,7 +489,7 @@ def desired(cluster: EtcdCluster, context: kr.Context[Settings]) -> Iterable[man
     if cluster.spec.paused:
         raise kr.Wait("Paused", "spec.paused is true: nothing is changed.", after=SELDOM)
     look: Look = context.outcome
-    step, entries = look.step, {one.name: one for one in look.seen.latched.members}
+    step, entries = look.step, {entry.name: entry for entry in look.seen.latched.members}
     yield from manifests.always(cluster, look.seen.count)
     uids = {}
     for child in context.children_of(VOLUME):
@@ -525,7 +526,7 @@ Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
 def status(seen: kr.Observed) -> kr.Status:
     """Return the status of a cluster."""
     name, look = seen.object.key[1], seen.outcome
-    told: Any = shown(name, look) if look is not None else {}
+    fields: Any = shown(name, look) if look is not None else {}
     conditions = [available(look.seen), healthy(look.seen)] if look is not None else []
     trouble = seen.trouble
     if trouble is None and look is not None and look.refused:
@@ -534,12 +535,12 @@ def status(seen: kr.Observed) -> kr.Status:
     if trouble is not None:
         if look is None or look.refused or seen.now - look.seen.now > STALE:
             text = "The members cannot be looked at."
-            conditions = [kr.Condition(one, None, "Unknown", text) for one in CONDITIONS]
+            conditions = [kr.Condition(type_, None, "Unknown", text) for type_ in CONDITIONS]
         return kr.Status(
-            False, trouble.reason, trouble.message, told, not trouble.final, None, conditions
+            False, trouble.reason, trouble.message, fields, not trouble.final, None, conditions
         )
     ready, reason, text = verdict(seen.object.view, look)
-    return kr.Status(ready, reason, text, told, not ready, None, conditions)
+    return kr.Status(ready, reason, text, fields, not ready, None, conditions)
 
 
 def shown(name: str, look: Look) -> Shown:
@@ -548,7 +549,7 @@ def shown(name: str, look: Look) -> Shown:
     running = [voice.version for voice in seen.voices.values()]
     return Shown(
         version=min(running, key=versions.parsed, default=""),
-        leader=next((one for one, voice in seen.voices.items() if voice.leads), ""),
+        leader=next((member for member, voice in seen.voices.items() if voice.leads), ""),
         replicas=len(seen.pods),
         ready=sum(map(seen.healthy, seen.voters)),
         selector=",".join(f"{key}={value}" for key, value in manifests.labels(name).items()),
@@ -574,15 +575,15 @@ def available(seen: Seen) -> kr.Condition:
 
 def healthy(seen: Seen) -> kr.Condition:
     """Return the condition that says whether no member has an alarm."""
-    names = {one.id: one.name for one in seen.latched.members}
+    names = {member.id: member.name for member in seen.latched.members}
     if seen.members is None:
         return kr.Condition("Healthy", None, "Unknown", "Without a quorum, no alarm is known.")
     if seen.latched.compared is not None and (differ := seen.latched.compared.differ):
         return kr.Condition("Healthy", False, "DataDiffer", f"The members' data differ: {differ}.")
     if not seen.alarms:
         return kr.Condition("Healthy", True, "NoAlarm")
-    told = ", ".join(sorted(f"{one.kind} of {names.get(one.id, one.id)}" for one in seen.alarms))
-    return kr.Condition("Healthy", False, "Alarm", f"Alarms: {told}.")
+    alarms = sorted(f"{alarm.kind} of {names.get(alarm.id, alarm.id)}" for alarm in seen.alarms)
+    return kr.Condition("Healthy", False, "Alarm", f"Alarms: {', '.join(alarms)}.")
 
 
 def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:

@@ -109,42 +109,42 @@ class Seen:
     @property
     def staying(self) -> list[Entry]:
         """The members that are not leaving."""
-        return [one for one in self.latched.members if not one.leaving]
+        return [member for member in self.latched.members if not member.leaving]
 
-    def listed(self, one: Entry) -> Listed | None:
+    def listed(self, member: Entry) -> Listed | None:
         """Return a member from the member list, by name or by ID: its peer URL can change."""
-        same = (m for m in self.members or () if m.name == one.name or (one.id and m.id == one.id))
+        same = (m for m in self.members or () if m.name == member.name or m.id == member.id != "")
         return next(same, None)
 
     @property
     def voters(self) -> list[Entry]:
         """The members that vote, including those that are leaving."""
-        found = ((one, self.listed(one)) for one in self.latched.members)
-        return [one for one, listed in found if listed is not None and not listed.learner]
+        pairs = ((member, self.listed(member)) for member in self.latched.members)
+        return [member for member, listed in pairs if listed is not None and not listed.learner]
 
     @property
     def count(self) -> int:
         """How many voters the cluster has, including unknown ones."""
-        return sum(not one.learner for one in self.members or ())
+        return sum(not listed.learner for listed in self.members or ())
 
-    def intact(self, one: Entry) -> bool:
+    def intact(self, member: Entry) -> bool:
         """Return whether the volume with the member's data is there."""
-        return bool(one.volume) and self.volumes.get(one.name) == one.volume
+        return bool(member.volume) and self.volumes.get(member.name) == member.volume
 
-    def healthy(self, one: Entry) -> bool:
+    def healthy(self, member: Entry) -> bool:
         """Return whether a member takes part: it is ready, knows the leader, and is not behind."""
-        voice, pod = self.voices.get(one.name), self.pods.get(one.name)
+        voice, pod = self.voices.get(member.name), self.pods.get(member.name)
         if voice is None or pod is None or pod.deleting or not pod.ready or not voice.leader:
             return False
         return max(v.index for v in self.voices.values()) - voice.applied < BEHIND
 
-    def healthy_beside(self, one: Entry) -> int:
+    def healthy_beside(self, member: Entry) -> int:
         """Return how many of the other voters are healthy."""
-        return sum(self.healthy(other) for other in self.voters if other.name != one.name)
+        return sum(self.healthy(other) for other in self.voters if other.name != member.name)
 
-    def leads(self, one: Entry) -> bool:
+    def leads(self, member: Entry) -> bool:
         """Return whether a member is the leader."""
-        voice = self.voices.get(one.name)
+        voice = self.voices.get(member.name)
         return voice is not None and voice.leads
 
     @property
@@ -155,15 +155,15 @@ class Seen:
     @property
     def downgrade(self) -> str:
         """The target of the downgrade that is under way, such as 3.6, or an empty text."""
-        told = next((v.downgrade for v in self.voices.values() if v.downgrade), "")
-        return f"3.{minor(told)}" if told else ""  # it is told as 3.6.0
+        target = next((v.downgrade for v in self.voices.values() if v.downgrade), "")
+        return f"3.{minor(target)}" if target else ""  # it is told as 3.6.0
 
     @property
     def refusal(self) -> str:
         """Why the wanted version cannot be reached from here; empty if it can."""
         running = [voice.version for voice in self.voices.values()]
         return versions.refusal(
-            running or [one.version for one in self.staying], self.wanted.version
+            running or [member.version for member in self.staying], self.wanted.version
         )
 
     @property
@@ -176,7 +176,7 @@ class Seen:
     def may_change(self) -> bool:
         """Whether a member may run the wanted version now, before its turn in a roll."""
         wanted, running = minor(self.wanted.version), [v.version for v in self.voices.values()]
-        minors = {*map(minor, running or [one.version for one in self.staying])}
+        minors = {*map(minor, running or [member.version for member in self.staying])}
         unflushed = wanted == 7 and 7 not in minors and not self.latched.flushed
         announced = not running or wanted >= min(minors) or self.downgrade == f"3.{wanted}"
         return announced and not unflushed and not self.refusal
@@ -187,9 +187,9 @@ class Seen:
         first = all(minor(v.version) != minor(self.wanted.version) for v in self.voices.values())
         return self.wanted.backup and first and self.backup != ""
 
-    def as_wanted(self, one: Entry) -> bool:
+    def as_wanted(self, member: Entry) -> bool:
         """Return whether a member's entry has the wanted version and template."""
-        return (one.version, one.template) == (self.wanted.version, self.wanted.template)
+        return (member.version, member.template) == (self.wanted.version, self.wanted.template)
 
 
 # --- steps --------------------------------------------------------------------------------------
@@ -247,16 +247,16 @@ def latch(s: Seen, why: str, **changes: Any) -> Step:
 
 
 def _set(
-    s: Seen, one: Entry, why: str, status: Mapping[str, Any] | None = None, **changes: Any
+    s: Seen, member: Entry, why: str, status: Mapping[str, Any] | None = None, **changes: Any
 ) -> Step:
     """Record changes to the entry of a member, and to other fields of the status."""
-    members = [replace(e, **changes) if e.name == one.name else e for e in s.latched.members]
-    return latch(s, f"{one.name}: {why}", members=members, **(status or {}))
+    members = [replace(e, **changes) if e.name == member.name else e for e in s.latched.members]
+    return latch(s, f"{member.name}: {why}", members=members, **(status or {}))
 
 
-def _let_go(s: Seen, one: Entry, why: str, status: Mapping[str, Any] | None = None) -> Step:
+def _let_go(s: Seen, member: Entry, why: str, status: Mapping[str, Any] | None = None) -> Step:
     """Record that a member leaves. It never comes back: its data may be out of date by then."""
-    return _set(s, one, why, status, leaving=why)
+    return _set(s, member, why, status, leaving=why)
 
 
 def _name(s: Seen, version: str) -> Step:
@@ -267,24 +267,24 @@ def _name(s: Seen, version: str) -> Step:
     return latch(s, f"{new.name} is to join", last_member=number, members=members)
 
 
-def _pod(s: Seen, one: Entry, boot: Boot) -> Step:
+def _pod(s: Seen, member: Entry, boot: Boot) -> Step:
     """Create a member's Pod, which knows the others only when it joins them."""
-    others = [e.name for e in s.latched.members if s.listed(e) is not None]
-    beside = others if boot == "join" else [one.name]
-    return Step(Do.CREATE_POD, one.name, boot=boot, uid=one.volume, beside=tuple(beside))
+    others = [other.name for other in s.latched.members if s.listed(other) is not None]
+    beside = others if boot == "join" else [member.name]
+    return Step(Do.CREATE_POD, member.name, boot=boot, uid=member.volume, beside=tuple(beside))
 
 
-def _delete_pod(s: Seen, one: Entry, why: str) -> Step:
-    return Step(Do.DELETE_POD, one.name, why, uid=s.pods[one.name].uid)
+def _delete_pod(s: Seen, member: Entry, why: str) -> Step:
+    return Step(Do.DELETE_POD, member.name, why, uid=s.pods[member.name].uid)
 
 
-def _move_leader(s: Seen, one: Entry) -> Step:
+def _move_leader(s: Seen, member: Entry) -> Step:
     """Move the leadership to the healthy voter that has applied the most."""
-    able = [e for e in s.voters if e.name != one.name and not e.leaving and s.healthy(e)]
+    able = [e for e in s.voters if e.name != member.name and not e.leaving and s.healthy(e)]
     if not able:
-        return wait(f"nobody can lead in place of {one.name}")
+        return wait(f"nobody can lead in place of {member.name}")
     to = s.voices[max(able, key=lambda e: s.voices[e.name].applied).name]
-    return Step(Do.MOVE_LEADER, one.name, body={"targetID": to.id}, ask=one.name)
+    return Step(Do.MOVE_LEADER, member.name, body={"targetID": to.id}, ask=member.name)
 
 
 def decide(s: Seen) -> Step:
@@ -298,8 +298,8 @@ def decide(s: Seen) -> Step:
 def _lost(s: Seen) -> Step | None:
     """Refuse to form a second cluster if the status of the existing one was lost."""
     entries = s.latched.members
-    there = any(one.id for one in entries) if entries else s.pods or s.volumes
-    if not there or (entries and s.latched.cluster_id):
+    exists = any(member.id for member in entries) if entries else s.pods or s.volumes
+    if not exists or (entries and s.latched.cluster_id):
         return None
     why = "the status was lost, but not the cluster: restore status.clusterId, .lastMember and "
     why += ".members (such as from a backup of this object); to start again without the data, "
@@ -324,7 +324,7 @@ def _adopt(s: Seen) -> Step | None:
     entries = s.latched.members
     if not s.wanted.adopt or s.latched.cluster_id:
         return None
-    if missing := {one.name for one in entries} - s.volumes.keys() - s.found:
+    if missing := {member.name for member in entries} - s.volumes.keys() - s.found:
         return Step(Do.REFUSE, why=f"the volume of {', '.join(sorted(missing))} is gone")
     if not entries and not s.found:
         return Step(
@@ -332,37 +332,37 @@ def _adopt(s: Seen) -> Step | None:
         )
     if not entries:
         entries = [
-            Entry(name=one, version=s.wanted.version, template=s.wanted.template)
-            for one in sorted(s.found)
+            Entry(name=name, version=s.wanted.version, template=s.wanted.template)
+            for name in sorted(s.found)
         ]
         last, why = max(map(_number, entries)), "its members are those of the earlier cluster"
         return latch(s, why, last_member=last, members=entries)
-    for one in entries:
-        if one.name not in s.volumes:
-            return Step(Do.CREATE_VOLUME, one.name, "its volume is adopted")
-        if not s.intact(one):
-            return _set(s, one, "its volume", volume=s.volumes[one.name])
-        if not s.as_wanted(one):
-            return _set(s, one, "as is wanted by now", **_wanted(s))
-        if (pod := s.pods.get(one.name)) is None:
-            return _pod(s, one, "member")
-        if not pod.deleting and (pod.ended or not _made_of(pod, one)):
-            return _delete_pod(s, one, "it is created again")
+    for member in entries:
+        if member.name not in s.volumes:
+            return Step(Do.CREATE_VOLUME, member.name, "its volume is adopted")
+        if not s.intact(member):
+            return _set(s, member, "its volume", volume=s.volumes[member.name])
+        if not s.as_wanted(member):
+            return _set(s, member, "as is wanted by now", **_wanted(s))
+        if (pod := s.pods.get(member.name)) is None:
+            return _pod(s, member, "member")
+        if not pod.deleting and (pod.ended or not _made_of(pod, member)):
+            return _delete_pod(s, member, "it is created again")
     if s.members is None:
         return wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
-    ids = {one.name: one.id for one in s.members}
+    ids = {member.name: member.id for member in s.members}
     gone = "it is not a member of the cluster"
     members = [
-        replace(one, id=ids.get(one.name, ""), leaving="" if one.name in ids else gone)
-        for one in entries
+        replace(member, id=ids.get(member.name, ""), leaving="" if member.name in ids else gone)
+        for member in entries
     ]
     cluster_id = next(voice.cluster_id for voice in s.voices.values() if voice.leader)
     return latch(s, "it is adopted", cluster_id=cluster_id, members=members)
 
 
-def _made_of(pod: Pod, one: Entry) -> bool:
+def _made_of(pod: Pod, member: Entry) -> bool:
     """Return whether a Pod has the version and the template of its member's entry."""
-    return (pod.version, pod.template) == (one.version, one.template)
+    return (pod.version, pod.template) == (member.version, member.template)
 
 
 def _bootstrap(s: Seen) -> Step | None:
@@ -397,16 +397,16 @@ def _wanted(s: Seen) -> dict[str, Any]:
 
 def _note(s: Seen) -> Step | None:
     """Record what was found before anything depends on it."""
-    for one in s.staying:
-        listed, pod = s.listed(one), s.pods.get(one.name)
-        if not one.volume and one.name in s.volumes:
-            return _set(s, one, "its volume", volume=s.volumes[one.name])
-        if not one.id and listed is not None:
-            return _set(s, one, "it is in the member list", id=listed.id)
-        if one.proved or listed is None or listed.learner or pod is None or not s.healthy(one):
+    for member in s.staying:
+        listed, pod = s.listed(member), s.pods.get(member.name)
+        if not member.volume and member.name in s.volumes:
+            return _set(s, member, "its volume", volume=s.volumes[member.name])
+        if not member.id and listed is not None:
+            return _set(s, member, "it is in the member list", id=listed.id)
+        if member.proved or listed is None or listed.learner or not s.healthy(member):
             continue
-        if _made_of(pod, one):
-            return _set(s, one, "it is a healthy voter", {"failed_joins": 0}, proved=True)
+        if pod is not None and _made_of(pod, member):
+            return _set(s, member, "it is a healthy voter", {"failed_joins": 0}, proved=True)
     return None
 
 
@@ -415,16 +415,16 @@ def _take_back_alone(s: Seen) -> Step | None:
 
     The quorum may need just this member. Its volume stays.
     """
-    for one in s.staying if s.members is None else ():
-        if one.proved or one.name in s.voices or not s.intact(one):
+    for member in s.staying if s.members is None else ():
+        if member.proved or member.name in s.voices or not s.intact(member):
             continue
-        if not s.as_wanted(one) and s.may_change:
-            return _set(s, one, "it does not run as it is", **_wanted(s))
-        pod = s.pods.get(one.name)
+        if not s.as_wanted(member) and s.may_change:
+            return _set(s, member, "it does not run as it is", **_wanted(s))
+        pod, templates = s.pods.get(member.name), (member.template, s.wanted.template)
         if pod is None or pod.deleting:
             continue
-        if pod.version != one.version or pod.template not in (one.template, s.wanted.template):
-            return _delete_pod(s, one, "it is created again")
+        if pod.version != member.version or pod.template not in templates:
+            return _delete_pod(s, member, "it is created again")
     return None
 
 
@@ -433,17 +433,17 @@ def _restart(s: Seen) -> Step | None:
 
     Without a quorum, start members that are leaving, too: the quorum may need them.
     """
-    for one in s.staying if s.members is not None else s.latched.members:
-        pod = s.pods.get(one.name)
+    for member in s.staying if s.members is not None else s.latched.members:
+        pod = s.pods.get(member.name)
         if pod is not None and pod.ended and not pod.deleting:
-            return _delete_pod(s, one, "it has ended")
-        if pod is not None or not s.intact(one) or not one.id:
+            return _delete_pod(s, member, "it has ended")
+        if pod is not None or not s.intact(member) or not member.id:
             continue
-        listed = s.listed(one)
+        listed = s.listed(member)
         if s.members is None or (listed is not None and listed.started):
-            return _pod(s, one, "member")
+            return _pod(s, member, "member")
         if listed is not None:
-            return _pod(s, one, "join")
+            return _pod(s, member, "join")
     return None
 
 
@@ -460,7 +460,7 @@ def _unknown(s: Seen) -> Step | None:
 def _disarm_the_gone(s: Seen) -> Step | None:
     """Disarm the alarm of a member that has left, because the alarm still blocks all writes."""
     for alarm in s.alarms:
-        if alarm.id and all(one.id != alarm.id for one in s.members or ()):
+        if alarm.id and all(listed.id != alarm.id for listed in s.members or ()):
             return _disarm(alarm, "its member has left")
     return None
 
@@ -472,67 +472,67 @@ def _disarm(alarm: Alarm, why: str) -> Step:
 
 def _stay(s: Seen) -> Step | None:
     """Keep a healthy voter that was about to leave if it is needed by now."""
-    for one in s.voters if len(s.staying) < s.wanted.size else ():
-        if one.leaving == UNWANTED and s.healthy(one) and s.intact(one):
-            return _set(s, one, "it is wanted again", leaving="")
+    for member in s.voters if len(s.staying) < s.wanted.size else ():
+        if member.leaving == UNWANTED and s.healthy(member) and s.intact(member):
+            return _set(s, member, "it is wanted again", leaving="")
     return None
 
 
 def _leave(s: Seen) -> Step | None:
     """Take a leaving member out of the cluster, then delete its Pod, its volume and its entry."""
-    for one in s.latched.members:
-        if not one.leaving:
+    for member in s.latched.members:
+        if not member.leaving:
             continue
-        listed, pod = s.listed(one), s.pods.get(one.name)
+        listed, pod = s.listed(member), s.pods.get(member.name)
         if listed is not None and not listed.learner:
-            if s.count < 2 or s.healthy_beside(one) < quorum(s.count - 1):
+            if s.count < 2 or s.healthy_beside(member) < quorum(s.count - 1):
                 continue
-            if s.leads(one):
-                if (step := _move_leader(s, one)).do is Do.WAIT:
+            if s.leads(member):
+                if (step := _move_leader(s, member)).do is Do.WAIT:
                     continue
                 return step
         if listed is not None:
-            return Step(Do.REMOVE, one.name, one.leaving, body={"ID": listed.id})
+            return Step(Do.REMOVE, member.name, member.leaving, body={"ID": listed.id})
         if pod is not None:
             if pod.deleting:  # it ends when its node comes back; nobody waits for that
                 continue
-            return _delete_pod(s, one, one.leaving)
-        if one.name in s.volumes:
-            return Step(Do.DELETE_VOLUME, one.name, one.leaving, uid=s.volumes[one.name])
-        left = [e for e in s.latched.members if e.name != one.name]
-        return latch(s, f"nothing is left of {one.name}", members=left)
+            return _delete_pod(s, member, member.leaving)
+        if member.name in s.volumes:
+            return Step(Do.DELETE_VOLUME, member.name, member.leaving, uid=s.volumes[member.name])
+        left = [other for other in s.latched.members if other.name != member.name]
+        return latch(s, f"nothing is left of {member.name}", members=left)
     return None
 
 
 def _removed(s: Seen) -> Step | None:
     """Let a member go that somebody has removed from the cluster."""
-    for one in s.staying:
-        if one.id and s.listed(one) is None:
-            return _let_go(s, one, "somebody removed it")
+    for member in s.staying:
+        if member.id and s.listed(member) is None:
+            return _let_go(s, member, "somebody removed it")
     return None
 
 
 def _learner(s: Seen) -> Step | None:
     """Promote a learner that has caught up, or let a learner go that cannot start."""
-    for one in s.staying:
-        if (listed := s.listed(one)) is None or not listed.learner:
+    for member in s.staying:
+        if (listed := s.listed(member)) is None or not listed.learner:
             continue
-        pod = s.pods.get(one.name)
+        pod = s.pods.get(member.name)
         if len(s.staying) > s.wanted.size:
-            return _let_go(s, one, UNWANTED)
-        if one.volume and not s.intact(one):
-            return _let_go(s, one, "its volume is gone")
-        if one.name in s.voices:
-            return Step(Do.PROMOTE, one.name, body={"ID": listed.id})
-        if not s.as_wanted(one) and s.may_change and not s.unsaved:
-            return _set(s, one, "as is wanted by now", **_wanted(s))
+            return _let_go(s, member, UNWANTED)
+        if member.volume and not s.intact(member):
+            return _let_go(s, member, "its volume is gone")
+        if member.name in s.voices:
+            return Step(Do.PROMOTE, member.name, body={"ID": listed.id})
+        if not s.as_wanted(member) and s.may_change and not s.unsaved:
+            return _set(s, member, "as is wanted by now", **_wanted(s))
         if pod is not None and not pod.deleting:
-            if not _made_of(pod, one):
-                return _delete_pod(s, one, "it is created again")
+            if not _made_of(pod, member):
+                return _delete_pod(s, member, "it is created again")
             if pod.stuck:
                 failed = {"failed_joins": s.latched.failed_joins + 1, "failed_at": s.now}
-                return _let_go(s, one, pod.stuck, failed)
-        return wait(f"the learner {one.name} starts")
+                return _let_go(s, member, pod.stuck, failed)
+        return wait(f"the learner {member.name} starts")
     return None
 
 
@@ -543,29 +543,29 @@ def _dead(s: Seen) -> Step | None:
     version and template before, no other reason is left.
     """
     corrupt = {alarm.id for alarm in s.alarms if alarm.kind == "CORRUPT"}
-    for one in s.voters:
-        pod = s.pods.get(one.name)
+    for member in s.voters:
+        pod = s.pods.get(member.name)
         why = ""
-        if not s.intact(one):
+        if not s.intact(member):
             why = "its volume is gone"
-        elif pod is not None and pod.stuck and one.proved:
+        elif pod is not None and pod.stuck and member.proved:
             why = pod.stuck
-        elif one.id in corrupt:
+        elif member.id in corrupt:
             why = "its data is corrupt"
-        if not why or one.leaving:
+        if not why or member.leaving:
             continue
         if s.count == len(s.members or ()) == 1:  # a learner may take over yet
-            return Step(Do.REFUSE, one.name, f"{one.name} is the only member, and {why}")
-        if s.healthy_beside(one) >= quorum(s.count):
-            return _let_go(s, one, why)
+            return Step(Do.REFUSE, member.name, f"{member.name} is the only member, and {why}")
+        if s.healthy_beside(member) >= quorum(s.count):
+            return _let_go(s, member, why)
     return None
 
 
 def _later(s: Seen) -> Step | None:
     """Wait for a member that cannot leave yet; the urgent rules above do not wait for it."""
-    for one in s.voters:
-        if one.leaving:
-            return wait(f"{one.name} leaves once {max(1, quorum(s.count - 1))} are healthy")
+    for member in s.voters:
+        if member.leaving:
+            return wait(f"{member.name} leaves once {max(1, quorum(s.count - 1))} are healthy")
     return None
 
 
@@ -586,18 +586,18 @@ def _anonymous(s: Seen) -> Step | None:
 
 def _join(s: Seen) -> Step | None:
     """Give a new member its volume, then its place in the cluster, as a learner."""
-    for one in s.staying:
-        if s.listed(one) is not None:
+    for member in s.staying:
+        if s.listed(member) is not None:
             continue
         if len(s.staying) > s.wanted.size:
-            return _let_go(s, one, UNWANTED)
-        if one.name not in s.volumes:
-            return Step(Do.CREATE_VOLUME, one.name)
+            return _let_go(s, member, UNWANTED)
+        if member.name not in s.volumes:
+            return Step(Do.CREATE_VOLUME, member.name)
         if sum(map(s.healthy, s.voters)) < s.count or len(s.members or ()) > s.count:
-            return wait(f"{one.name} is added once all others are healthy voters")
+            return wait(f"{member.name} is added once all others are healthy voters")
         if s.downgrade:  # a server that joins demands a higher version than is left
-            return Step(Do.DOWNGRADE, why=f"{one.name} joins", body={"action": "CANCEL"})
-        return Step(Do.ADD, one.name)
+            return Step(Do.DOWNGRADE, why=f"{member.name} joins", body={"action": "CANCEL"})
+        return Step(Do.ADD, member.name)
     return None
 
 
@@ -606,10 +606,10 @@ def _take_back(s: Seen) -> Step | None:
 
     A voter that did run is only sick, which is no reason to change it.
     """
-    for one in s.voters:
-        if one.proved or one.leaving or s.healthy(one) or s.as_wanted(one) or not s.may_change:
+    for member in s.voters if s.may_change else ():
+        if member.proved or member.leaving or s.healthy(member) or s.as_wanted(member):
             continue
-        return _set(s, one, "it does not run as it is", **_wanted(s))
+        return _set(s, member, "it does not run as it is", **_wanted(s))
     return None
 
 
@@ -618,42 +618,43 @@ def _outdated(s: Seen) -> Step | None:
 
     If a Pod is lost in the middle of a change, its replacement has the new template already.
     """
-    for one in sorted(s.voters, key=s.healthy):  # the healthy ones wait for the others
-        pod = s.pods.get(one.name)
-        if pod is None or pod.deleting or one.leaving:
+    for member in sorted(s.voters, key=s.healthy):  # the healthy ones wait for the others
+        pod = s.pods.get(member.name)
+        if pod is None or pod.deleting or member.leaving:
             continue
-        templates = (one.template, s.wanted.template)
-        if (pod.version, pod.boot) == (one.version, "member") and pod.template in templates:
+        templates = (member.template, s.wanted.template)
+        if (pod.version, pod.boot) == (member.version, "member") and pod.template in templates:
             continue
-        if s.healthy(one) and s.healthy_beside(one) < s.count - 1:
-            return wait(f"{one.name} is created again once all others are healthy")
+        if s.healthy(member) and s.healthy_beside(member) < s.count - 1:
+            return wait(f"{member.name} is created again once all others are healthy")
         if s.count == 2 < s.wanted.size:
             return None  # two members cannot do without each other; soon there are more
-        if s.leads(one) and s.count > 1:
-            return _move_leader(s, one)
-        return _delete_pod(s, one, "it is created again")
+        if s.leads(member) and s.count > 1:
+            return _move_leader(s, member)
+        return _delete_pod(s, member, "it is created again")
     return None
 
 
 def _surplus_and_sick(s: Seen) -> Step | None:
     """If there are too many members, let a sick one go first."""
-    for one in s.voters if len(s.staying) > s.wanted.size else ():
-        if not one.leaving and not s.healthy(one) and s.healthy_beside(one) >= quorum(s.count):
-            return _let_go(s, one, f"{UNWANTED}, and not healthy")
+    for member in s.voters if len(s.staying) > s.wanted.size else ():
+        sick = not member.leaving and not s.healthy(member)
+        if sick and s.healthy_beside(member) >= quorum(s.count):
+            return _let_go(s, member, f"{UNWANTED}, and not healthy")
     return None
 
 
 def _unsettled(s: Seen) -> Step | None:
     """Wait with everything that is not urgent until all members are healthy."""
-    sick = [one.name for one in s.staying if not (one in s.voters and s.healthy(one))]
+    sick = [member.name for member in s.staying if not (member in s.voters and s.healthy(member))]
     if sick:
         return wait(f"{', '.join(sick)} is not healthy yet")
-    for one in s.members or ():
-        if not one.name and any(e.id == one.id for e in s.latched.members):
+    for member in s.members or ():
+        if not member.name and any(entry.id == member.id for entry in s.latched.members):
             why = "somebody changed the peer URL of"
-            return Step(Do.REFUSE, why=f"{why} {one.id}; `etcdctl member update` it back")
-        if not one.name:
-            why = f"somebody added the member {one.id}; remove it, or scale the cluster instead"
+            return Step(Do.REFUSE, why=f"{why} {member.id}; `etcdctl member update` it back")
+        if not member.name:
+            why = f"somebody added the member {member.id}; remove it, or scale the cluster instead"
             return Step(Do.REFUSE, why=why)
     return None
 
@@ -668,16 +669,16 @@ def _space(s: Seen) -> Step | None:
     alarms = [alarm for alarm in s.alarms if alarm.kind == "NOSPACE"]
     if not alarms:
         return None
-    done = {one.id: one.at for one in s.latched.defragmented}
+    done = {record.id: record.at for record in s.latched.defragmented}
     used = min(voice.used or voice.size for voice in s.voices.values())
-    for one in sorted(s.voters, key=s.leads):
-        voice = s.voices[one.name]
+    for member in sorted(s.voters, key=s.leads):
+        voice = s.voices[member.name]
         large = not voice.quota or voice.size > LARGE * voice.quota
         rest = SHORT_REST if used < LARGE * voice.size else REST
-        if large and s.now - done.get(one.id, 0.0) > rest:
-            return _defragment(s, one, "no space")
+        if large and s.now - done.get(member.id, 0.0) > rest:
+            return _defragment(s, member, "no space")
     if any(v.quota and v.size > FULL * v.quota for v in s.voices.values()):
-        if any(one.template != s.wanted.template for one in s.voters):
+        if any(member.template != s.wanted.template for member in s.voters):
             return None  # the quota may be raised by that
         return Step(
             Do.REFUSE, why="the data fills the quota; delete keys and compact, or raise the quota"
@@ -685,11 +686,12 @@ def _space(s: Seen) -> Step | None:
     return _disarm(alarms[0], "there is space again")
 
 
-def _defragment(s: Seen, one: Entry, why: str) -> Step:
-    done = {t.id: t for t in s.latched.defragmented} | {one.id: Defragmented(one.id, s.now)}
-    known = [done[e.id] for e in s.voters if e.id in done]
-    latched = replace(s.latched, defragmented=known)
-    return Step(Do.DEFRAGMENT, one.name, why, latched=latched, ask=one.name)
+def _defragment(s: Seen, member: Entry, why: str) -> Step:
+    done = {record.id: record for record in s.latched.defragmented}
+    done[member.id] = Defragmented(member.id, s.now)
+    records = [done[e.id] for e in s.voters if e.id in done]
+    latched = replace(s.latched, defragmented=records)
+    return Step(Do.DEFRAGMENT, member.name, why, latched=latched, ask=member.name)
 
 
 def _version(s: Seen) -> Step | None:
@@ -720,7 +722,7 @@ def _version(s: Seen) -> Step | None:
         return wait("the storage is that of 3.6 again in a moment")
     if wanted < lowest and not target:
         return Step(Do.DOWNGRADE, body={"action": "ENABLE", "version": f"3.{wanted}"})
-    changed = [one for one in s.voters if not s.as_wanted(one)]
+    changed = [member for member in s.voters if not s.as_wanted(member)]
     if changed:
         first = min(changed, key=s.leads)
         return _set(s, first, "it is the next to change", **_wanted(s))
@@ -748,35 +750,35 @@ def _size(s: Seen) -> Step | None:
             return Step(Do.REFUSE, why=why)
         return _name(s, s.staying[0].version)
     if len(s.staying) > s.wanted.size:
-        newest = max(s.staying, key=lambda one: (not s.leads(one), _number(one)))
+        newest = max(s.staying, key=lambda member: (not s.leads(member), _number(member)))
         return _let_go(s, newest, UNWANTED)
     return None
 
 
 def _grow(s: Seen) -> Step | None:
     """Have a volume grow that is smaller than is wanted."""
-    for one in s.staying:
-        if one.name in s.small:
-            return Step(Do.GROW_VOLUME, one.name, "its volume grows", uid=one.volume)
+    for member in s.staying:
+        if member.name in s.small:
+            return Step(Do.GROW_VOLUME, member.name, "its volume grows", uid=member.volume)
     return None
 
 
 def _tidy(s: Seen) -> Step | None:
     """Defragment members from time to time, the leader last, once it leads no more."""
-    done = {one.id: one.at for one in s.latched.defragmented}
-    for one in sorted(s.voters, key=s.leads) if s.wanted.defragment else ():
-        voice = s.voices[one.name]
-        recent = s.now - done.get(one.id, 0.0) < s.wanted.defragment
+    done = {record.id: record.at for record in s.latched.defragmented}
+    for member in sorted(s.voters, key=s.leads) if s.wanted.defragment else ():
+        voice = s.voices[member.name]
+        recent = s.now - done.get(member.id, 0.0) < s.wanted.defragment
         if recent or voice.used > DENSE * voice.size:
             continue
-        if s.leads(one) and s.count > 1:
-            return _move_leader(s, one)
-        return _defragment(s, one, "it is time")
+        if s.leads(member) and s.count > 1:
+            return _move_leader(s, member)
+        return _defragment(s, member, "it is time")
     return None
 
 
-def _number(one: Entry) -> int:
-    return int(one.name.rpartition("-")[2])
+def _number(member: Entry) -> int:
+    return int(member.name.rpartition("-")[2])
 
 
 RULES: tuple[Callable[[Seen], Step | None], ...] = (

@@ -96,27 +96,26 @@ class Outcome:
 def outcome(job: JobObject) -> Outcome | None:
     """Return the outcome of a Job, or None while it runs."""
     completed = job.status.completion_time
-    for one in job.status.conditions:
-        if one.status == "True" and one.type == "Complete":
+    for condition in job.status.conditions:
+        if condition.status == "True" and condition.type == "Complete":
             return Outcome("", datetime.fromisoformat(completed).timestamp() if completed else 0.0)
-        if one.status == "True" and one.type == "Failed":
-            return Outcome(one.message or one.reason or "it failed")
+        if condition.status == "True" and condition.type == "Failed":
+            return Outcome(condition.message or condition.reason or "it failed")
     return None
 
 
 def attempt(pod: PodObject) -> Attempt:
     """Return the report or the failure of a Pod, for `sync` and `status`."""
-    states = [
-        one.state for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    ]
+    containers = [*pod.status.init_container_statuses, *pod.status.container_statuses]
+    states = [container.state for container in containers]
     for state in states:
         if (ended := state.terminated) is not None and ended.exit_code:
-            said = ended.message.strip() or ended.reason
-            return Attempt(failure=said or f"it ended with {ended.exit_code}")
+            message = ended.message.strip() or ended.reason
+            return Attempt(failure=message or f"it ended with {ended.exit_code}")
         if (waits := state.waiting) is not None and waits.reason not in _STARTS:
             return Attempt(failure=waits.message or waits.reason)
-    told = [state.terminated.message for state in states if state.terminated is not None]
-    return Attempt(report=next((text for text in told if text.startswith("{")), ""))
+    messages = [state.terminated.message for state in states if state.terminated is not None]
+    return Attempt(report=next((text for text in messages if text.startswith("{")), ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +135,17 @@ class Course:
 
 def course(context: kr.Context[Any], name: str) -> Course:
     """Return the state of the Job with a name."""
-    found = next((one for one in context.children_of(JOB) if one.key[1] == name), None)
+    job = next((child for child in context.children_of(JOB) if child.key[1] == name), None)
     pods = [
-        one.view
-        for one in sorted(context.grandchildren[POD], key=lambda one: one.created)
-        if one.key[1].startswith(f"{name}-")
+        pod.view
+        for pod in sorted(context.grandchildren[POD], key=lambda pod: pod.created)
+        if pod.key[1].startswith(f"{name}-")
     ]
-    reports = [one.report for one in pods if one.report]
-    failed = [one.failure for one in pods if one.failure]
-    end: Outcome | None = None if found is None else found.view
+    reports = [pod.report for pod in pods if pod.report]
+    failed = [pod.failure for pod in pods if pod.failure]
+    end: Outcome | None = None if job is None else job.view
     return Course(
-        found is not None,
+        job is not None,
         None if end is None else end.failure,
         msgspec.json.decode(reports[-1], type=stored.Report) if reports else None,
         len(failed),
@@ -217,8 +216,8 @@ def restore(
     }
     fetch = _agent("fetch", request, settings)
     containers = [fetch, etcdutl, _agent("finish", agent.Finish(), settings)]
-    for one in containers:
-        one["volumeMounts"] = [{"name": "data", "mountPath": data}]
+    for container in containers:
+        container["volumeMounts"] = [{"name": "data", "mountPath": data}]
     claim = {"claimName": manifests.volume_name(cluster, member)}
     volumes = [*_store(request.store, [fetch]), {"name": "data", "persistentVolumeClaim": claim}]
     return _job(cluster, name, containers, volumes, 24 * 3600, 10)
@@ -239,13 +238,13 @@ def _agent(name: str, request: agent.Request, settings: Settings) -> Manifest:
 def _store(store: stored.Store, containers: Sequence[Manifest]) -> list[Manifest]:
     """Return the volumes that a store needs; give the containers their mounts and variables."""
     volumes: list[Manifest] = []
-    for one in containers:
+    for container in containers:
         if store.volume is not None:
-            one["volumeMounts"].append({"name": "backups", "mountPath": agent.BACKUPS})
+            container["volumeMounts"].append({"name": "backups", "mountPath": agent.BACKUPS})
         if store.s3 is not None and store.s3.secret is not None:
-            one["env"] += [_from(store.s3.secret, name, name) for name in KEYS]
+            container["env"] += [_from(store.s3.secret, name, name) for name in KEYS]
         if store.s3 is not None and store.s3.ca_secret is not None:
-            one["volumeMounts"].append({"name": "store", "mountPath": agent.CA})
+            container["volumeMounts"].append({"name": "store", "mountPath": agent.CA})
     if store.volume is not None:
         claim = {"claimName": store.volume.claim}
         volumes.append({"name": "backups", "persistentVolumeClaim": claim})
@@ -295,7 +294,7 @@ def _job(
         "volumes": volumes,
         "nodeSelector": cluster.spec.pod.node_selector,
         "tolerations": cluster.spec.pod.tolerations,
-        "imagePullSecrets": [{"name": one} for one in cluster.spec.pod.image_pull_secrets],
+        "imagePullSecrets": [{"name": secret} for secret in cluster.spec.pod.image_pull_secrets],
     }
     return {
         "apiVersion": "batch/v1",

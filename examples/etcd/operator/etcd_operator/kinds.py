@@ -314,9 +314,9 @@ BACKUP = kr.Kind("etcd.example.com", "v1alpha1", "etcdbackups", "EtcdBackup")
 
 def known(cluster: EtcdCluster) -> EtcdCluster:
     """Return the parts of a cluster that the other kinds read, which seldom change."""
-    meta, told = cluster.metadata, ("clusterId", "conditions", "members", "recovery")
+    meta, fields = cluster.metadata, ("clusterId", "conditions", "members", "recovery")
     return EtcdCluster(
         metadata=kr.ObjectMeta(meta.name, meta.uid, "", meta.namespace),
         spec=cluster.spec,
-        status={name: cluster.status[name] for name in told if name in cluster.status},
+        status={name: cluster.status[name] for name in fields if name in cluster.status},
     )

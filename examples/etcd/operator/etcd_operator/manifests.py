@@ -114,11 +114,11 @@ def _service(
 
 def in_bytes(quantity: str) -> float:
     """Return a size in bytes; infinity for a form that no cluster's spec has."""
-    found = re.fullmatch("([0-9]+)([kKMGTPE]?)(i?)", quantity)
-    if found is None:
+    match = re.fullmatch("([0-9]+)([kKMGTPE]?)(i?)", quantity)
+    if match is None:
         return float("inf")
-    base = 1024 if found[3] else 1000
-    return float(int(found[1]) * base ** " KMGTPE".index(found[2].upper() or " "))
+    base = 1024 if match[3] else 1000
+    return float(int(match[1]) * base ** " KMGTPE".index(match[2].upper() or " "))
 
 
 def volume(cluster: EtcdCluster, member: str, size: str = "") -> Manifest:
@@ -165,7 +165,7 @@ def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Ma
     """Return the Pod of a member."""
     name, spec = cluster.metadata.name, cluster.spec
     options = spec.pod
-    told = {VERSION: make.version, TEMPLATE: make.template, BOOT: make.boot, AUTHORITY: authority}
+    origin = {VERSION: make.version, TEMPLATE: make.template, BOOT: make.boot, AUTHORITY: authority}
     priority = options.priority_class_name
     return {
         "apiVersion": "v1",
@@ -173,7 +173,7 @@ def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Ma
         "metadata": {
             "name": make.member,
             "labels": {**options.labels, **labels(name)},
-            "annotations": {**options.annotations, **told},
+            "annotations": {**options.annotations, **origin},
         },
         "spec": {
             "hostname": make.member,
@@ -187,7 +187,7 @@ def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Ma
             "nodeSelector": options.node_selector,
             "tolerations": [*_tolerations(spec), *options.tolerations],
             "topologySpreadConstraints": options.topology_spread_constraints or _spread(name),
-            "imagePullSecrets": [{"name": one} for one in options.image_pull_secrets],
+            "imagePullSecrets": [{"name": secret} for secret in options.image_pull_secrets],
             **({"priorityClassName": priority} if priority else {}),
         },
     }
@@ -237,7 +237,7 @@ def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
         "listen-metrics-urls": f"http://0.0.0.0:{METRICS}",
         "initial-advertise-peer-urls": peer_url(cluster, member),
         "advertise-client-urls": f"{url}://{host(cluster, member)}:{CLIENT}",
-        "initial-cluster": ",".join(f"{one}={peer_url(cluster, one)}" for one in beside),
+        "initial-cluster": ",".join(f"{name}={peer_url(cluster, name)}" for name in beside),
         "initial-cluster-state": "new" if make.boot == "new" else "existing",
         "initial-cluster-token": cluster.metadata.uid,
     }

@@ -10,8 +10,8 @@ from etcd_operator.cron import Schedule
 
 def condition(owner: kr.Owner, type_: str) -> float | None:
     """Return 1 if a condition is True, 0 if it is False; None while nobody knows."""
-    told = {one["type"]: one["status"] for one in owner.status.get("conditions", ())}
-    return {"True": 1.0, "False": 0.0}.get(told.get(type_, ""))
+    statuses = {entry["type"]: entry["status"] for entry in owner.status.get("conditions", ())}
+    return {"True": 1.0, "False": 0.0}.get(statuses.get(type_, ""))
 
 
 def last_success(owner: kr.Owner) -> float | None:
@@ -22,8 +22,8 @@ def last_success(owner: kr.Owner) -> float | None:
 
 def expiry(owner: kr.Owner) -> float | None:
     """Return when the first of a cluster's certificates expires; None without TLS."""
-    told = owner.status.get("certificatesExpire")
-    return datetime.fromisoformat(told).timestamp() if told else None
+    expires = owner.status.get("certificatesExpire")
+    return datetime.fromisoformat(expires).timestamp() if expires else None
 
 
 def due(owner: kr.Owner) -> float | None:
@@ -39,10 +39,10 @@ def due(owner: kr.Owner) -> float | None:
 
 
 of_cluster, of_backup = clusters.controller.gauge, backups.controller.gauge
-of_cluster("members_healthy", "Healthy voters.", lambda one: one.status.get("ready"))
-of_cluster("members_wanted", "Members that are wanted.", lambda one: one.view.size)
-of_cluster("available", "1 while a quorum serves.", lambda one: condition(one, "Available"))
-of_cluster("healthy", "1 while no member has an alarm.", lambda one: condition(one, "Healthy"))
+of_cluster("members_healthy", "Healthy voters.", lambda owner: owner.status.get("ready"))
+of_cluster("members_wanted", "Members that are wanted.", lambda owner: owner.view.size)
+of_cluster("available", "1 while a quorum serves.", lambda owner: condition(owner, "Available"))
+of_cluster("healthy", "1 while no member has an alarm.", lambda owner: condition(owner, "Healthy"))
 of_cluster(
     "certificate_expiration_timestamp_seconds",
     "When the first of its certificates expires.",
@@ -51,7 +51,7 @@ of_cluster(
 of_backup(
     "backup_failures",
     "Backups in a row that have failed.",
-    lambda one: one.status.get("failures", 0),
+    lambda owner: owner.status.get("failures", 0),
 )
 of_backup(
     "backup_last_success_timestamp_seconds", "When the newest backup was begun.", last_success

@@ -63,18 +63,18 @@ def _begin(s: Seen, order: Order) -> Step | None:
         return None if s.latched.members else wait(f"EtcdRestore {order.name} is checked")
     why = f"EtcdRestore {order.name} replaces the data"
     if not order.survivor:
-        gone = [replace(one, leaving=one.leaving or why) for one in s.latched.members]
+        gone = [replace(entry, leaving=entry.leaving or why) for entry in s.latched.members]
         recovery = Recovery(uid=order.uid, revision=_highest(s))
         return latch(s, why, recovery=recovery, members=gone)
     if s.members is not None:
         return None  # there is a quorum again
-    named = [one for one in s.staying if order.member in ("", one.name) and s.intact(one)]
-    able = [one for one in named if one.name in s.voices and not s.voices[one.name].learner]
+    named = [entry for entry in s.staying if order.member in ("", entry.name) and s.intact(entry)]
+    able = [entry for entry in named if entry.name in s.voices and not s.voices[entry.name].learner]
     if not able:
         return wait("no member answers that could be the survivor")
 
-    def age(one: Entry) -> tuple[int, int]:
-        voice = s.voices[one.name]
+    def age(entry: Entry) -> tuple[int, int]:
+        voice = s.voices[entry.name]
         return voice.revision, voice.index
 
     best = max(able, key=age)
@@ -88,15 +88,15 @@ def _begin(s: Seen, order: Order) -> Step | None:
 
 def _clear(s: Seen, now: Recovery) -> Step | None:
     """Delete all Pods, then all volumes; then name the member that gets the backup."""
-    old = [one for one in s.latched.members if one.leaving]
-    for one in old:
-        if (pod := s.pods.get(one.name)) is not None and not pod.deleting:
-            return Step(Do.DELETE_POD, one.name, one.leaving, uid=pod.uid)
-    if ending := [one.name for one in old if one.name in s.pods]:
+    old = [member for member in s.latched.members if member.leaving]
+    for member in old:
+        if (pod := s.pods.get(member.name)) is not None and not pod.deleting:
+            return Step(Do.DELETE_POD, member.name, member.leaving, uid=pod.uid)
+    if ending := [member.name for member in old if member.name in s.pods]:
         return wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
-    for one in old:
-        if one.name in s.volumes:
-            return Step(Do.DELETE_VOLUME, one.name, one.leaving, uid=s.volumes[one.name])
+    for member in old:
+        if member.name in s.volumes:
+            return Step(Do.DELETE_VOLUME, member.name, member.leaving, uid=s.volumes[member.name])
     if s.latched.members and not old:
         return None
     number = s.latched.last_member + 1
@@ -132,11 +132,11 @@ def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
 
 def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
     """Make the survivor the only member; the data of the others never comes back."""
-    others = [one for one in s.latched.members if one.name != survivor.name]
-    for one in others:
-        if (pod := s.pods.get(one.name)) is not None and not pod.deleting:
-            return Step(Do.DELETE_POD, one.name, "lost with the quorum", uid=pod.uid)
-    if ending := [one.name for one in others if one.name in s.pods]:
+    others = [other for other in s.latched.members if other.name != survivor.name]
+    for other in others:
+        if (pod := s.pods.get(other.name)) is not None and not pod.deleting:
+            return Step(Do.DELETE_POD, other.name, "lost with the quorum", uid=pod.uid)
+    if ending := [other.name for other in others if other.name in s.pods]:
         return wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
     pod = s.pods.get(survivor.name)
     if pod is None:
@@ -145,17 +145,17 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
         return wait(f"{survivor.name} ends")
     if pod.boot != "force":
         return Step(Do.DELETE_POD, survivor.name, "it becomes the cluster", uid=pod.uid)
-    if [one.id for one in s.members or ()] != [survivor.id]:
+    if [listed.id for listed in s.members or ()] != [survivor.id]:
         return wait(f"{survivor.name} becomes the cluster")
     lost = "lost with the quorum"
     gone = [
-        one if one.name == survivor.name else replace(one, leaving=one.leaving or lost)
-        for one in s.latched.members
+        member if member.name == survivor.name else replace(member, leaving=member.leaving or lost)
+        for member in s.latched.members
     ]
     return latch(
         s, f"{survivor.name} is the cluster", members=gone, recovery=replace(now, ended=True)
     )
 
 
-def _boot(one: Entry, boot: Boot) -> Step:
-    return Step(Do.CREATE_POD, one.name, boot=boot, uid=one.volume, beside=(one.name,))
+def _boot(member: Entry, boot: Boot) -> Step:
+    return Step(Do.CREATE_POD, member.name, boot=boot, uid=member.volume, beside=(member.name,))

@@ -144,11 +144,11 @@ class EtcdRestore(kr.Resource, kw_only=True):
 controller = manager.controller_for(EtcdRestore, project=lambda restore: restore.spec)
 controller.owns(JOB, jobs.JobObject, update=kr.CREATE, project=jobs.outcome)
 controller.watches(POD, jobs.PodObject, project=jobs.attempt)
-controller.reads(CLUSTER, EtcdCluster, keys=lambda one: [one.spec.cluster], project=known)
+controller.reads(CLUSTER, EtcdCluster, keys=lambda restore: [restore.spec.cluster], project=known)
 controller.reads(
     BACKUP,
     EtcdBackup,
-    keys=lambda one: [one.spec.source.backup.name] if one.spec.source.backup else [],
+    keys=lambda restore: [restore.spec.source.backup.name] if restore.spec.source.backup else [],
     project=lambda backup: (backup.spec.store, backup.status.get("backups", [])),
 )
 
@@ -169,7 +169,7 @@ def order(namespace: str, cluster: str, begun: str) -> Order | None:
         and owner.view.cluster == cluster
         and not (owner.status.get("complete") or owner.status.get("refused"))
     ]
-    pending.sort(key=lambda one: (one.uid != begun, not one.accepted, one.name))
+    pending.sort(key=lambda choice: (choice.uid != begun, not choice.accepted, choice.name))
     return pending[0] if pending else None
 
 
@@ -187,7 +187,7 @@ def request(restore: EtcdRestore, context: kr.Context[Settings], version: str) -
     if taken is None:
         listed = msgspec.convert(entries, list[Taken])
         wanted = source.backup.entry
-        taken = next((one for one in listed if wanted in ("", one.name)), None)
+        taken = next((backup for backup in listed if wanted in ("", backup.name)), None)
     if taken is None:
         which = f"named {source.backup.entry}" if source.backup.entry else "yet"
         raise kr.Wait("BackupMissing", f"EtcdBackup {source.backup.name} has no backup {which}.")
@@ -208,14 +208,14 @@ class Target:
 
 def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     """Return what the cluster's status says about this EtcdRestore."""
-    told = {key: value for key, value in cluster.status.items() if key != "conditions"}
-    latched = msgspec.convert(told, kinds.Status)
+    fields = {key: value for key, value in cluster.status.items() if key != "conditions"}
+    latched = msgspec.convert(fields, kinds.Status)
     conditions = cluster.status.get("conditions", ())
-    available = next((one["status"] for one in conditions if one["type"] == "Available"), "")
+    available = next((entry["status"] for entry in conditions if entry["type"] == "Available"), "")
     now = latched.recovery
     if now is None or now.uid != restore.metadata.uid:
         return Target(None, None, available)
-    seeds = [one for one in latched.members if one.volume and not one.leaving]
+    seeds = [member for member in latched.members if member.volume and not member.leaving]
     return Target(now, seeds[0] if seeds and not now.survivor else None, available)
 
 
@@ -270,9 +270,9 @@ async def follow(restore: EtcdRestore, context: kr.Context[Settings]) -> Look:
     first = order(restore.metadata.namespace, restore.spec.cluster, "")
     rivals = first is not None and first.accepted and first.uid != restore.metadata.uid
     rival = first.name if first is not None and rivals else ""
-    found = news(restore.spec, status, to, check, fill, rival)
-    if found is not None and not (status.complete or status.refused):
-        await context.record(found)
+    fields = news(restore.spec, status, to, check, fill, rival)
+    if fields is not None and not (status.complete or status.refused):
+        await context.record(fields)
     return Look(to, check, fill)
 
 
@@ -285,17 +285,17 @@ def desired(restore: EtcdRestore, context: kr.Context[Settings]) -> list[Manifes
     cluster: EtcdCluster = context.read(CLUSTER, restore.spec.cluster)
     check, fill = _names(restore, look.to.seed)
     if not status.accepted:
-        asked = request(restore, context, cluster.spec.version)
-        return [jobs.check(cluster, check, asked, context.settings)]
+        fetch = request(restore, context, cluster.spec.version)
+        return [jobs.check(cluster, check, fetch, context.settings)]
     if look.to.seed is None:
         return []
-    asked = request(restore, context, look.to.seed.version)
+    fetch = request(restore, context, look.to.seed.version)
     # The data that is replaced may itself have been restored, and its revisions raised.
     ahead = look.to.recovery.revision if look.to.recovery is not None else 0
     bump = restore.spec.revision_bump
     bump += max(0, ahead - (status.backup.revision if status.backup is not None else 0))
     token = f"{cluster.metadata.uid}-{restore.metadata.uid[:8]}"
-    return [jobs.restore(cluster, fill, look.to.seed.name, token, asked, bump, context.settings)]
+    return [jobs.restore(cluster, fill, look.to.seed.name, token, fetch, bump, context.settings)]
 
 
 @controller.status

@@ -106,8 +106,8 @@ class Folder:
 
     async def names(self, folder: str) -> list[str]:
         """Return the names of all files in a folder."""
-        found = (self._path / folder).glob("*")
-        return sorted(str(each.relative_to(self._path)) for each in found if each.is_file())
+        paths = (self._path / folder).glob("*")
+        return sorted(str(path.relative_to(self._path)) for path in paths if path.is_file())
 
     async def delete(self, name: str) -> None:
         """Delete a file."""
@@ -167,13 +167,13 @@ class Bucket:
         put = self._obstore.put_async(
             self._store, name, parts, use_multipart=True, chunk_size=PART, max_concurrency=1
         )
-        await self._told(put)
+        await self._answer(put)
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
         """Yield the content of a file."""
-        found = await self._told(self._obstore.get_async(self._store, name))
-        stream = found.stream(min_chunk_size=1 << 20)
-        while (block := await self._told(anext(stream, None))) is not None:
+        response = await self._answer(self._obstore.get_async(self._store, name))
+        stream = response.stream(min_chunk_size=1 << 20)
+        while (block := await self._answer(anext(stream, None))) is not None:
             yield bytes(block)
 
     async def create(self, name: str, content: bytes) -> None:
@@ -181,28 +181,28 @@ class Bucket:
         put = self._obstore.put_async(
             self._store, name, content, mode="create", use_multipart=False
         )
-        await self._told(put)
+        await self._answer(put)
 
     async def size(self, name: str) -> int:
         """Return the size of a file."""
-        found = await self._told(self._obstore.head_async(self._store, name))
-        return int(found["size"])
+        meta = await self._answer(self._obstore.head_async(self._store, name))
+        return int(meta["size"])
 
     async def names(self, folder: str) -> list[str]:
         """Return the names of all files in a folder."""
-        found = await self._told(self._obstore.list(self._store, f"{folder}/").collect_async())
-        return sorted(each["path"] for each in found)
+        files = await self._answer(self._obstore.list(self._store, f"{folder}/").collect_async())
+        return sorted(file["path"] for file in files)
 
     async def delete(self, name: str) -> None:
         """Delete a file."""
-        await self._told(self._obstore.delete_async(self._store, name))
+        await self._answer(self._obstore.delete_async(self._store, name))
 
-    async def _told(self, answer: Any) -> Any:
+    async def _answer(self, answer: Any) -> Any:
         """Return an answer of the store; raise `StoreError` with the first sentence of an error."""
         from obstore.exceptions import BaseError
 
         try:
             return await answer
         except BaseError as error:
-            said = str(error).partition("\n")[0].strip()
-            raise StoreError(f"the store: {said[:500]}") from error
+            message = str(error).partition("\n")[0].strip()
+            raise StoreError(f"the store: {message[:500]}") from error

@@ -36,8 +36,8 @@ def refusal(running: Collection[str], wanted: str) -> str:
     if minor(wanted) < max(minors) - 1:
         return f"{wanted} is more than one minor version below 3.{max(minors)}: take each in turn"
     least = LEAST_BEFORE.get(minor(wanted))
-    early = [one for one in running if minor(one) < minor(wanted)]
-    if least and any(parsed(one) < least for one in early):
+    early = [version for version in running if minor(version) < minor(wanted)]
+    if least and any(parsed(version) < least for version in early):
         return f"3.{minor(wanted)} follows only on {dotted(least)} or later: take that first"
     return ""
 
