@@ -30,11 +30,11 @@ async def main(cluster: str, *command: str) -> Any:
                 )
             case ["get", key]:
                 answer = await clients.ask(f"{service}/v3/kv/range", {"key": _b64(key)})
-                found = [base64.b64decode(one["value"]).decode() for one in answer.get("kvs", ())]
-                return {"value": found[0] if found else None, **answer}
+                values = [base64.b64decode(kv["value"]).decode() for kv in answer.get("kvs", ())]
+                return {"value": values[0] if values else None, **answer}
             case ["metrics"]:
-                async with session.get(f"http://{cluster}:2381/metrics") as told:
-                    return {"text": await told.text()}
+                async with session.get(f"http://{cluster}:2381/metrics") as response:
+                    return {"text": await response.text()}
             case ["stop"]:
                 STOP.touch()  # noqa: ASYNC240
                 return {}
@@ -42,13 +42,13 @@ async def main(cluster: str, *command: str) -> Any:
         while not STOP.exists():  # noqa: ASYNC110, ASYNC240
             await asyncio.sleep(0.2)
         await clients.stop()
-        members = {one[4][0] for one in socket.getaddrinfo(cluster, 2379)}
-        histories = [await clients.history(f"http://{one}:2379") for one in members]
+        members = {entry[4][0] for entry in socket.getaddrinfo(cluster, 2379)}
+        histories = [await clients.history(f"http://{address}:2379") for address in members]
         return {
             "acknowledged": clients.acknowledged,
             "longest": clients.longest,
             "members": len(members),
-            "differ": any(one != histories[0] for one in histories),
+            "differ": any(history != histories[0] for history in histories),
             "wrong": wrong(clients.operations, histories[0]),
         }
 

@@ -159,9 +159,9 @@ class Clients:
     def stop(self) -> dict[str, Any]:
         """End them; return what they have seen, and whether it contradicts itself."""
         self.call("stop")
-        line = wait_until("the check", lambda: self.kubectl(*_LOGS), lambda found: found.strip())
-        found: dict[str, Any] = json.loads(line.splitlines()[-1])
-        return found
+        line = wait_until("the check", lambda: self.kubectl(*_LOGS), lambda log: log.strip())
+        result: dict[str, Any] = json.loads(line.splitlines()[-1])
+        return result
 
     def put(self, key: str, value: str) -> int:
         """Write a key; return its revision."""
@@ -175,9 +175,9 @@ class Clients:
     def call(self, *arguments: str) -> dict[str, Any]:
         phase = self.kubectl("get", "pod/clients", "--output=jsonpath={.status.phase}")
         assert phase == "Running", self.kubectl("describe", "pod/clients") + self.kubectl(*_LOGS)
-        found = json.loads(self.kubectl("exec", "clients", "--", *self.command, *arguments))
-        assert isinstance(found, dict)
-        return found
+        result = json.loads(self.kubectl("exec", "clients", "--", *self.command, *arguments))
+        assert isinstance(result, dict)
+        return result
 
 
 @pytest.fixture(scope="session")

@@ -23,23 +23,23 @@ CLUSTER = "etcdcluster/sample"
 def settled(kubectl: Kubectl) -> dict[str, Any]:
     """Wait until the cluster is as its spec wants it; return it."""
 
-    def is_settled(found: dict[str, Any]) -> bool:
-        ready = condition(found, "Ready")
-        generation = found["metadata"]["generation"]
+    def is_settled(cluster: dict[str, Any]) -> bool:
+        ready = condition(cluster, "Ready")
+        generation = cluster["metadata"]["generation"]
         return (ready["status"], ready.get("observedGeneration")) == ("True", generation)
 
     def look() -> dict[str, Any]:
-        seen: dict[str, Any] = kubectl.get(CLUSTER)
-        return seen
+        cluster: dict[str, Any] = kubectl.get(CLUSTER)
+        return cluster
 
-    found = wait_until("the cluster to be ready", look, is_settled)
-    assert found["status"]["ready"] == found["spec"]["size"] == len(pods(kubectl))
-    return found
+    cluster = wait_until("the cluster to be ready", look, is_settled)
+    assert cluster["status"]["ready"] == cluster["spec"]["size"] == len(pods(kubectl))
+    return cluster
 
 
-def condition(found: dict[str, Any], type_: str) -> dict[str, Any]:
-    told = (found.get("status") or {}).get("conditions") or ()
-    return next((one for one in told if one["type"] == type_), {"status": "Unknown"})
+def condition(cluster: dict[str, Any], type_: str) -> dict[str, Any]:
+    conditions = (cluster.get("status") or {}).get("conditions") or ()
+    return next((entry for entry in conditions if entry["type"] == type_), {"status": "Unknown"})
 
 
 def edit(kubectl: Kubectl, **spec: Any) -> None:
@@ -48,8 +48,8 @@ def edit(kubectl: Kubectl, **spec: Any) -> None:
 
 def pods(kubectl: Kubectl) -> dict[str, Any]:
     """Return the members' Pods by name."""
-    found = kubectl.get("pods", "--selector=app.kubernetes.io/name=etcd")["items"]
-    return {pod["metadata"]["name"]: pod for pod in found}
+    items = kubectl.get("pods", "--selector=app.kubernetes.io/name=etcd")["items"]
+    return {pod["metadata"]["name"]: pod for pod in items}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,12 +62,12 @@ def test_one_member_serves_and_two_join_it_under_load(kubectl: Kubectl, clients:
 
     kubectl("scale", CLUSTER, "--replicas=3")
 
-    found = settled(kubectl)
+    cluster = settled(kubectl)
     heading, row = kubectl("get", "etcd").splitlines()
     columns = ["NAME", "SIZE", "HEALTHY", "VERSION", "AVAILABLE", "READY", "AGE"]
     assert heading.split() == columns
     assert row.split()[:6] == ["sample", "3", "3", VERSIONS[0], "True", "True"]
-    assert [one["name"] for one in found["status"]["members"]] == list(pods(kubectl))
+    assert [member["name"] for member in cluster["status"]["members"]] == list(pods(kubectl))
 
 
 def test_a_pod_that_is_killed_comes_back_with_its_data(kubectl: Kubectl) -> None:
@@ -78,8 +78,8 @@ def test_a_pod_that_is_killed_comes_back_with_its_data(kubectl: Kubectl) -> None
     kubectl("delete", "pod", leader, "--force", "--grace-period=0")
 
     after = healed(kubectl, former, leader)["status"]
-    assert [(one["id"], one["volume"]) for one in after["members"]] == [
-        (one["id"], one["volume"]) for one in before["members"]
+    assert [(member["id"], member["volume"]) for member in after["members"]] == [
+        (member["id"], member["volume"]) for member in before["members"]
     ]
 
 
@@ -98,9 +98,9 @@ def test_it_is_upgraded_one_minor_version_at_a_time(kubectl: Kubectl) -> None:
     for version in VERSIONS[1:]:
         edit(kubectl, version=version)
 
-        found = settled(kubectl)
+        cluster = settled(kubectl)
 
-        assert found["status"]["version"] == version
+        assert cluster["status"]["version"] == version
         images = [pod["spec"]["containers"][0]["image"] for pod in pods(kubectl).values()]
         assert {image.rpartition(":")[2] for image in images} == {f"v{version}"}
 
@@ -130,12 +130,12 @@ def evict(kubectl: Kubectl, pod: str) -> None:
 
 
 def test_the_clients_lost_nothing(clients: Clients) -> None:
-    seen = clients.stop()
+    result = clients.stop()
 
-    assert seen["wrong"] == []
-    assert (seen["members"], seen["differ"]) == (3, False)
-    assert seen["acknowledged"] > 100
-    print(f"{seen['acknowledged']} writes, the longest pause {seen['longest']:.1f} s")
+    assert result["wrong"] == []
+    assert (result["members"], result["differ"]) == (3, False)
+    assert result["acknowledged"] > 100
+    print(f"{result['acknowledged']} writes, the longest pause {result['longest']:.1f} s")
 
 
 def test_backups_go_to_a_volume_and_a_bucket(
@@ -189,12 +189,12 @@ def object_(kind: str, name: str, **spec: Any) -> dict[str, Any]:
 def test_the_members_tell_what_alerts_and_dashboard_ask_for(clients: Clients) -> None:
     files = (ROOT / "PROJECT", ROOT / "charts" / "etcd-operator" / "templates" / "_operator.tpl")
     text = "".join(file.read_text() for file in files)
-    asked = set(re.findall(r"\b(?:etcd_(?:server|mvcc|disk)|grpc_server)_\w+", text))
+    wanted = set(re.findall(r"\b(?:etcd_(?:server|mvcc|disk)|grpc_server)_\w+", text))
 
-    told = set(re.findall(r"^\w+", clients.call("metrics")["text"], re.MULTILINE))
+    served = set(re.findall(r"^\w+", clients.call("metrics")["text"], re.MULTILINE))
 
-    assert len(asked) > 5
-    assert asked - told == set()
+    assert len(wanted) > 5
+    assert wanted - served == set()
 
 
 def test_the_deletion_of_a_cluster_leaves_its_data_and_its_backups(kubectl: Kubectl) -> None:
@@ -202,6 +202,6 @@ def test_the_deletion_of_a_cluster_leaves_its_data_and_its_backups(kubectl: Kube
     kubectl("delete", CLUSTER, "--timeout=120s")
 
     kubectl("wait", "--for=delete", "pods,services,poddisruptionbudgets", members, "--timeout=150s")
-    phases = {one["status"]["phase"] for one in kubectl.get("pvc", members)["items"]}
+    phases = {claim["status"]["phase"] for claim in kubectl.get("pvc", members)["items"]}
     assert phases == {"Bound"}
     assert kubectl.get("pvc", "backups")["status"]["phase"] == "Bound"

@@ -26,13 +26,13 @@ class Cluster:
     def ready(self) -> list[str]:
         """Return the members behind the Service."""
         return [
-            one.name
-            for one in self.nodes.containers.values()
-            if one.runs
-            and not one.lost
-            and not one.ending
-            and one.status
-            and one.status["containerStatuses"][0]["ready"]
+            container.name
+            for container in self.nodes.containers.values()
+            if container.runs
+            and not container.lost
+            and not container.ending
+            and container.status
+            and container.status["containerStatuses"][0]["ready"]
         ]
 
     def url(self, member: str) -> str:
@@ -53,20 +53,20 @@ class Cluster:
         await self.here.cluster.patch(self.here.object(NAME), {"spec": spec})
 
     async def status(self) -> Raw:
-        found = await self.here.cluster.ask("GET", self.here.object(NAME))
-        return {"conditions": [], **found.get("status", {}), "of": found["metadata"]["generation"]}
+        etcd = await self.here.cluster.ask("GET", self.here.object(NAME))
+        return {"conditions": [], **etcd.get("status", {}), "of": etcd["metadata"]["generation"]}
 
     async def condition(self, type_: str) -> Raw:
-        told: list[Raw] = (await self.status())["conditions"]
-        return next((one for one in told if one["type"] == type_), {})
+        conditions: list[Raw] = (await self.status())["conditions"]
+        return next((condition for condition in conditions if condition["type"] == type_), {})
 
     async def until(self, type_: str, status: str, reason: str, patience: float = 90) -> Raw:
         """Wait until a condition says so."""
         async with self.here.within(patience, f"{type_} {status} {reason}"):
             while True:
-                told = await self.condition(type_)
-                if (told.get("status"), told.get("reason")) == (status, reason):
-                    return told
+                condition = await self.condition(type_)
+                if (condition.get("status"), condition.get("reason")) == (status, reason):
+                    return condition
                 await asyncio.sleep(0.2)
 
     async def settles(self, size: int, patience: float = 90) -> Raw:
@@ -74,8 +74,8 @@ class Cluster:
         async with self.here.within(patience, f"{size} members"):
             while True:
                 status = await self.status()
-                told = {one["type"]: one for one in status["conditions"]}.get("Ready", {})
-                if (told.get("status"), told.get("observedGeneration")) == (
+                ready = {entry["type"]: entry for entry in status["conditions"]}.get("Ready", {})
+                if (ready.get("status"), ready.get("observedGeneration")) == (
                     "True",
                     status["of"],
                 ) and status["ready"] == size == len(self.ready()):
@@ -86,7 +86,7 @@ class Cluster:
         """End the clients; check what they have seen, and that all members have the same."""
         await self.clients.stop()
         histories = [await self.clients.history(self.url(member)) for member in self.ready()]
-        assert all(one == histories[0] for one in histories)
+        assert all(history == histories[0] for history in histories)
         assert wrong(self.clients.operations, histories[0]) == []
         assert await unexplained(self.clients.operations) == ""
 
@@ -96,7 +96,7 @@ class Cluster:
     async def claim(self, member: str) -> Raw:
         """Return the claim of a member's volume."""
         claims = await self.here.cluster.items(self.nodes.path("persistentvolumeclaims"))
-        return next(one for one in claims if one["metadata"]["name"].startswith(f"data-{member}-"))
+        return next(pvc for pvc in claims if pvc["metadata"]["name"].startswith(f"data-{member}-"))
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ async def cluster(here: World, tmp_path: Path) -> AsyncIterator[Cluster]:
     minor = versions.NEWEST_ETCD
     etcd = {minor: tools.etcd(minor, "etcd")[0]}
     async with Nodes(here.cluster, here.namespace, tmp_path, etcd).working() as nodes:
-        one = Cluster(here, nodes)
-        one.clients.start()
-        yield one
-        await one.clients.stop()
+        subject = Cluster(here, nodes)
+        subject.clients.start()
+        yield subject
+        await subject.clients.stop()

@@ -60,7 +60,7 @@ class Clients:
 
     @property
     def acknowledged(self) -> int:
-        return sum(one.value is not None and one.revision > 0 for one in self.operations)
+        return sum(call.value is not None and call.revision > 0 for call in self.operations)
 
     async def _work(self, number: int) -> None:
         clock, count = asyncio.get_running_loop().time, 0
@@ -71,25 +71,25 @@ class Clients:
                 continue
             count += 1
             key = f"k{random.randrange(5)}"  # noqa: S311
-            one = Operation(key, None if number == 2 else f"{number}-{count}", clock())
-            self.operations.append(one)
+            call = Operation(key, None if number == 2 else f"{number}-{count}", clock())
+            self.operations.append(call)
             try:
-                await self._call(url, one)
+                await self._call(url, call)
             except (aiohttp.ClientError, TimeoutError):
                 continue
-            one.end = clock()
-            if one.value is not None:
-                self.longest, last = max(self.longest, one.end - last), one.end
+            call.end = clock()
+            if call.value is not None:
+                self.longest, last = max(self.longest, call.end - last), call.end
 
-    async def _call(self, url: str, one: Operation) -> None:
-        if one.value is not None:
-            body = {"key": _b64(one.key), "value": _b64(one.value)}
+    async def _call(self, url: str, call: Operation) -> None:
+        if call.value is not None:
+            body = {"key": _b64(call.key), "value": _b64(call.value)}
             answer = await self.ask(f"{url}/v3/kv/put", body)
         else:
-            answer = await self.ask(f"{url}/v3/kv/range", {"key": _b64(one.key)})
+            answer = await self.ask(f"{url}/v3/kv/range", {"key": _b64(call.key)})
             for pair in answer.get("kvs", ()):
-                one.seen = int(pair["mod_revision"]), _text(pair["value"])
-        one.revision = int(answer["header"]["revision"])
+                call.seen = int(pair["mod_revision"]), _text(pair["value"])
+        call.revision = int(answer["header"]["revision"])
 
     async def ask(self, url: str, body: Any) -> Any:
         limit = aiohttp.ClientTimeout(total=5, sock_connect=1)
@@ -102,7 +102,7 @@ class Clients:
         """Return all writes that ever took effect."""
         until = int((await self.ask(f"{url}/v3/kv/range", {"key": "AA=="}))["header"]["revision"])
         body = {"create_request": {"key": "AA==", "range_end": "AA==", "start_revision": "1"}}
-        found: list[Write] = []
+        writes: list[Write] = []
         limit = aiohttp.ClientTimeout(total=60)
         async with self.session.post(
             f"{url}/v3/watch", json=body, timeout=limit, read_bufsize=2**24, **self.options
@@ -111,43 +111,44 @@ class Clients:
                 for event in json.loads(line)["result"].get("events", ()):
                     pair = event["kv"]
                     write = int(pair["mod_revision"]), _text(pair["key"]), _text(pair["value"])
-                    found.append(write)
-                if until < 2 or (found and found[-1][0] >= until):
+                    writes.append(write)
+                if until < 2 or (writes and writes[-1][0] >= until):
                     break
-        return found
+        return writes
 
 
 def wrong(operations: list[Operation], history: list[Write]) -> list[str]:
     """Return what contradicts strict serializability, or is lost."""
     by_value = {value: revision for revision, _, value in history}
     at = {revision: (key, value) for revision, key, value in history}
-    issued = {one.value for one in operations}
+    issued = {call.value for call in operations}
     writes: dict[str, list[tuple[int, str]]] = {}
     for revision, key, value in history:
         writes.setdefault(key, []).append((revision, value))
-    found = [f"nobody wrote {value}" for value in by_value if value not in issued]
+    faults = [f"nobody wrote {value}" for value in by_value if value not in issued]
     if len(by_value) != len(history):
-        found.append("a value took effect twice")
+        faults.append("a value took effect twice")
     timed = []
-    for one in operations:
-        if one.value is not None and one.revision and at.get(one.revision) != (one.key, one.value):
-            found.append(f"lost: {one}")
-        if one.value is None and one.revision:
-            theirs = writes.get(one.key, [])
-            place = bisect.bisect_right(theirs, one.revision, key=lambda write: write[0])
-            if one.seen != (theirs[place - 1] if place else (0, "")):
-                found.append(f"stale: {one}")
-        if revision := one.revision or by_value.get(one.value or "", 0):
-            timed.append((one, revision))
+    for call in operations:
+        written = call.key, call.value
+        if call.value is not None and call.revision and at.get(call.revision) != written:
+            faults.append(f"lost: {call}")
+        if call.value is None and call.revision:
+            theirs = writes.get(call.key, [])
+            place = bisect.bisect_right(theirs, call.revision, key=lambda write: write[0])
+            if call.seen != (theirs[place - 1] if place else (0, "")):
+                faults.append(f"stale: {call}")
+        if revision := call.revision or by_value.get(call.value or "", 0):
+            timed.append((call, revision))
     ended = sorted(timed, key=lambda pair: pair[0].end)
     highest = place = 0
-    for one, revision in sorted(timed, key=lambda pair: pair[0].start):
-        while ended[place][0].end < one.start:
+    for call, revision in sorted(timed, key=lambda pair: pair[0].start):
+        while ended[place][0].end < call.start:
             highest = max(highest, ended[place][1])
             place += 1
-        if revision < highest or (one.value is not None and revision == highest):
-            found.append(f"{one} is older than {highest}, which had ended before")
-    return found
+        if revision < highest or (call.value is not None and revision == highest):
+            faults.append(f"{call} is older than {highest}, which had ended before")
+    return faults
 
 
 async def unexplained(operations: list[Operation]) -> str:
@@ -157,20 +158,20 @@ async def unexplained(operations: list[Operation]) -> str:
     [program] = tools.built("linearizable")
     calls = [
         {
-            "key": one.key,
-            "value": one.value,
-            "seen": one.seen[1],
-            "start": one.start,
-            "end": one.end if one.end < float("inf") else None,
+            "key": call.key,
+            "value": call.value,
+            "seen": call.seen[1],
+            "start": call.start,
+            "end": call.end if call.end < float("inf") else None,
         }
-        for one in operations
+        for call in operations
     ]
     process = await asyncio.create_subprocess_exec(
         program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
-    told, _ = await process.communicate("\n".join(map(json.dumps, calls)).encode())
-    assert (process.returncode == 0) == (not told), process.returncode
-    return told.decode()
+    complaint, _ = await process.communicate("\n".join(map(json.dumps, calls)).encode())
+    assert (process.returncode == 0) == (not complaint), process.returncode
+    return complaint.decode()
 
 
 def _b64(text: str) -> str:

@@ -120,7 +120,7 @@ class Nodes:
         return self.folder / str(claim["metadata"]["uid"])
 
     def running(self, member: str) -> Container:
-        return next(one for one in self.containers.values() if one.name == member)
+        return next(container for container in self.containers.values() if container.name == member)
 
     # --- the nodes' work ------------------------------------------------------------------------
 
@@ -133,8 +133,8 @@ class Nodes:
         finally:
             work.cancel()
             await asyncio.gather(work, *self._ending, return_exceptions=True)
-            for one in self.containers.values():
-                one.send(signal.SIGKILL)
+            for container in self.containers.values():
+                container.send(signal.SIGKILL)
             for proxy in self._proxies.values():
                 await proxy.cleanup()
             await self.session.close()
@@ -143,8 +143,8 @@ class Nodes:
         while True:
             with contextlib.suppress(RefusedError):  # it changed, or is gone
                 claims = {
-                    one["metadata"]["name"]: one
-                    for one in await self.cluster.items(self.path("persistentvolumeclaims"))
+                    claim["metadata"]["name"]: claim
+                    for claim in await self.cluster.items(self.path("persistentvolumeclaims"))
                 }
                 pods = await self.cluster.items(self.path("pods"))
                 await self._free(claims, pods)
@@ -171,11 +171,11 @@ class Nodes:
     async def _pod(self, pod: Raw, claims: dict[str, Raw]) -> None:
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
         if "deletionTimestamp" in pod["metadata"]:
-            one = self.containers.get(uid)
-            if one is None or not (one.lost or one.ending):
-                if one is not None:
-                    one.ending = True
-                task = asyncio.create_task(self._end(pod, one))
+            container = self.containers.get(uid)
+            if container is None or not (container.lost or container.ending):
+                if container is not None:
+                    container.ending = True
+                task = asyncio.create_task(self._end(pod, container))
                 self._ending.add(task)
                 task.add_done_callback(self._ending.discard)
             return
@@ -186,12 +186,12 @@ class Nodes:
             if not (command := await self._command(pod, claims)):
                 return  # the image or the volume is not there
             self.containers[uid] = Container(name, command, self.folder / f"{name}.log")
-        one = self.containers[uid]
-        if one.lost:
+        container = self.containers[uid]
+        if container.lost:
             return
-        if not one.runs and time.monotonic() > one.again:
-            one.start()
-        await self._tell(pod, one)
+        if not container.runs and time.monotonic() > container.again:
+            container.start()
+        await self._tell(pod, container)
 
     async def _command(self, pod: Raw, claims: dict[str, Raw]) -> list[str]:
         container, name = pod["spec"]["containers"][0], pod["metadata"]["name"]
@@ -200,7 +200,7 @@ class Nodes:
         if program is None or version.endswith(".99"):
             return []
         places = {"0.0.0.0": self.address(name)}  # noqa: S104
-        folders = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+        folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
         for volume in pod["spec"]["volumes"]:
             if "secret" in volume:
                 place = self.folder / str(volume["secret"]["secretName"])
@@ -213,16 +213,16 @@ class Nodes:
         if self.between and name not in self._proxies:
             await self._serve(name)
         arguments = [str(program), *container["command"][1:]]
-        for there, here in places.items():
-            arguments = [one.replace(there, here) for one in arguments]
+        for inside, outside in places.items():
+            arguments = [argument.replace(inside, outside) for argument in arguments]
         return [*_UNSHARE, "sh", "-c", _MOUNT, str(self.hosts), *arguments, "--log-level=warn"]
 
-    async def _tell(self, pod: Raw, one: Container) -> None:
+    async def _tell(self, pod: Raw, container: Container) -> None:
         """Write the Pod's status if it has changed."""
-        ready = one.runs and await self._ready(one.name)
-        crashes = one.restarts >= 3 and not one.runs
+        ready = container.runs and await self._ready(container.name)
+        crashes = container.restarts >= 3 and not container.runs
         state = {"waiting": {"reason": "CrashLoopBackOff"}} if crashes else {"running": {}}
-        address = self.address(one.name, 100 if self.between else 0)
+        address = self.address(container.name, 100 if self.between else 0)
         status: Raw = {
             "phase": "Running",
             "podIP": address,
@@ -234,15 +234,15 @@ class Nodes:
                     "image": "i",
                     "imageID": "",
                     "ready": ready,
-                    "restartCount": one.restarts,
+                    "restartCount": container.restarts,
                     "state": state,
                 },
             ],
         }
-        if status != one.status:
+        if status != container.status:
             body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-            await self.cluster.patch(f"{self.path('pods', one.name)}/status", body)
-            one.status = status
+            await self.cluster.patch(f"{self.path('pods', container.name)}/status", body)
+            container.status = status
 
     async def _ready(self, member: str) -> bool:
         with contextlib.suppress(aiohttp.ClientError, TimeoutError):
@@ -251,9 +251,9 @@ class Nodes:
                 return answer.status == 200
         return False
 
-    async def _end(self, pod: Raw, one: Container | None) -> None:
-        if one is not None:
-            await one.end()
+    async def _end(self, pod: Raw, container: Container | None) -> None:
+        if container is not None:
+            await container.end()
         only = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
         with contextlib.suppress(RefusedError):
             await self.cluster.ask("DELETE", self.path("pods", pod["metadata"]["name"]), only)

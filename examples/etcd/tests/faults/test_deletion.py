@@ -33,8 +33,8 @@ async def test_what_a_deleted_cluster_leaves_is_neither_taken_nor_deleted_by_the
 
     await delete(here, cluster)
     await cluster.create(1)
-    told = await cluster.until("Ready", "False", "Refused")
-    assert claim["metadata"]["name"] in told["message"]
+    condition = await cluster.until("Ready", "False", "Refused")
+    assert claim["metadata"]["name"] in condition["message"]
     await here.restart()
     await here.quiet(5)
     assert (await cluster.claim(f"{NAME}-1"))["metadata"] == claim["metadata"]
@@ -63,7 +63,7 @@ async def test_a_deleted_cluster_is_adopted_with_all_that_was_acknowledged(
     await cluster.create(3)
     first = await cluster.settles(3)
     claims = await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
-    uids = {one["metadata"]["uid"] for one in claims}
+    uids = {claim["metadata"]["uid"] for claim in claims}
     end = claims[0]["metadata"]["name"].rpartition("-")[2]
 
     await delete(here, cluster)
@@ -72,7 +72,8 @@ async def test_a_deleted_cluster_is_adopted_with_all_that_was_acknowledged(
     second = await cluster.settles(3, patience=300)
 
     assert second["clusterId"] == first["clusterId"]
-    assert [one["id"] for one in second["members"]] == [one["id"] for one in first["members"]]
+    ids = [member["id"] for member in first["members"]]
+    assert [member["id"] for member in second["members"]] == ids
     claims = await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
-    assert {one["metadata"]["uid"] for one in claims} == uids
+    assert {claim["metadata"]["uid"] for claim in claims} == uids
     await cluster.is_right()

@@ -55,7 +55,7 @@ REFUSED: list[tuple[str, str, Raw, Raw, str]] = [
 
 
 async def test_what_cannot_be_meant_is_refused_in_a_sentence(here: World) -> None:
-    group, said = "etcd.example.com/v1alpha1", []
+    group, answers = "etcd.example.com/v1alpha1", []
     for kind, name, spec, edit, _ in REFUSED:
         path = f"/apis/{group}/namespaces/{here.namespace}/{kind.lower()}s"
         body = {"apiVersion": group, "kind": kind, "metadata": {"name": name}, "spec": spec}
@@ -63,13 +63,13 @@ async def test_what_cannot_be_meant_is_refused_in_a_sentence(here: World) -> Non
             await here.cluster.ask("POST", path, body)
             await here.cluster.patch(f"{path}/{name}", {"spec": edit})
         except RefusedError as refusal:
-            said.append(refusal.message)
+            answers.append(refusal.message)
         else:
-            said.append("accepted")
+            answers.append("accepted")
         if edit:
             await here.cluster.remove(f"{path}/{name}")
 
     missed = [
-        (row, message) for row, message in zip(REFUSED, said, strict=True) if row[-1] not in message
+        (row, text) for row, text in zip(REFUSED, answers, strict=True) if row[-1] not in text
     ]
     assert missed == []

@@ -36,9 +36,9 @@ async def nodes(here: World, tmp_path: Path) -> AsyncIterator[Nodes]:
     minor = versions.NEWEST_ETCD
     etcd = {minor: tools.etcd(minor, "etcd")[0]}
     members = tuple(f"{name}-1" for name in NAMES)
-    async with Nodes(here.cluster, here.namespace, tmp_path, etcd, members).working() as one:
-        one.between, one.pause = False, 2.0
-        yield one
+    async with Nodes(here.cluster, here.namespace, tmp_path, etcd, members).working() as running:
+        running.between, running.pause = False, 2.0
+        yield running
 
 
 async def step(here: World, name: str) -> float:

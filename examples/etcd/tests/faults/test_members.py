@@ -57,9 +57,9 @@ async def disk_corrupted(cluster: Cluster, members: list[str]) -> None:
 
 
 async def node_lost(cluster: Cluster, members: list[str]) -> None:
-    one = cluster.container(members[0])
-    one.lost = True
-    one.send(signal.SIGSTOP)
+    container = cluster.container(members[0])
+    container.lost = True
+    container.send(signal.SIGSTOP)
     await pod_gone(cluster, members)  # as Kubernetes does after `nodeLostAfter`
 
 
@@ -81,7 +81,7 @@ async def test_it_is_whole_again_and_nothing_acknowledged_is_lost(
     await here.start()
     await cluster.create(3)
     before = await cluster.settles(3)
-    names = [one["name"] for one in before["members"]]
+    names = [member["name"] for member in before["members"]]
 
     await harm(cluster, names)
     async with here.within(30, "it takes effect"):
@@ -90,7 +90,7 @@ async def test_it_is_whole_again_and_nothing_acknowledged_is_lost(
     after = await cluster.settles(3, patience=180)
 
     assert after["clusterId"] == before["clusterId"]
-    assert ([one["name"] for one in after["members"]] == names) == stays
+    assert ([member["name"] for member in after["members"]] == names) == stays
     await cluster.is_right()
 
 
@@ -100,14 +100,14 @@ async def test_without_a_quorum_nothing_is_deleted_and_the_status_says_so(
     await here.start()
     await cluster.create(3)
     before, writes = await cluster.settles(3), len(here.writes)
-    for one in before["members"][:2]:
-        await disk_emptied(cluster, [one["name"]])
+    for member in before["members"][:2]:
+        await disk_emptied(cluster, [member["name"]])
 
-    told = await cluster.until("Available", "False", "QuorumLost", patience=60)
+    condition = await cluster.until("Available", "False", "QuorumLost", patience=60)
     await here.quiet(10)
 
-    assert told["message"] == "1 of 3 members answer."
-    assert [one for one in here.writes[writes:] if one.method == "DELETE"] == []
+    assert condition["message"] == "1 of 3 members answer."
+    assert [write for write in here.writes[writes:] if write.method == "DELETE"] == []
     assert (await cluster.status())["members"] == before["members"]
 
 
@@ -125,5 +125,5 @@ async def test_a_bad_version_stops_after_one_member_and_is_taken_back(
     await cluster.edit(version=VERSION)
 
     status = await cluster.settles(3)
-    assert {one["version"] for one in status["members"]} == {VERSION}
+    assert {member["version"] for member in status["members"]} == {VERSION}
     await cluster.is_right()

@@ -50,11 +50,11 @@ class Certificates:
         """Give both Secrets new leaves, and these authorities."""
         self._count += 1
         for secret in ("peers", "clients"):
-            made = self.folder / f"{secret}-{self._count}"
-            texts = certificates.certificate(self.folder / signer, made, f"DNS:*.{self.host}")
-            (made / "ca.crt").write_text(trusted)
+            folder = self.folder / f"{secret}-{self._count}"
+            texts = certificates.certificate(self.folder / signer, folder, f"DNS:*.{self.host}")
+            (folder / "ca.crt").write_text(trusted)
             link = self.folder / "link"
-            link.symlink_to(made)
+            link.symlink_to(folder)
             link.replace(self.folder / secret)  # both files at once
             texts["ca.crt"] = trusted
             await (keep if create else edit_secret)(self.here, secret, **texts)
@@ -105,14 +105,14 @@ async def test_leaves_and_their_authority_are_renewed_while_clients_write(
     here: World, cluster: Cluster, certified: Certificates
 ) -> None:
     old, new = certified.texts
-    pods = [one.name for one in cluster.nodes.containers.values()]
+    pods = [container.name for container in cluster.nodes.containers.values()]
     first = {name: await certified.shown(cluster.url(name)) for name in pods}
 
     await certified.present("old", old)
     await here.quiet(5)
     for name in pods:
         assert await certified.shown(cluster.url(name)) != first[name], "without a restart"
-    assert [one.name for one in cluster.nodes.containers.values()] == pods
+    assert [container.name for container in cluster.nodes.containers.values()] == pods
 
     for signer, trusted, rolls in (
         ("old", old + new, True),
@@ -200,7 +200,7 @@ async def test_files_are_defragmented_and_data_that_differ_are_told(
         pair = {"key": KEY, "value": b64encode(value).decode()}
         revision = (await cluster.clients.ask(f"{url}/v3/kv/put", pair))["header"]["revision"]
     await cluster.clients.ask(f"{url}/v3/kv/compaction", {"revision": revision, "physical": True})
-    files = [await _file(cluster, one["name"]) for one in before["members"]]
+    files = [await _file(cluster, member["name"]) for member in before["members"]]
 
     await cluster.edit(maintenance={"defragmentHours": 1, "compareHours": 0})
     async with here.within(120, "all files are small"):
@@ -208,7 +208,8 @@ async def test_files_are_defragmented_and_data_that_differ_are_told(
             await asyncio.sleep(0.2)
     status = await cluster.settles(3)
     assert len(status["defragmented"]) == 3
-    assert [one["id"] for one in status["members"]] == [one["id"] for one in before["members"]]
+    ids = [member["id"] for member in before["members"]]
+    assert [member["id"] for member in status["members"]] == ids
 
     with files[2].open("r+b") as file:  # as a bad disk, or a bug of etcd
         place = file.read().index(b"unmistakable")
@@ -217,9 +218,9 @@ async def test_files_are_defragmented_and_data_that_differ_are_told(
     # At the revision of a compaction, etcd answers with the hash of that time.
     await cluster.clients.ask(f"{url}/v3/kv/put", {"key": "YQ==", "value": "YQ=="})
     await cluster.edit(maintenance={"defragmentHours": 1, "compareHours": 1})
-    told = await cluster.until("Healthy", "False", "DataDiffer", patience=120)
+    condition = await cluster.until("Healthy", "False", "DataDiffer", patience=120)
 
-    assert all(f"{one['name']} " in told["message"] for one in before["members"])
+    assert all(f"{member['name']} " in condition["message"] for member in before["members"])
     await here.quiet(3)
     assert (await cluster.status())["members"] == before["members"], "nothing is deleted"
     claim = await cluster.claim(before["members"][2]["name"])
@@ -243,7 +244,7 @@ async def test_volumes_grow_where_the_class_allows_it(here: World, cluster: Clus
     try:
         await cluster.create(3, storage={"size": "1Gi", "className": "grows"})
         status = await cluster.settles(3)
-        names = [one["name"] for one in status["members"]]
+        names = [member["name"] for member in status["members"]]
         for name in names:
             claim = (await cluster.claim(name))["metadata"]["name"]
             path = cluster.nodes.path("persistentvolumeclaims", claim)

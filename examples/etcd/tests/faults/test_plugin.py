@@ -62,9 +62,9 @@ async def test_a_cluster_without_nodes_is_told_and_collected(
     await here.start()
     async with here.within(60, "its state is told"):
         while True:
-            found = await here.cluster.ask("GET", here.object("main"))
+            main = await here.cluster.ask("GET", here.object("main"))
             # Before it has conditions, it has only what is recorded for the next step.
-            if found.get("status", {}).get("conditions"):
+            if main.get("status", {}).get("conditions"):
                 break
             await asyncio.sleep(0.2)
 
@@ -84,12 +84,12 @@ async def test_a_cluster_without_nodes_is_told_and_collected(
     assert "etcdrestores.etcd.example.com/v1alpha1" in doctor[1]
     assert "etcdclusters.etcd.example.com-view" in denied[1]
     with tarfile.open(file) as archive:
-        streams = {one.name.partition("/")[2]: archive.extractfile(one) for one in archive}
+        streams = {member.name.partition("/")[2]: archive.extractfile(member) for member in archive}
         files = {name: stream.read().decode() for name, stream in streams.items() if stream}
     [cluster] = [
-        one
-        for one in json.loads(files["etcdclusters.json"])
-        if one["metadata"]["namespace"] == here.namespace
+        cluster
+        for cluster in json.loads(files["etcdclusters.json"])
+        if cluster["metadata"]["namespace"] == here.namespace
     ]
     assert cluster["spec"]["version"] == body["spec"]["version"]
     assert cluster["spec"]["pod"]["annotations"] == {"note": "<hidden>"}

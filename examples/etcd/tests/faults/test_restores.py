@@ -48,7 +48,7 @@ class Hands(Nodes):
 
     async def _run(self, pod: Raw, claims: dict[str, Raw]) -> Raw:
         spec = pod["spec"]
-        told: Raw = {}
+        statuses: Raw = {}
         places = {
             volume["name"]: self.data(claims[volume["persistentVolumeClaim"]["claimName"]])
             for volume in spec["volumes"]
@@ -59,7 +59,7 @@ class Hands(Nodes):
             for container in spec.get(group, ()):
                 code, message = await self._container(container, places)
                 ended = {"exitCode": code, "message": message}
-                one = {
+                status = {
                     "name": container["name"],
                     "image": "i",
                     "imageID": "",
@@ -67,10 +67,10 @@ class Hands(Nodes):
                     "restartCount": 0,
                     "state": {"terminated": ended},
                 }
-                told.setdefault(f"{group.removesuffix('s')}Statuses", []).append(one)
+                statuses.setdefault(f"{group.removesuffix('s')}Statuses", []).append(status)
                 if code:
-                    return {"phase": "Failed", **told}
-        return {"phase": "Succeeded", **told}
+                    return {"phase": "Failed", **statuses}
+        return {"phase": "Succeeded", **statuses}
 
     async def _container(self, container: Raw, places: dict[str, Path]) -> tuple[int, str]:
         message, data = self.folder / "message", str(places.get("data", self.folder))
@@ -81,11 +81,11 @@ class Hands(Nodes):
         else:
             backups = str(places.get("backups", self.folder))
             command = [sys.executable, "-c", AGENT, backups, data, str(message)]
-        member = next((one for one in self.containers.values() if one.runs), None)
+        member = next((process for process in self.containers.values() if process.runs), None)
         door = f"{self.address(member.name)} {NAME}-client.{self.namespace}.svc\n" if member else ""
         hosts = self.folder / "agent-hosts"
         hosts.write_text(self.hosts.read_text() + door)
-        env = {one["name"]: one["value"] for one in container.get("env", ())}
+        env = {variable["name"]: variable["value"] for variable in container.get("env", ())}
         process = await asyncio.create_subprocess_exec(
             *(*_UNSHARE, "sh", "-c", _MOUNT, hosts, *command),
             env={**os.environ, "PYTHONPATH": "operator", **env},
@@ -119,7 +119,7 @@ async def until(here: World, path: str, reason: str, patience: float = 300) -> R
     async with here.within(patience, f"{path} {reason}"):
         while True:
             status: Raw = (await here.cluster.ask("GET", path)).get("status") or {}
-            if any(one["reason"] == reason for one in status.get("conditions", ())):
+            if any(condition["reason"] == reason for condition in status.get("conditions", ())):
                 return status
             await asyncio.sleep(0.2)
 
@@ -160,16 +160,16 @@ async def test_a_backup_replaces_the_data_of_the_cluster(
     after = await cluster.settles(1)
     assert (after["clusterId"] != first["clusterId"], after["members"][0]["name"]) == (True, "c-2")
     body = {"key": "AA==", "range_end": "AA=="}
-    found = await cluster.clients.ask(f"{cluster.url('c-2')}/v3/kv/range", body)
-    assert [one["key"] for one in found["kvs"]] == ["YQ=="]
-    assert int(found["header"]["revision"]) > 10**9
+    response = await cluster.clients.ask(f"{cluster.url('c-2')}/v3/kv/range", body)
+    assert [pair["key"] for pair in response["kvs"]] == ["YQ=="]
+    assert int(response["header"]["revision"]) > 10**9
 
 
 async def test_what_one_member_has_outlives_a_lost_quorum(here: World, cluster: Cluster) -> None:
     await here.start()
     await cluster.create(3)
     before = await cluster.settles(3)
-    names = [one["name"] for one in before["members"]]
+    names = [member["name"] for member in before["members"]]
     await cluster.clients.ask(f"{cluster.url('c-1')}/v3/kv/put", {"key": "YQ==", "value": "YQ=="})
     early = await create(here, "EtcdRestore", "early", cluster=NAME, confirm=NAME, source=SURVIVES)
     await until(here, early, "Refused")
@@ -182,15 +182,15 @@ async def test_what_one_member_has_outlives_a_lost_quorum(here: World, cluster: 
 
     after = await cluster.settles(3, patience=180)
     assert after["clusterId"] == before["clusterId"]
-    assert [one["name"] for one in after["members"]] == [names[2], "c-4", "c-5"]
+    assert [member["name"] for member in after["members"]] == [names[2], "c-4", "c-5"]
     body = {"key": "AA==", "range_end": "AA=="}
-    found = await cluster.clients.ask(f"{cluster.url('c-5')}/v3/kv/range", body)
-    assert [one["key"] for one in found["kvs"]] == ["YQ=="]
+    response = await cluster.clients.ask(f"{cluster.url('c-5')}/v3/kv/range", body)
+    assert [pair["key"] for pair in response["kvs"]] == ["YQ=="]
 
 
 @pytest.mark.long
 async def test_before_an_upgrade_a_backup_is_taken(here: World, cluster: Cluster) -> None:
-    [older] = [one.removeprefix("v") for one in versions.OLDER_ETCD.values() if "v3.6" in one]
+    [older] = [tag.removeprefix("v") for tag in versions.OLDER_ETCD.values() if "v3.6" in tag]
     cluster.nodes.etcd |= {"3.6": tools.etcd("3.6", "etcd")[0]}
     await here.start()
     await cluster.create(1, version=older, maintenance={"backupBeforeUpgrade": "yearly"})
@@ -205,11 +205,11 @@ async def test_before_an_upgrade_a_backup_is_taken(here: World, cluster: Cluster
 
     assert status["version"] == VERSION
     [backups] = [
-        cluster.nodes.data(one)
-        for one in await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
-        if one["metadata"]["name"] == "backups"
+        cluster.nodes.data(claim)
+        for claim in await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
+        if claim["metadata"]["name"] == "backups"
     ]
     assert list(backups.rglob("*.json"))
     await here.quiet(3)
     kept = await here.cluster.items(f"{GROUP}/namespaces/{here.namespace}/etcdbackups")
-    assert [one["metadata"]["name"] for one in kept] == ["yearly"]
+    assert [backup["metadata"]["name"] for backup in kept] == ["yearly"]

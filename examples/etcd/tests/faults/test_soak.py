@@ -57,9 +57,9 @@ class Soak:
         await cluster.settles(self.size, patience=600)
         await cluster.is_right()
         await self.here.delete(NAME)
-        for one in cluster.nodes.containers.values():
-            one.lost = False  # their nodes are back
-            one.send(Signals.SIGCONT)
+        for container in cluster.nodes.containers.values():
+            container.lost = False  # their nodes are back
+            container.send(Signals.SIGCONT)
         async with self.here.within(300, "nothing is left"):
             claims = cluster.nodes.path("persistentvolumeclaims")
             while await self.here.cluster.items(claims):  # noqa: ASYNC110
@@ -83,10 +83,10 @@ class Soak:
             case "kill" if names:
                 cluster.container(dice.choice(names)).send(Signals.SIGKILL)
             case "stop" if names:
-                one = cluster.container(dice.choice(names))
-                one.send(Signals.SIGSTOP)
+                container = cluster.container(dice.choice(names))
+                container.send(Signals.SIGSTOP)
                 await asyncio.sleep(dice.uniform(1, 6))
-                one.send(Signals.SIGCONT)
+                container.send(Signals.SIGCONT)
             case "all":
                 await harms.all_killed(cluster, names)
             case "severe":
@@ -95,7 +95,7 @@ class Soak:
                 if self.size < 3:
                     return
                 harm = dice.choice(SEVERE)
-                kind, members = harm.__name__, [one["name"] for one in status["members"]]
+                kind, members = harm.__name__, [member["name"] for member in status["members"]]
                 await harm(cluster, dice.sample(members, 1))
                 async with self.here.within(60, kind):
                     while len(cluster.ready()) == len(members):  # noqa: ASYNC110

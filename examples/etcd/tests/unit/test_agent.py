@@ -71,8 +71,8 @@ async def put(member: Member, key: str, value: str = "v") -> None:
 
 async def keys(member: Member) -> set[str]:
     body = {"key": b64("\0"), "range_end": b64("\0"), "keys_only": True}
-    found = await member.call("kv/range", body, dict[str, Any])
-    return {base64.b64decode(one["key"]).decode() for one in found.get("kvs", ())}
+    response = await member.call("kv/range", body, dict[str, Any])
+    return {base64.b64decode(pair["key"]).decode() for pair in response.get("kvs", ())}
 
 
 @pytest.fixture

@@ -81,21 +81,21 @@ def test_a_complete_backup_is_listed_and_those_that_it_deleted_are_not() -> None
     status = Status(run=RUN, backups=[old, older], failures=2, error="down")
     report = Report(taken=TAKEN, deleted=["ns/c/older.db"])
 
-    found = backups.ended(status, RUN, Course(True, "", report), BORN)
+    fields = backups.ended(status, RUN, Course(True, "", report), BORN)
 
-    assert found is not None
-    after = msgspec.convert(found, Status)
-    assert [one.name for one in after.backups] == ["ns/c/one.db", "ns/c/old.db"]
-    assert (found["failures"], found["error"], found["run"]["ended"]) == (0, "", True)
+    assert fields is not None
+    after = msgspec.convert(fields, Status)
+    assert [taken.name for taken in after.backups] == ["ns/c/one.db", "ns/c/old.db"]
+    assert (fields["failures"], fields["error"], fields["run"]["ended"]) == (0, "", True)
 
 
 def test_a_failed_one_leaves_the_list_as_it_is_and_says_why() -> None:
     status = Status(run=RUN, backups=[TAKEN], failures=1)
     failed = Course(True, "BackoffLimitExceeded", failures=5, failure="the store: refused")
 
-    found = backups.ended(status, RUN, failed, BORN)
+    fields = backups.ended(status, RUN, failed, BORN)
 
-    assert found == {
+    assert fields == {
         "run": {"job": "b-1", "due": BORN, "ended": True},
         "failures": 2,
         "error": "the store: refused",
@@ -244,12 +244,12 @@ def test_only_the_keys_that_the_agent_needs_come_from_a_secret() -> None:
     cluster: Any = SimpleNamespace(spec=kinds.Spec(version="3.6.16"))
     store = stored.Store(s3=stored.S3(bucket="backups", secret="any"))  # noqa: S106
     request = Backup(store=store, folder="ns/c", address="c-client.ns.svc")
-    made = jobs.backup(cluster, "j", request, 60, 0, Settings())
-    [container] = made["spec"]["template"]["spec"]["containers"]
+    job = jobs.backup(cluster, "j", request, 60, 0, Settings())
+    [container] = job["spec"]["template"]["spec"]["containers"]
 
-    sources = [one["valueFrom"]["secretKeyRef"] for one in container["env"] if "valueFrom" in one]
+    sources = [env["valueFrom"]["secretKeyRef"] for env in container["env"] if "valueFrom" in env]
     assert "envFrom" not in container
-    assert [(one["name"], one["key"], one["optional"]) for one in sources] == [
+    assert [(source["name"], source["key"], source["optional"]) for source in sources] == [
         ("any", "AWS_ACCESS_KEY_ID", False),
         ("any", "AWS_SECRET_ACCESS_KEY", False),
         ("any", "AWS_SESSION_TOKEN", True),

@@ -73,8 +73,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def files(server: Server) -> set[str]:
     """Return all that is in the bucket, unfinished uploads included."""
-    found = (server.folder / "backups").rglob("*")
-    return {file.name for file in found if file.is_file()}
+    paths = (server.folder / "backups").rglob("*")
+    return {file.name for file in paths if file.is_file()}
 
 
 async def test_a_backup_is_read_back_and_the_older_one_is_deleted(
@@ -182,7 +182,7 @@ os._exit(0)  # as the agent does
 
 
 def test_the_agent_needs_no_more_memory_for_a_large_snapshot(server: Server) -> None:
-    said = subprocess.run(
+    peak = subprocess.run(
         [sys.executable, "-c", LARGE, server.url],
         check=True,
         capture_output=True,
@@ -190,4 +190,4 @@ def test_the_agent_needs_no_more_memory_for_a_large_snapshot(server: Server) -> 
         env=os.environ | {"PYTHONPATH": "operator"},
     ).stdout
 
-    assert int(said) < 256  # MiB, of 320 MiB
+    assert int(peak) < 256  # MiB, of 320 MiB

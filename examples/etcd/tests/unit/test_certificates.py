@@ -29,11 +29,11 @@ def day(number: float) -> float:
 
 def certificate(days: int, subject: str, issuer: str) -> str:
     """Return a certificate as PEM that expires after so many days."""
-    made, maker = (
+    owner, maker = (
         x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, name)])
         for name in (subject, issuer)
     )
-    builder = x509.CertificateBuilder().subject_name(made).issuer_name(maker)
+    builder = x509.CertificateBuilder().subject_name(owner).issuer_name(maker)
     builder = builder.public_key(KEY.public_key()).serial_number(1).not_valid_before(START)
     signed = builder.not_valid_after(START + timedelta(days=days)).sign(KEY, hashes.SHA256())
     return signed.public_bytes(serialization.Encoding.PEM).decode()
@@ -73,13 +73,13 @@ def test_the_secret_is_told_whose_certificate_expires_first() -> None:
 
 @pytest.mark.parametrize(("now", "reason"), [(8, "Healthy"), (9, "CertificateExpired")])
 def test_the_time_is_told_for_people_and_for_prometheus(now: int, reason: str) -> None:
-    one: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
+    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
     look = Look(replace(healthy(3), now=day(now)), Step(Do.NOTHING), expiry=(day(9), "peers"))
-    found: Any = clusters.status(kr.Observed(None, object=one, outcome=look))
+    status: Any = clusters.status(kr.Observed(None, object=owner, outcome=look))
 
-    assert (found.reason, "Secret peers" in found.message) == (reason, reason != "Healthy")
-    assert found.fields.certificates_expire == "2026-01-10T00:00:00Z"
-    told: Any = SimpleNamespace(status={"certificatesExpire": "2026-01-10T00:00:00Z"})
-    assert metrics.expiry(told) == day(9)
-    told.status["certificatesExpire"] = ""
-    assert metrics.expiry(told) is None
+    assert (status.reason, "Secret peers" in status.message) == (reason, reason != "Healthy")
+    assert status.fields.certificates_expire == "2026-01-10T00:00:00Z"
+    another: Any = SimpleNamespace(status={"certificatesExpire": "2026-01-10T00:00:00Z"})
+    assert metrics.expiry(another) == day(9)
+    another.status["certificatesExpire"] = ""
+    assert metrics.expiry(another) is None

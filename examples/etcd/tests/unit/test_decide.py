@@ -22,17 +22,17 @@ def healthy(count: int = 3, size: int | None = None, version: str = OLD) -> Seen
     """Return a cluster of healthy voters, of which the first one leads."""
     names = [f"c-{n}" for n in range(1, count + 1)]
     entries = [
-        Entry(name=one, version=version, template="t", volume=f"v{n}", id=f"a{n}", proved=True)
-        for n, one in enumerate(names, 1)
+        Entry(name=name, version=version, template="t", volume=f"v{n}", id=f"a{n}", proved=True)
+        for n, name in enumerate(names, 1)
     ]
     return Seen(
         "c",
         Wanted(size or count, version, "t"),
         Status(cluster_id="c1", last_member=count, members=entries),
-        {one: Pod(f"p-{one}", version, "t", "member", "a", ready=True) for one in names},
-        {one: f"v{n}" for n, one in enumerate(names, 1)},
-        tuple(Listed(f"a{n}", one) for n, one in enumerate(names, 1)),
-        {one: voice(n, version=version) for n, one in enumerate(names, 1)},
+        {name: Pod(f"p-{name}", version, "t", "member", "a", ready=True) for name in names},
+        {name: f"v{n}" for n, name in enumerate(names, 1)},
+        tuple(Listed(f"a{n}", name) for n, name in enumerate(names, 1)),
+        {name: voice(n, version=version) for n, name in enumerate(names, 1)},
         now=1000.0,
     )
 
@@ -47,8 +47,8 @@ def latching(s: Seen, **changes: Any) -> Seen:
 
 def entry(s: Seen, number: int, **changes: Any) -> Seen:
     members = [
-        structs.replace(one, **changes) if one.name == f"c-{number}" else one
-        for one in s.latched.members
+        structs.replace(member, **changes) if member.name == f"c-{number}" else member
+        for member in s.latched.members
     ]
     return latching(s, members=members)
 
@@ -62,12 +62,12 @@ def silent(s: Seen, *numbers: int, keep_pods: bool = True) -> Seen:
     """Have members not answer, with or without Pods."""
     gone = {f"c-{n}" for n in numbers}
     pods = {
-        name: replace(one, ready=name not in gone)
-        for name, one in s.pods.items()
+        name: replace(pod, ready=name not in gone)
+        for name, pod in s.pods.items()
         if keep_pods or name not in gone
     }
     return replace(
-        s, pods=pods, voices={name: one for name, one in s.voices.items() if name not in gone}
+        s, pods=pods, voices={name: voice for name, voice in s.voices.items() if name not in gone}
     )
 
 
@@ -80,8 +80,8 @@ def learner(s: Seen, number: int, started: bool = False) -> Seen:
     """Make a member a learner that does not answer yet."""
     name = f"c-{number}"
     members = tuple(
-        replace(one, learner=True, started=started) if one.name == name else one
-        for one in s.members or ()
+        replace(listed, learner=True, started=started) if listed.name == name else listed
+        for listed in s.members or ()
     )
     return entry(silent(replace(s, members=members), number), number, proved=False)
 
@@ -89,7 +89,7 @@ def learner(s: Seen, number: int, started: bool = False) -> Seen:
 def unlisted(s: Seen, number: int, **changes: Any) -> Seen:
     """Make a member one that was only named."""
     name = f"c-{number}"
-    members = tuple(one for one in s.members or () if one.name != name)
+    members = tuple(listed for listed in s.members or () if listed.name != name)
     s = replace(silent(s, number, keep_pods=False), members=members)
     return entry(alone(s, number), number, **{"id": "", "volume": "", "proved": False, **changes})
 
@@ -101,7 +101,7 @@ def alarmed(s: Seen, number: int, kind: str) -> Seen:
 def member(step: Step, number: int) -> Entry:
     assert step.do is Do.LATCH, step
     assert step.latched is not None
-    return next(one for one in step.latched.members if one.name == f"c-{number}")
+    return next(entry for entry in step.latched.members if entry.name == f"c-{number}")
 
 
 # --- adopting what an earlier one has left --------------------------------------------------------
@@ -123,7 +123,7 @@ def test_what_is_to_be_adopted_and_is_not_there_is_told() -> None:
 
 
 def test_an_adopted_volume_of_no_member_is_let_go_once_a_quorum_says_so() -> None:
-    entries = [structs.replace(one, id="") for one in healthy(3).latched.members]
+    entries = [structs.replace(member, id="") for member in healthy(3).latched.members]
     s = wanting(latching(healthy(3), cluster_id="", members=entries), adopt="abcde")
     s = replace(s, members=(s.members or ())[:2], found=frozenset(s.volumes))
 
@@ -131,7 +131,7 @@ def test_an_adopted_volume_of_no_member_is_let_go_once_a_quorum_says_so() -> Non
     step = decide(s)
     assert step.latched is not None
     assert step.latched.cluster_id == "c1"
-    assert [bool(one.leaving) for one in step.latched.members] == [False, False, True]
+    assert [bool(member.leaving) for member in step.latched.members] == [False, False, True]
 
 
 # --- forming a cluster --------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_nobody_is_added_beside_another_learner() -> None:
 def test_a_downgrade_is_cancelled_before_somebody_joins() -> None:
     s = replace(unlisted(healthy(3), 3), volumes={"c-1": "v1", "c-2": "v2", "c-3": "v3"})
     s = entry(s, 3, volume="v3")
-    voices = {name: replace(one, downgrade="3.5.0") for name, one in s.voices.items()}
+    voices = {name: replace(voice, downgrade="3.5.0") for name, voice in s.voices.items()}
 
     assert decide(replace(s, voices=voices)).body == {"action": "CANCEL"}
 
@@ -246,7 +246,7 @@ def test_three_learners_that_never_start_are_enough_for_a_while() -> None:
 def test_the_newest_member_that_does_not_lead_goes_first() -> None:
     s = healthy(12, size=11)
     assert member(decide(s), 12).leaving
-    leading = replace(s, voices={name: replace(one, leader="ac") for name, one in s.voices.items()})
+    leading = replace(s, voices={n: replace(v, leader="ac") for n, v in s.voices.items()})
     leading = replace(leading, voices={**leading.voices, "c-12": voice(12, leader=12)})
     assert member(decide(leading), 11).leaving
 
@@ -260,7 +260,7 @@ def test_a_member_leaves_the_cluster_then_its_pod_goes_then_its_volume() -> None
     assert (decide(s).do, decide(s).uid) == (Do.DELETE_VOLUME, "v3")
     step = decide(alone(s, 3))
     assert step.latched is not None
-    assert [one.name for one in step.latched.members] == ["c-1", "c-2"]
+    assert [member.name for member in step.latched.members] == ["c-1", "c-2"]
     assert step.latched.last_member == 3, "its name never comes back"
 
 
@@ -397,7 +397,7 @@ def test_a_foreign_member_is_left_alone() -> None:
 
 
 def full(s: Seen, size: int) -> Seen:
-    voices = {name: replace(one, size=size, quota=100) for name, one in s.voices.items()}
+    voices = {name: replace(voice, size=size, quota=100) for name, voice in s.voices.items()}
     return alarmed(replace(s, voices=voices), 2, "NOSPACE")
 
 
@@ -418,8 +418,8 @@ def test_once_something_is_compacted_members_are_soon_defragmented_again() -> No
     s = latching(full(healthy(3), 99), defragmented=done)
     assert decide(s).do is Do.REFUSE
 
-    said = replace(s.voices["c-3"], used=10)
-    assert decide(replace(s, voices={**s.voices, "c-3": said})).do is Do.DEFRAGMENT
+    report = replace(s.voices["c-3"], used=10)
+    assert decide(replace(s, voices={**s.voices, "c-3": report})).do is Do.DEFRAGMENT
 
 
 def test_the_alarm_of_a_member_that_has_left_is_disarmed() -> None:
@@ -446,7 +446,7 @@ def test_a_larger_quota_is_rolled_out_though_the_data_fills_the_old_one() -> Non
 
 def sparse(s: Seen) -> Seen:
     """Have half of each file free, and members defragmented each 100 s."""
-    voices = {name: replace(one, size=100, used=50) for name, one in s.voices.items()}
+    voices = {name: replace(voice, size=100, used=50) for name, voice in s.voices.items()}
     return wanting(replace(s, voices=voices), defragment=100.0)
 
 
@@ -472,7 +472,7 @@ def test_no_member_is_defragmented_without_need_or_while_another_is_not_healthy(
     assert decide(silent(sparse(healthy(3)), 2)).do is Do.WAIT
     assert decide(wanting(sparse(healthy(3)), defragment=0.0)).do is Do.NOTHING
     s = sparse(healthy(1))
-    full = {name: replace(one, used=95) for name, one in s.voices.items()}
+    full = {name: replace(voice, used=95) for name, voice in s.voices.items()}
     assert decide(replace(s, voices=full)).do is Do.NOTHING
     assert decide(s).do is Do.DEFRAGMENT, "the only member is"
 
@@ -520,8 +520,8 @@ def rolled(s: Seen, wanted: str) -> list[str]:
             case Do.DELETE_POD:
                 version = next(e.version for e in s.latched.members if e.name == step.member)
                 s = pod(s, int(step.member[2:]), version=version)
-                said = replace(s.voices[step.member], version=version)
-                s = replace(s, voices={**s.voices, step.member: said})
+                report = replace(s.voices[step.member], version=version)
+                s = replace(s, voices={**s.voices, step.member: report})
                 order.append(step.member)
             case Do.MOVE_LEADER:
                 led = {n: replace(v, leader=step.body["targetID"]) for n, v in s.voices.items()}
@@ -530,11 +530,11 @@ def rolled(s: Seen, wanted: str) -> list[str]:
             case Do.DOWNGRADE:
                 target = step.body.get("version", "")
                 storage = f"{target}.0" if target else "3.6.0"
-                told = {
+                voices = {
                     n: replace(v, downgrade=target and storage, storage=storage)
                     for n, v in s.voices.items()
                 }
-                s = replace(s, voices=told)
+                s = replace(s, voices=voices)
                 order.append(step.body["action"])
             case _:
                 return order
@@ -560,10 +560,10 @@ def test_a_downgrade_is_announced_first() -> None:
 def test_a_downgrade_of_a_cluster_born_on_3_7_can_be_taken_back_in_the_middle() -> None:
     s = healthy(3, version="3.7.3")
     s = pod(entry(s, 3, version="3.6.16"), 3, version="3.6.16")
-    said = {n: replace(v, downgrade="3.6", storage="3.6.0") for n, v in s.voices.items()}
-    said["c-3"] = replace(said["c-3"], version="3.6.16")
+    voices = {n: replace(v, downgrade="3.6", storage="3.6.0") for n, v in s.voices.items()}
+    voices["c-3"] = replace(voices["c-3"], version="3.6.16")
 
-    assert rolled(replace(s, voices=said), "3.7.3") == ["CANCEL", "c-3"]
+    assert rolled(replace(s, voices=voices), "3.7.3") == ["CANCEL", "c-3"]
 
 
 def test_a_sick_pod_is_made_anew_before_the_healthy_ones_that_wait_for_it() -> None:
@@ -574,9 +574,9 @@ def test_a_sick_pod_is_made_anew_before_the_healthy_ones_that_wait_for_it() -> N
 
 def test_a_downgrade_waits_until_each_storage_is_the_older_one() -> None:
     s = wanting(healthy(3, version="3.7.3"), version="3.6.16")
-    said = {n: replace(v, downgrade="3.6.0", storage="3.7.0") for n, v in s.voices.items()}
+    voices = {n: replace(v, downgrade="3.6.0", storage="3.7.0") for n, v in s.voices.items()}
 
-    assert decide(replace(s, voices=said)).do is Do.WAIT
+    assert decide(replace(s, voices=voices)).do is Do.WAIT
 
 
 def test_a_change_waits_until_all_are_healthy() -> None:

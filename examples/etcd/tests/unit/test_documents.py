@@ -43,7 +43,7 @@ def test_each_row_of_the_comparison_has_a_test_and_a_source_in_each_operator(pag
 
 def numbers(pattern: str, text: str) -> set[str]:
     """Return the numbers in what a pattern finds."""
-    return {one for found in re.findall(pattern, text, re.MULTILINE) for one in found.split(", ")}
+    return {number for row in re.findall(pattern, text, re.MULTILINE) for number in row.split(", ")}
 
 
 @pytest.mark.parametrize("page", ["classic.md", "classic.ko.md"])

@@ -24,9 +24,9 @@ def cluster(**spec: Any) -> EtcdCluster:
     )
 
 
-def flags(one: EtcdCluster, **make: Any) -> list[str]:
-    found = manifests.pod(one, Make(**{"member": "c-1", "version": "3.6.16", **make}), "etcd", "")
-    command: list[str] = found["spec"]["containers"][0]["command"]
+def flags(of: EtcdCluster, **make: Any) -> list[str]:
+    manifest = manifests.pod(of, Make(**{"member": "c-1", "version": "3.6.16", **make}), "etcd", "")
+    command: list[str] = manifest["spec"]["containers"][0]["command"]
     return command
 
 
@@ -53,16 +53,16 @@ def test_flags_are_those_of_the_version() -> None:
 
 
 def test_a_corrupt_member_makes_no_other_one_unready() -> None:
-    made = manifests.pod(cluster(), Make("c-1", "3.6.16"), "etcd", "")
-    probe = made["spec"]["containers"][0]["readinessProbe"]
+    manifest = manifests.pod(cluster(), Make("c-1", "3.6.16"), "etcd", "")
+    probe = manifest["spec"]["containers"][0]["readinessProbe"]
 
     assert probe["httpGet"]["path"] == "/readyz?exclude=data_corruption"
 
 
 def test_the_pods_of_another_chart_are_behind_no_service_of_a_cluster() -> None:
-    services = [one for one in manifests.always(cluster(), 3) if one["kind"] == "Service"]
+    services = [child for child in manifests.always(cluster(), 3) if child["kind"] == "Service"]
 
-    assert all(one["spec"]["selector"][f"{manifests.GROUP}/cluster"] == "c" for one in services)
+    assert all(child["spec"]["selector"][f"{manifests.GROUP}/cluster"] == "c" for child in services)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_pod_is_stuck_only_in_a_crash_loop(restarts: int, reason: str, stuck: 
 # --- desired: what is there, and one step -------------------------------------------------------
 
 
-def there(step: Step, volume: str = "", **more: Any) -> Any:
+def context_for(step: Step, volume: str = "", **more: Any) -> Any:
     """Return the context of `desired` with a step; c-1 is there, and its volume."""
     uids = {"c-1": "v1"} | ({"c-2": volume} if volume else {})
     children: list[Any] = [
@@ -155,9 +155,9 @@ def there(step: Step, volume: str = "", **more: Any) -> Any:
 def planned(step: Step, volume: str = "") -> list[str]:
     """Return the Pods and volumes that are wanted with a step."""
     return [
-        one["metadata"]["name"]
-        for one in clusters.desired(cluster(), there(step, volume))
-        if one["kind"] in ("Pod", "PersistentVolumeClaim")
+        child["metadata"]["name"]
+        for child in clusters.desired(cluster(), context_for(step, volume))
+        if child["kind"] in ("Pod", "PersistentVolumeClaim")
     ]
 
 
@@ -182,8 +182,8 @@ def test_only_the_very_object_that_was_seen_is_deleted() -> None:
 def test_a_volume_has_the_size_that_it_has_until_its_step_comes() -> None:
     sizes = []
     for step in (Step(Do.WAIT), Step(Do.GROW_VOLUME, "c-1", uid="v1")):
-        wants = list(clusters.desired(cluster(storage={"size": "9Gi"}), there(step)))
-        [claim] = [one for one in wants if one["kind"] == "PersistentVolumeClaim"]
+        wants = list(clusters.desired(cluster(storage={"size": "9Gi"}), context_for(step)))
+        [claim] = [child for child in wants if child["kind"] == "PersistentVolumeClaim"]
         sizes.append(claim["spec"]["resources"]["requests"]["storage"])
 
     assert sizes == ["8Gi", "9Gi"]
@@ -193,87 +193,87 @@ def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
     store = stored.Store(s3=stored.S3(bucket="backups"))
     spec = backups.Spec(cluster="other", store=store, schedule="0 3 * * *", suspended=True)
     wants = cluster(maintenance={"backupBeforeUpgrade": "daily"})
-    context = there(Step(Do.BACK_UP), reads={BACKUP: {("ns", "daily"): spec}}, namespace="ns")
-    [made] = [one for one in clusters.desired(wants, context) if one["kind"] == "EtcdBackup"]
+    context = context_for(Step(Do.BACK_UP), reads={BACKUP: {("ns", "daily"): spec}}, namespace="ns")
+    [copy] = [child for child in clusters.desired(wants, context) if child["kind"] == "EtcdBackup"]
 
-    once = msgspec.convert(made["spec"], backups.Spec)
+    once = msgspec.convert(copy["spec"], backups.Spec)
     assert once == msgspec.structs.replace(spec, cluster="c", schedule=None)
-    assert "schedule" not in made["spec"], "the API server takes no null"
+    assert "schedule" not in copy["spec"], "the API server takes no null"
 
 
 # --- how it fares -------------------------------------------------------------------------------
 
 
-def told(seen: Seen, step: Step | None = None) -> kr.Status:
-    one: Any = SimpleNamespace(key=("ns", "c"), view=cluster(size=seen.wanted.size).spec)
+def status_of(seen: Seen, step: Step | None = None) -> kr.Status:
+    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster(size=seen.wanted.size).spec)
     look = Look(seen, step or Step(Do.NOTHING))
-    return clusters.status(kr.Observed(None, object=one, outcome=look))
+    return clusters.status(kr.Observed(None, object=owner, outcome=look))
 
 
 def test_all_healthy_members_are_ready_and_available() -> None:
-    found = told(healthy(3))
+    status = status_of(healthy(3))
 
-    assert (found.ready, found.reason) == (True, "Healthy")
-    assert [one.status for one in found.conditions] == [True, True]
+    assert (status.ready, status.reason) == (True, "Healthy")
+    assert [condition.status for condition in status.conditions] == [True, True]
 
 
 def test_an_even_number_of_members_is_served_and_its_disadvantage_told() -> None:
-    assert told(healthy(3)).message == "3 of 3 members are healthy."
-    found = told(healthy(4))
-    assert (found.ready, "no more losses than 3 would" in found.message) == (True, True)
+    assert status_of(healthy(3)).message == "3 of 3 members are healthy."
+    status = status_of(healthy(4))
+    assert (status.ready, "no more losses than 3 would" in status.message) == (True, True)
 
 
 @pytest.mark.parametrize(("answering", "reason"), [(1, "QuorumLost"), (0, "Unreachable")])
 def test_without_a_quorum_it_is_not_available(answering: int, reason: str) -> None:
     seen = replace(silent(healthy(3), *range(1, 4 - answering)), members=None)
-    found = told(seen, Step(Do.WAIT, why="nobody knows"))
+    status = status_of(seen, Step(Do.WAIT, why="nobody knows"))
 
-    assert (found.ready, found.reason) == (False, reason)
-    assert [one.status for one in found.conditions] == [False, None]
+    assert (status.ready, status.reason) == (False, reason)
+    assert [condition.status for condition in status.conditions] == [False, None]
 
 
 def test_with_a_quorum_it_is_available_and_not_ready() -> None:
-    found = told(silent(healthy(3), 3), Step(Do.WAIT, why="c-3 is not healthy yet"))
+    status = status_of(silent(healthy(3), 3), Step(Do.WAIT, why="c-3 is not healthy yet"))
 
-    assert (found.ready, found.reason, found.message) == (
+    assert (status.ready, status.reason, status.message) == (
         False,
         "Progressing",
         "c-3 is not healthy yet.",
     )
-    assert found.conditions[0].status is True
+    assert status.conditions[0].status is True
 
 
 def test_alarms_are_told_by_the_names_of_members() -> None:
-    found = told(alarmed(healthy(3), 2, "NOSPACE"), Step(Do.REFUSE, why="the data fills it"))
+    status = status_of(alarmed(healthy(3), 2, "NOSPACE"), Step(Do.REFUSE, why="the data fills it"))
 
-    assert found.conditions[1].message == "Alarms: NOSPACE of c-2."
+    assert status.conditions[1].message == "Alarms: NOSPACE of c-2."
 
 
 def test_data_that_differ_are_told() -> None:
     compared = Compared(0.0, "their hashes at revision 7 are c-1 00000001, c-2 00000002")
     seen = healthy(2)
     latched = msgspec.structs.replace(seen.latched, compared=compared)
-    found = told(replace(seen, latched=latched), Step(Do.NOTHING))
+    status = status_of(replace(seen, latched=latched), Step(Do.NOTHING))
 
-    assert (found.conditions[1].status, found.conditions[1].reason) == (False, "DataDiffer")
-    assert "c-1 00000001, c-2 00000002" in found.conditions[1].message
+    assert (status.conditions[1].status, status.conditions[1].reason) == (False, "DataDiffer")
+    assert "c-1 00000001, c-2 00000002" in status.conditions[1].message
 
 
 def test_a_password_that_etcd_does_not_accept_is_told_and_nothing_else_is_known() -> None:
-    one: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
+    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
     refused = "etcd does not accept the password in Secret root"
     look = Look(replace(healthy(3), members=None, voices={}), Step(Do.WAIT), refused=refused)
-    found = clusters.status(kr.Observed(None, object=one, outcome=look, now=look.seen.now))
+    status = clusters.status(kr.Observed(None, object=owner, outcome=look, now=look.seen.now))
 
-    assert (found.reason, refused in found.message) == ("PasswordRefused", True)
-    assert [one.status for one in found.conditions] == [None, None]
+    assert (status.reason, refused in status.message) == ("PasswordRefused", True)
+    assert [condition.status for condition in status.conditions] == [None, None]
 
 
 def test_a_version_that_cannot_follow_is_told() -> None:
     seen = healthy(3, version="3.5.20")
-    found = told(replace(seen, wanted=replace(seen.wanted, version="3.6.16")))
+    status = status_of(replace(seen, wanted=replace(seen.wanted, version="3.6.16")))
 
-    assert (found.ready, found.reason) == (False, "VersionRefused")
+    assert (status.ready, status.reason) == (False, "VersionRefused")
 
 
 async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
@@ -385,10 +385,10 @@ def test_a_volume_that_is_adopted_keeps_its_size() -> None:
     wants = cluster(storage={"adopt": "fffff", "size": "9Gi"})
     reads: Any = {VOLUME: {("ns", "data-c-2-fffff"): "8Gi"}}
     sizes = [
-        one["spec"]["resources"]["requests"]["storage"]
+        child["spec"]["resources"]["requests"]["storage"]
         for name in ("c-2", "c-3")
-        for one in clusters.desired(wants, there(Step(Do.CREATE_VOLUME, name), reads=reads))
-        if one["metadata"]["name"].startswith(f"data-{name}")
+        for child in clusters.desired(wants, context_for(Step(Do.CREATE_VOLUME, name), reads=reads))
+        if child["metadata"]["name"].startswith(f"data-{name}")
     ]
 
     assert sizes == ["8Gi", "9Gi"]
@@ -412,14 +412,14 @@ async def test_nothing_is_decided_while_pods_or_volumes_cannot_be_listed(kind: k
 
 @pytest.mark.parametrize(("age", "said"), [(1.0, True), (60.0, None), (None, None)])
 def test_without_a_look_nobody_says_that_it_serves(age: float | None, said: bool | None) -> None:
-    one: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
+    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
     trouble: Any = SimpleNamespace(reason="ReferenceMissing", message="No Secret.", final=False)
     look = Look(healthy(3), Step(Do.NOTHING)) if age is not None else None  # after a restart
     now = healthy(3).now + (age or 0)
-    seen = kr.Observed(None, object=one, outcome=look, now=now, trouble=trouble)
-    found = clusters.status(seen)
+    seen = kr.Observed(None, object=owner, outcome=look, now=now, trouble=trouble)
+    status = clusters.status(seen)
 
-    assert [one.status for one in found.conditions] == [said, said]
+    assert [condition.status for condition in status.conditions] == [said, said]
 
 
 def test_a_pod_that_outlasts_its_end_is_on_a_lost_node() -> None:

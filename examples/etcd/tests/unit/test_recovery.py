@@ -94,7 +94,7 @@ def test_a_backup_replaces_all_members_by_one_that_has_it() -> None:
     assert world.pods["c-4"].boot == "member"
     assert world.latched.cluster_id == "1d7a"
     assert world.latched.recovery == Recovery(uid="r1", revision=120, ended=True)
-    assert [one.name for one in world.latched.members] == ["c-4"]
+    assert [member.name for member in world.latched.members] == ["c-4"]
 
 
 def test_the_highest_revision_is_remembered_before_the_data_goes() -> None:
@@ -179,7 +179,7 @@ def test_the_member_with_the_newest_data_survives_a_lost_quorum() -> None:
     assert {name: pod.boot for name, pod in world.pods.items()} == {"c-2": "force"}
     assert world.latched.recovery == Recovery(uid="r1", survivor="c-2", lost=10, ended=True)
     assert world.latched.cluster_id == "1d7a"
-    leaving = {one.name: bool(one.leaving) for one in world.latched.members}
+    leaving = {member.name: bool(member.leaving) for member in world.latched.members}
     assert leaving == {"c-1": True, "c-2": False, "c-3": True}
     assert Do.DELETE_VOLUME not in [do for do, _ in world.steps]
 
@@ -197,7 +197,7 @@ def test_the_named_member_survives_and_no_other() -> None:
 
 
 def test_a_cluster_with_a_quorum_has_no_survivor() -> None:
-    world = World(members=tuple(Listed(one.id, one.name) for one in ENTRIES))
+    world = World(members=tuple(Listed(entry.id, entry.name) for entry in ENTRIES))
 
     assert world.run(SURVIVES) is None
     assert len(world.pods) == 3

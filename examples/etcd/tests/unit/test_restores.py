@@ -125,10 +125,10 @@ def test_of_two_restores_only_one_is_carried_out() -> None:
     ],
 )
 def test_how_far_it_is(status: Status, look: Look, phase: str, text: str) -> None:
-    found = restores.verdict(FROM_BACKUP.spec, status, look)
+    verdict = restores.verdict(FROM_BACKUP.spec, status, look)
 
-    assert found[0] == phase
-    assert text in found[1]
+    assert verdict[0] == phase
+    assert text in verdict[1]
 
 
 def context(look: Look, *taken: Taken, **stored_: Any) -> kr.Context[Settings]:
@@ -148,10 +148,10 @@ def context(look: Look, *taken: Taken, **stored_: Any) -> kr.Context[Settings]:
 def requests(job: dict[str, Any]) -> list[agent.Request]:
     pod = job["spec"]["template"]["spec"]
     variables = [
-        one["value"]
+        variable["value"]
         for container in (*pod["initContainers"], *pod["containers"])
-        for one in container.get("env", ())
-        if one["name"] == agent.REQUEST
+        for variable in container.get("env", ())
+        if variable["name"] == agent.REQUEST
     ]
     return [msgspec.json.decode(text, type=agent.Request) for text in variables]
 
@@ -164,7 +164,7 @@ def test_a_backup_is_only_read_first() -> None:
         store=STORE, name=TAKEN.name, version="3.6.16", sha256=TAKEN.sha256, dry=True
     )
     volumes = job["spec"]["template"]["spec"]["volumes"]
-    assert [one["persistentVolumeClaim"]["claimName"] for one in volumes] == ["backups"]
+    assert [volume["persistentVolumeClaim"]["claimName"] for volume in volumes] == ["backups"]
 
 
 def test_the_volume_is_filled_by_the_tools_of_the_member_s_version() -> None:

@@ -58,7 +58,7 @@ class World:
         return True
 
     def voters(self) -> list[str]:
-        return [name for name, one in self.members.items() if not one.learner]
+        return [name for name, listed in self.members.items() if not listed.learner]
 
     def look(self) -> Seen:
         running = [name for name in self.pods if self.runs(name)]
@@ -84,9 +84,9 @@ class World:
         }
         pods = {
             name: replace(
-                one, ready=name in able and quorate, stuck="" if name in running else "crashes"
+                pod, ready=name in able and quorate, stuck="" if name in running else "crashes"
             )
-            for name, one in self.pods.items()
+            for name, pod in self.pods.items()
         }
         members = tuple(self.members.values()) if quorate else None
         return Seen(
@@ -118,9 +118,9 @@ class World:
                 version = next(e.version for e in self.latched.members if e.name == name)
                 self.pods[name] = Pod(f"p{self.number()}", version, s.wanted.template, step.boot)
             case Do.DELETE_POD:
-                one = next(e for e in self.latched.members if e.name == name)
-                if name in self.voters() and s.healthy(one):
-                    assert s.healthy_beside(one) == len(self.voters()) - 1
+                member = next(e for e in self.latched.members if e.name == name)
+                if name in self.voters() and s.healthy(member):
+                    assert s.healthy_beside(member) == len(self.voters()) - 1
                 del self.pods[name]
             case Do.DELETE_VOLUME:
                 assert name not in self.members, "the data of a member"
@@ -134,12 +134,12 @@ class World:
                 assert not healthy or len(self.voters()) > min(2, self.wanted.size), "one is left"
                 del self.members[name]
             case Do.MOVE_LEADER:
-                ids = {one.id: other for other, one in self.members.items()}
+                ids = {listed.id: other for other, listed in self.members.items()}
                 self.leader = ids[step.body["targetID"]]
             case Do.DOWNGRADE:
                 self.downgrade = step.body.get("version", "")
                 self.storage = f"{self.downgrade}.0" if self.downgrade else "3.6.0"
-        assert sum(one.learner for one in self.members.values()) <= 1
+        assert sum(listed.learner for listed in self.members.values()) <= 1
         data = [n for n in self.voters() if self.volumes.get(n) in self.logs]
         assert not self.latched.cluster_id or len(data) >= quorum(len(self.voters()))
 
@@ -180,11 +180,11 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
 
     assert step.do is Do.NOTHING, step
     assert len(world.voters()) == len(world.members) == world.wanted.size
-    assert {(one.version, one.template, one.boot) for one in s.pods.values()} == {
+    assert {(pod.version, pod.template, pod.boot) for pod in s.pods.values()} == {
         (world.wanted.version, world.wanted.template, "member")
     }
     assert s.pods.keys() == s.volumes.keys() == world.members.keys()
-    assert all(one.proved for one in world.latched.members)
+    assert all(member.proved for member in world.latched.members)
 
 
 def settle(world: World, dice: random.Random | None = None) -> None:
