@@ -65,13 +65,13 @@ def _operator(project: "Project") -> str:
 def definitions(project: "Project") -> list[Manifest]:
     """Return the CRDs that PROJECT lists; raise HackError unless they are of its kinds."""
     assert project.adopted
-    found = [crd for name in project.adopted.crds for crd in definitions_in(project.root / name)]
-    names = [crd["metadata"]["name"] for crd in found]
+    crds = [crd for name in project.adopted.crds for crd in definitions_in(project.root / name)]
+    names = [crd["metadata"]["name"] for crd in crds]
     if odd := sorted({*names} ^ {kind.crd for kind in project.kinds}):
         raise HackError(
             f"{', '.join(odd)} must be both a kind in {project.root / 'PROJECT'} and in its `crds`"
         )
-    return found
+    return crds
 
 
 def definitions_in(file: Path) -> list[Manifest]:
@@ -97,7 +97,7 @@ def definitions_in(file: Path) -> list[Manifest]:
 def manifests_in(file: Path, hint: str) -> list[Any]:
     """Return what is in a file of YAML; raise HackError, with the hint if it cannot be read."""
     try:
-        return [one for one in yaml.safe_load_all(file.read_text()) if one]
+        return [manifest for manifest in yaml.safe_load_all(file.read_text()) if manifest]
     except OSError as error:
         raise HackError(f"{file}: {error.strerror}; {hint}") from error
     except (UnicodeError, yaml.YAMLError) as error:
@@ -106,7 +106,7 @@ def manifests_in(file: Path, hint: str) -> list[Any]:
 
 def stored(crd: Manifest) -> Manifest:
     """Return the version of a CRD in which objects are stored."""
-    return next((one for one in crd["spec"]["versions"] if one.get("storage")), {})
+    return next((version for version in crd["spec"]["versions"] if version.get("storage")), {})
 
 
 def _chart(project: "Project", adopted: "Adopted") -> Manifest:

@@ -38,8 +38,8 @@ def publish(cluster: Cluster) -> Published:
     """
     given = os.environ.get("IMG")
     if cluster.registry is None:
-        known = {one.name: ref for one in PROJECT.images if (ref := os.environ.get(one.variable))}
-        return Published(str(CHART), _options(given, known), given, known)
+        refs = {pods.name: ref for pods in PROJECT.images if (ref := os.environ.get(pods.variable))}
+        return Published(str(CHART), _options(given, refs), given, refs)
     operator_image = _given_image(given) if given else pinned(image.push(image.build()))
     wanted = release.current().pod_images
     pod_images = {

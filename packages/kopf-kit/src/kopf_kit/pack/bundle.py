@@ -109,8 +109,8 @@ def bundle(release: Release) -> dict[str, str]:
             for (plural, _, group), definition in definitions.items()
         },
         **{
-            f"manifests/{each['metadata']['name']}.{each['kind'].lower()}.yaml": dump(each)
-            for each in objects(release)
+            f"manifests/{part['metadata']['name']}.{part['kind'].lower()}.yaml": dump(part)
+            for part in objects(release)
         },
         "metadata/annotations.yaml": dump({"annotations": annotations(release)}),
         "tests/scorecard/config.yaml": dump(_scorecard()),
@@ -131,8 +131,8 @@ def dockerfile(release: Release) -> str:
 def files() -> dict[Path, str]:
     """Return the contents of this version's bundle and its Dockerfile, by path."""
     release = current()
-    made = {BUNDLE / path: text for path, text in bundle(release).items()}
-    return {**made, DOCKERFILE: dockerfile(release)}
+    texts = {BUNDLE / path: text for path, text in bundle(release).items()}
+    return {**texts, DOCKERFILE: dockerfile(release)}
 
 
 def leftovers(generated: Collection[Path]) -> list[Path]:

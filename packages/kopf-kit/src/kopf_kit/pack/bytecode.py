@@ -21,8 +21,8 @@ LATE = ("encodings.idna", "traceback", "linecache", "tokenize")
 def main(out: Path, operator: str) -> None:
     """Load the operator, and compile the source of every module that came with it."""
     package = importlib.import_module(operator)
-    for found in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{operator}."):
-        importlib.import_module(found.name)
+    for submodule in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{operator}."):
+        importlib.import_module(submodule.name)
     for name in LATE:
         importlib.import_module(name)
     for module in list(sys.modules.values()):

@@ -107,11 +107,11 @@ def placed(release: Release) -> Release:
     """
     versions = {*known(), release.version}
     (own,) = (
-        found
-        for found in channels(versions)
-        if found["name"] == bundle.channels(release.version)[-1]
+        channel
+        for channel in channels(versions)
+        if channel["name"] == bundle.channels(release.version)[-1]
     )
-    (entry,) = (found for found in own["entries"] if found["name"] == release.name)
+    (entry,) = (entry for entry in own["entries"] if entry["name"] == release.name)
     before = entry.get("replaces", "")
     since = order(before.partition(".v")[2]) if before else order(release.version)
     between = [
@@ -137,14 +137,14 @@ def _entry(version: str, line: Sequence[str]) -> Manifest:
 
 def entry(release: Release) -> Manifest:
     """Return a bundle's entry in a catalog, the same that `opm render` would make of its image."""
-    made = bundle.csv(release)
-    spec = made["spec"]
+    csv = bundle.csv(release)
+    spec = csv["spec"]
     owned = spec["customresourcedefinitions"]["owned"]
     metadata = {
-        "annotations": made["metadata"]["annotations"],
+        "annotations": csv["metadata"]["annotations"],
         "apiServiceDefinitions": {},
         "crdDescriptions": {"owned": owned},
-        "labels": made["metadata"]["labels"],
+        "labels": csv["metadata"]["labels"],
     }
     shown = (
         *("description", "displayName", "installModes", "keywords", "links"),
@@ -237,15 +237,15 @@ def check_records(version: str) -> None:
 
 def _bundles() -> list[str]:
     """Return the versions whose bundles are in the catalog in git, in no order."""
-    found = []
+    bundled = []
     for file in (CATALOG / "bundles").glob("*.yaml"):
         version = file.stem.removeprefix("v")
         try:
             order(version)
         except HackError as error:
             raise HackError(f"{file.relative_to(CATALOG.parent)}: {error}") from error
-        found.append(version)
-    return found
+        bundled.append(version)
+    return bundled
 
 
 def dockerfile() -> str:
@@ -293,23 +293,23 @@ def record(release: Release, root: Path | None = None) -> Path:
     `root` is a copy of the project's folder to write into.
     """
     check_recordable(release)
-    texts, made = with_release(release), file(release.version)
+    texts, entry_file = with_release(release), file(release.version)
     folder = CATALOG
     if PROJECT.built != PROJECT.root:
         # Of a nested project's catalog, git has only the records of releases.
-        texts, folder = {made: texts[made]}, PROJECT.root / CATALOG.name
+        texts, folder = {entry_file: texts[entry_file]}, PROJECT.root / CATALOG.name
     if root is not None:
         folder = root / CATALOG.name
     for path, text in texts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    return folder / made
+    return folder / entry_file
 
 
 def check_recordable(release: Release) -> None:
     """Raise HackError if a different release of that version is recorded."""
-    ours, made = CATALOG / file(release.version), with_release(release)[file(release.version)]
-    if _recorded(release.version) and ours.read_text() != made:
+    ours, text = CATALOG / file(release.version), with_release(release)[file(release.version)]
+    if _recorded(release.version) and ours.read_text() != text:
         raise HackError(
             f"{ours.relative_to(CATALOG.parent)}: {release.version} is recorded already, as a "
             "different release; releases never change, so raise the version"
@@ -333,7 +333,7 @@ def recorded_image(version: str) -> str | None:
 
 def files() -> dict[Path, str]:
     """Return the texts of the catalog's files, except the records of releases, which stay."""
-    made = with_release(bundle.current())
+    texts = with_release(bundle.current())
     if _recorded(PROJECT.version):
-        del made[file(PROJECT.version)]
-    return {**{CATALOG / path: text for path, text in made.items()}, DOCKERFILE: dockerfile()}
+        del texts[file(PROJECT.version)]
+    return {**{CATALOG / path: text for path, text in texts.items()}, DOCKERFILE: dockerfile()}

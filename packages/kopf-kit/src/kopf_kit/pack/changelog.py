@@ -103,12 +103,12 @@ def changes(text: str, version: str) -> list[dict[str, str]]:
 
     https://artifacthub.io/docs/topics/annotations/helm
     """
-    heading, found = "", []
+    heading, entries = "", []
     for line in below_heading(text, version).splitlines():
         if line.startswith("### "):
             heading = line.removeprefix("### ")
         elif line.startswith("- "):
             description = line.removeprefix("- ")
             kind = _KINDS.get(heading) or _KINDS.get(description.split()[0], "changed")
-            found.append({"kind": kind, "description": description})
-    return found
+            entries.append({"kind": kind, "description": description})
+    return entries

@@ -30,14 +30,14 @@ WIDTH = 24  # columns of Grafana's grid
 def queries(*, interval: str, **selected: str) -> list[str]:
     """Return every expression as Grafana sends it, with these labels selected or with "All"."""
     variables = dict.fromkeys(_SELECTORS, _ALL) | selected | {"__rate_interval": interval}
-    found = []
+    expressions = []
     for panel in (panel for panels in ROWS.values() for panel in panels):
         for _, expression in panel.queries:
             expression = complete(expression)
             for name, value in variables.items():
                 expression = expression.replace(f"${name}", value)
-            found.append(expression)
-    return found
+            expressions.append(expression)
+    return expressions
 
 
 def complete(expression: str, selector: str = _OURS) -> str:

@@ -28,15 +28,15 @@ def problems() -> Iterator[str]:
     tag = history.last(PROJECT.root)
     if not tag or (former := _released(tag)) is None:
         return
-    found = list(changes(former, definitions()))
-    for change in found:
+    breaking = list(changes(former, definitions()))
+    for change in breaking:
         if not PROJECT.accepted.get(change):
             yield (
                 f"{change} since {tag}. Declare a new version of the kind, and serve this one "
                 "beside it; or, if nobody can be hit, say why in PROJECT, where `accepted` has "
                 "this change as a key"
             )
-    for change in PROJECT.accepted.keys() - set(found):
+    for change in PROJECT.accepted.keys() - set(breaking):
         say(f"note: PROJECT accepts {change!r}, which has not changed since {tag}: take it out")
 
 
@@ -45,8 +45,8 @@ def changes(former: list[Manifest], present: list[Manifest]) -> Iterator[str]:
     now = {crd["metadata"]["name"]: crd for crd in present}
     for crd in former:
         if (name := crd["metadata"]["name"]) in now:
-            found = (*unsafe(crd, now[name]), *_abandoned(crd, now[name]))
-            yield from (f"{name}: {change}" for change in found)
+            breaking = (*unsafe(crd, now[name]), *_abandoned(crd, now[name]))
+            yield from (f"{name}: {change}" for change in breaking)
         else:
             yield f"{name}: may not be removed"
 

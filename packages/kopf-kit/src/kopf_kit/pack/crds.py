@@ -98,7 +98,7 @@ def definition(own: CustomResource, *others: CustomResource) -> Manifest:
             "group": kind.group,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "names": names,
-            "versions": [_version(own, bool(others)), *(_version(one, True) for one in others)],
+            "versions": [_version(own, bool(others)), *(_version(other, True) for other in others)],
         },
     }
 
@@ -254,10 +254,10 @@ def _scale(declared: CustomResource, schema: Schema) -> Manifest:
 def _at(path: str, who: str, schema: Schema) -> Schema:
     """Return the schema of a field; raise `DeclarationError` if it does not exist."""
     for name in path.removeprefix(".").split("."):
-        found = schema.get("properties", {}).get(name)
-        if not path.startswith(".") or found is None:
+        below = schema.get("properties", {}).get(name)
+        if not path.startswith(".") or below is None:
             raise DeclarationError(
                 f"{who} {path}, which is not a field; fields are named as in .spec.size"
             )
-        schema = found
+        schema = below
     return schema

@@ -148,12 +148,16 @@ def chart_rules(
 
 def chart_admission(webhooks: Sequence[Webhook], chart: str) -> str:
     """Return the chart's template with the functions that are asked, each with its `path`."""
-    made = [f"{{{{- /* {documents.header(_BY).strip('# ')}*/}}}}\n"]
+    parts = [f"{{{{- /* {documents.header(_BY).strip('# ')}*/}}}}\n"]
     for kind in ("validating", "mutating"):
-        asked = [admission(one) | {"path": one.path} for one in webhooks if one.kind == kind]
-        text = documents.literal(documents.text(asked)) if asked else ""
-        made.append(f'{{{{- define "{chart}.{kind}" -}}}}\n{text}{{{{- end }}}}\n')
-    return "".join(made)
+        entries = [
+            admission(webhook) | {"path": webhook.path}
+            for webhook in webhooks
+            if webhook.kind == kind
+        ]
+        text = documents.literal(documents.text(entries)) if entries else ""
+        parts.append(f'{{{{- define "{chart}.{kind}" -}}}}\n{text}{{{{- end }}}}\n')
+    return "".join(parts)
 
 
 def admission(webhook: Webhook) -> crds.Manifest:
@@ -194,7 +198,9 @@ def of_the_project() -> Manager[Any]:
     package = PROJECT.manager.partition(".")[0]
     # kopf has no public name for this; a test notices if it moves.
     webhooks = kopf.get_default_registry()._webhooks.get_all_handlers()
-    theirs = [one.id for one in webhooks if one.fn.__module__.partition(".")[0] == package]
+    theirs = [
+        webhook.id for webhook in webhooks if webhook.fn.__module__.partition(".")[0] == package
+    ]
     watched.check_webhooks(PROJECT, PROJECT.manager, theirs)
     served = {str(controller.kind) for controller in manager.controllers}
     if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):
@@ -207,7 +213,7 @@ def of_the_project() -> Manager[Any]:
 
 def _of(file: Path) -> Manager[Any]:
     """Return the operator that a file declares as `manager`."""
-    found = run_path(str(file)).get("manager")
-    if not isinstance(found, Manager):
+    manager = run_path(str(file)).get("manager")
+    if not isinstance(manager, Manager):
         raise HackError(f"{file} has no operator: it must declare `manager = kr.Manager(…)`")
-    return found
+    return manager

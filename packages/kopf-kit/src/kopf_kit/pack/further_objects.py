@@ -61,31 +61,37 @@ class _RefusedError(Exception):
 
 def of(chart: Sequence[Manifest]) -> Further:
     """Return what these objects add to a bundle; raise HackError with all that none can carry."""
-    added = [each for each in chart if (each["kind"], each["metadata"]["name"]) not in _OURS]
-    found, bound, refused = Further(), set[tuple[str, str]](), []
+    added = [
+        manifest
+        for manifest in chart
+        if (manifest["kind"], manifest["metadata"]["name"]) not in _OURS
+    ]
+    further, bound, refused = Further(), set[tuple[str, str]](), []
     for manifest in added:
         try:
-            bound |= {*_add(manifest, added, chart, found)}
+            bound |= {*_add(manifest, added, chart, further)}
         except _RefusedError as error:
             named = f"{manifest['kind']} {manifest['metadata']['name']}"
             refused.append(f"{PROJECT.chart.name}: a bundle for OLM cannot carry {named}: {error}")
     if refused:
         raise HackError("\n".join(refused))
-    found.objects = [
-        each for each in found.objects if (each["kind"], each["metadata"]["name"]) not in bound
+    further.objects = [
+        manifest
+        for manifest in further.objects
+        if (manifest["kind"], manifest["metadata"]["name"]) not in bound
     ]
-    return found
+    return further
 
 
 def _add(
-    manifest: Manifest, added: list[Manifest], chart: Sequence[Manifest], found: Further
+    manifest: Manifest, added: list[Manifest], chart: Sequence[Manifest], further: Further
 ) -> Iterator[tuple[str, str]]:
     """Add an object; yield the roles whose rules the CSV has instead."""
     kind, metadata = manifest["kind"], manifest["metadata"]
     if "helm.sh/hook" in metadata.get("annotations", {}):
         raise _RefusedError("it is a hook of Helm, and OLM has none; leave it out there")
     if kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
-        found.webhooks += [_webhook(kind, each, chart) for each in manifest["webhooks"]]
+        further.webhooks += [_webhook(kind, webhook, chart) for webhook in manifest["webhooks"]]
         return
     if kind not in SUPPORTED:
         raise _RefusedError("OLM installs no such kind; leave it out there")
@@ -96,9 +102,9 @@ def _add(
             "everybody can read its values there; have the operator or a user create it"
         )
     subjects = manifest.get("subjects") or []
-    here = [one for one in subjects if one.get("namespace") == NAME]
+    here = [subject for subject in subjects if subject.get("namespace") == NAME]
     if not here:
-        found.objects.append(manifest)
+        further.objects.append(manifest)
         return
     if subjects != [{"kind": "ServiceAccount", "name": NAME, "namespace": NAME}]:
         raise _RefusedError(f"only the ServiceAccount {NAME} alone can be bound in OLM's namespace")
@@ -109,7 +115,7 @@ def _add(
             f"OLM grants rules, and the chart has no {' '.join(role)}; add it, or kr.Right"
         )
     wide = kind == "ClusterRoleBinding"
-    (found.cluster_permissions if wide else found.permissions).extend(rules[0])
+    (further.cluster_permissions if wide else further.permissions).extend(rules[0])
     yield role
 
 
@@ -126,11 +132,11 @@ def _webhook(kind: str, webhook: Manifest, chart: Sequence[Manifest]) -> Manifes
         )
     port = service.get("port", 443)
     targets = [
-        each.get("targetPort", port)
-        for one in chart
-        if (one["kind"], one["metadata"]["name"]) == ("Service", service["name"])
-        for each in one["spec"]["ports"]
-        if each["port"] == port
+        entry.get("targetPort", port)
+        for manifest in chart
+        if (manifest["kind"], manifest["metadata"]["name"]) == ("Service", service["name"])
+        for entry in manifest["spec"]["ports"]
+        if entry["port"] == port
     ]
     if not targets:
         raise _RefusedError(f"{called} calls port {port} of the Service {service['name']}; add it")

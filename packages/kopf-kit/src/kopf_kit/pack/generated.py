@@ -35,11 +35,11 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 
 def _of_the_charts() -> dict[Path, str]:
-    made = {**chart_docs.files(crds_chart.CHART), **manifests.files()}
+    texts = {**chart_docs.files(crds_chart.CHART), **manifests.files()}
     if PROJECT.has_olm:
-        made |= {**bundle.files(), **catalog.files()}
+        texts |= {**bundle.files(), **catalog.files()}
     own = extension.load()
-    return made if own is None else {**made, **own.files()}
+    return texts if own is None else {**texts, **own.files()}
 
 
 #: In this order, because a stage reads files of earlier stages: Helm renders with the schema.

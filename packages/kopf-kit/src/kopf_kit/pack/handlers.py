@@ -16,7 +16,7 @@ _WATCHING = {"_changing": True, "_spawning": True, "_watching": False, "_indexin
 
 def _watched(selector: Any, *, changes: bool) -> dict[str, Any]:
     names = (selector.plural, selector.kind, selector.singular, selector.shortcut)
-    name = next((one for one in (*names, selector.any_name) if isinstance(one, str)), None)
+    name = next((name for name in (*names, selector.any_name) if isinstance(name, str)), None)
     return {"group": selector.group, "name": name, "changes": changes}
 
 
@@ -26,7 +26,7 @@ def main(module: str) -> None:
     importlib.import_module(module)
     # Not an import, because the kit itself does without kopf.
     registry: Any = importlib.import_module("kopf").get_default_registry()
-    found = {
+    answer = {
         "kopf": version("kopf"),
         "watched": [
             _watched(handler.selector, changes=changes)
@@ -36,7 +36,7 @@ def main(module: str) -> None:
         ],
         "webhooks": [handler.id for handler in registry._webhooks.get_all_handlers()],
     }
-    print(json.dumps(found))
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -76,10 +76,10 @@ def copies() -> dict[Path, str]:
 
 def leftovers(generated: set[Path]) -> list[Path]:
     """Return PROJECT's files below build/ that are not generated any more."""
-    found = PROJECT.built.rglob("*") if is_nested(PROJECT) else ()
+    files = PROJECT.built.rglob("*") if is_nested(PROJECT) else ()
     return [
         file
-        for file in found
+        for file in files
         if file.is_file() and file not in generated and file != PROJECT.built / _STAMP
     ]
 
@@ -91,5 +91,5 @@ def _sources(project: Project) -> str:
     """
     runtime = Path(kopf_runtime.__file__).parent
     entries = sorted(project.root.iterdir())
-    ours = (each for each in entries if each.name != "build" and not each.name.startswith("."))
+    ours = (entry for entry in entries if entry.name != "build" and not entry.name.startswith("."))
     return cache.digest(paths.KIT, runtime, *ours)

@@ -49,21 +49,21 @@ _HOME = re.compile(r"^home: (\S+)$", re.MULTILINE)
 def files() -> dict[Path, str]:
     """Return the texts of these documents with the current version, by path."""
     version = PROJECT.version
-    made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
+    texts = {file: named(file.read_text(), version) for file in _DOCUMENTS}
     chart = named(adopted.chart(PROJECT), version)
     chart = with_changes(chart, version, catalog.known(), changelog.current())
-    return {**made, _CHART: _IMAGES.sub(lambda _: _images(), with_samples(chart))}
+    return {**texts, _CHART: _IMAGES.sub(lambda _: _images(), with_samples(chart))}
 
 
 def with_samples(text: str) -> str:
     """Return Chart.yaml with the samples that PROJECT lists; raise HackError without a place."""
-    made, places = _SAMPLES.subn(lambda _: textwrap.indent(samples.listed(), "    "), text)
+    filled, places = _SAMPLES.subn(lambda _: textwrap.indent(samples.listed(), "    "), text)
     if not places:
         raise HackError(
             f"{_WRITTEN}: `kopf-kit generate` finds no place for the samples; write, in "
             f"`annotations`, `{_EXAMPLES}: |` and, four spaces into the next line, `# the samples`"
         )
-    return made
+    return filled
 
 
 def dropped() -> list[str]:
@@ -96,26 +96,27 @@ def named(text: str, version: str) -> str:
     return _PRERELEASE.sub('"true"' if "-" in version else '"false"', text)
 
 
-def with_changes(text: str, version: str, known: Iterable[str], log: str = "") -> str:
+def with_changes(text: str, version: str, releases: Iterable[str], log: str = "") -> str:
     """Return Chart.yaml with the changes of a version, which Artifact Hub shows.
 
     They come from the changelog; if it has none for the version, there is a link to the commits
-    since the release before it. `known` are all releases.
+    since the release before it. `releases` are all of them.
     """
-    changes = changelog.changes(log, version) or [_commits(text, version, known)]
+    changes = changelog.changes(log, version) or [_commits(text, version, releases)]
     shown = textwrap.indent(yaml.safe_dump(changes, sort_keys=False, allow_unicode=True), "    ")
     return _CHANGES.sub(lambda _: shown, text)
 
 
-def _commits(text: str, version: str, known: Iterable[str]) -> dict[str, Any]:
+def _commits(text: str, version: str, releases: Iterable[str]) -> dict[str, Any]:
     """Return a change that links to all commits since the release before a version.
 
     Candidates of a release do not count as the release before it, because its users never had them.
     """
     before = [
-        each
-        for each in known
-        if catalog.order(each) < catalog.order(version) and ("-" in version or "-" not in each)
+        release
+        for release in releases
+        if catalog.order(release) < catalog.order(version)
+        and ("-" in version or "-" not in release)
     ]
     if not before:
         return {"kind": "added", "description": "The first release"}

@@ -164,7 +164,7 @@ def shown(schema: Mapping[str, Any]) -> Any:
     fields = dict(schema.get("properties", {}))
     if isinstance(values := schema.get("additionalProperties"), dict):
         fields["*"] = values
-    return {name: found for name, one in sorted(fields.items()) if (found := shown(one))} or None
+    return {name: part for name, field in sorted(fields.items()) if (part := shown(field))} or None
 
 
 def _runbooks() -> str:

@@ -79,7 +79,7 @@ def _default(image: Image) -> str:
     """Return an image's default in the operator's code; raise HackError if it declares none."""
     field = image.flag.replace("-", "_")
     settings = PROJECT.module(PROJECT.manager).Settings
-    defaults = {each.name: each.default for each in dataclasses.fields(settings)}
+    defaults = {attribute.name: attribute.default for attribute in dataclasses.fields(settings)}
     if field not in defaults:
         raise HackError(
             f"PROJECT lists the image {image.name}, but Settings in {PROJECT.manager} has no field "

@@ -61,8 +61,8 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"PROJECT: {self.kind} has the version {self.version}, and the operator's code "
                 f"declares {', '.join(versions)}; name one of those"
             )
-        found: dict[str, Any] = versions[self.version]
-        return found
+        texts: dict[str, Any] = versions[self.version]
+        return texts
 
     @property
     def namespaced(self) -> bool:
@@ -218,7 +218,7 @@ class Project(msgspec.Struct, frozen=True):
             return ()
         controllers = self.module(self.manager).manager.controllers
         try:
-            return tuple(str(one.kind) for one in controllers if one.versions)
+            return tuple(str(controller.kind) for controller in controllers if controller.versions)
         except DeclarationError as error:
             raise HackError(f"{self.manager}: {error}") from error
 

@@ -14,20 +14,20 @@ _KEY = "PRIVATE KEY-----"
 
 def check(once: Sequence[Manifest], again: Sequence[Manifest]) -> None:
     """Raise HackError if one of two renderings has a private key, or if they differ."""
-    found = [
+    problems = [
         f"{_named(manifest)} contains a private key, which would be in a generated file; have "
         "cert-manager or the operator create it, or a value, which is off by default"
         for manifest in once
         if any(_KEY in text for text in _texts(manifest))
     ]
-    found = found or [
-        f"{_named(one)} is rendered differently each time, so generated files could never be up to "
-        "date; have the operator create what is random, or a value, which is off by default"
-        for one, other in zip(once, again, strict=True)
-        if one != other
+    problems = problems or [
+        f"{_named(first)} is rendered differently each time, so generated files could never be up "
+        "to date; have the operator create what is random, or a value, which is off by default"
+        for first, second in zip(once, again, strict=True)
+        if first != second
     ]
-    if found:
-        raise HackError("\n".join(found))
+    if problems:
+        raise HackError("\n".join(problems))
 
 
 def _named(manifest: Manifest) -> str:

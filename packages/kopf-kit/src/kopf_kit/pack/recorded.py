@@ -58,20 +58,20 @@ def requests(files: Iterable[Path], user: str = "") -> Requests:
 
     Raise HackError where a file is no audit log.
     """
-    found: Requests = {}
+    used: Requests = {}
     for file, number, line in _lines(files):
         try:
             event = json.loads(line)
             who = (event.get("impersonatedUser") or event["user"])["username"]
-            asked = [*_asked(event)] if user in ("", who) else []
+            of_event = [*_asked(event)] if user in ("", who) else []
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise HackError(
                 f"{file}:{number} is no event of an audit log of Kubernetes: have the API server "
                 "write one with --audit-log-path, in its form `json`"
             ) from error
-        for request, path in asked:
-            found.setdefault(request, path)
-    return beyond(found, _EVERYBODYS)
+        for request, path in of_event:
+            used.setdefault(request, path)
+    return beyond(used, _EVERYBODYS)
 
 
 def _lines(files: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
@@ -124,33 +124,33 @@ def allows(rule: Rule, request: Request) -> bool:
     )
 
 
-def missing(asked: Requests, rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
+def missing(used: Requests, rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
     """Yield each right that no rule gives, with the path of the first request that needs it."""
-    found: dict[str, str] = {}
-    for request, path in beyond(asked, rules).items():
-        found.setdefault(str(request), path)
-    yield from found.items()
+    sentences: dict[str, str] = {}
+    for request, path in beyond(used, rules).items():
+        sentences.setdefault(str(request), path)
+    yield from sentences.items()
 
 
-def beyond(asked: Requests, rules: Iterable[Rule]) -> Requests:
+def beyond(used: Requests, rules: Iterable[Rule]) -> Requests:
     """Return the requests that no rule allows."""
     rules = [*rules]
     return {
         request: path
-        for request, path in asked.items()
+        for request, path in used.items()
         if not any(allows(rule, request) for rule in rules)
     }
 
 
-def unused(rules: Iterable[Rule], asked: Iterable[Request]) -> Iterator[str]:
+def unused(rules: Iterable[Rule], used: Iterable[Request]) -> Iterator[str]:
     """Yield what no request needs of these rules: verbs, and what they are about."""
-    asked = [*asked]
+    used = [*used]
     for rule in rules:
         for request, part in _parts(rule):
             verbs = [
                 verb
                 for verb in rule["verbs"]
-                if not any(allows({**part, "verbs": [verb]}, one) for one in asked)
+                if not any(allows({**part, "verbs": [verb]}, need) for need in used)
             ]
             if verbs:
                 of_name = f" named {request.name}" if request.name else ""
@@ -169,15 +169,15 @@ def _parts(rule: Rule) -> Iterator[tuple[Request, Rule]]:
         yield Request(group, resource, "", name), part | ({"resourceNames": [name]} if name else {})
 
 
-def rules(asked: Requests) -> Iterator[tuple[list[str], Rule]]:
+def rules(used: Requests) -> Iterator[tuple[list[str], Rule]]:
     """Yield the least rules that allow these requests, each with a request for each verb.
 
     They name no objects: a recorded name is one of the test's own.
     """
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for request, path in asked.items():
-        found.setdefault((request.group, request.resource), {}).setdefault(request.verb, path)
-    for (group, resource), paths in sorted(found.items()):
+    reasons: dict[tuple[str, str], dict[str, str]] = {}
+    for request, path in used.items():
+        reasons.setdefault((request.group, request.resource), {}).setdefault(request.verb, path)
+    for (group, resource), paths in sorted(reasons.items()):
         verbs = sorted(paths, key=lambda verb: (_VERBS.index(verb) if verb in _VERBS else 99, verb))
         rule: Rule = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
         if resource.startswith("/"):
@@ -185,7 +185,7 @@ def rules(asked: Requests) -> Iterator[tuple[list[str], Rule]]:
         yield [f"{verb} {paths[verb]}" for verb in verbs], rule
 
 
-def role(name: str, asked: Requests) -> str:
+def role(name: str, used: Requests) -> str:
     """Return a ClusterRole that allows these requests and no others, as YAML."""
     meta = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -194,7 +194,7 @@ def role(name: str, asked: Requests) -> str:
     }
     text = "# What the operator asked for while `kopf-kit rights record` ran its tests.\n"
     text += f"{documents.text(meta)}rules:"
-    for reasons, rule in rules(asked):
+    for reasons, rule in rules(used):
         text += "".join(f"\n  # {reason}" for reason in reasons)
         text += "".join(f"\n  {line}" for line in documents.text([rule]).splitlines())
-    return text + ("\n" if asked else " []\n")
+    return text + ("\n" if used else " []\n")

@@ -90,9 +90,9 @@ def pinned(ref: str) -> str:
     digests = answer(["docker", "image", "inspect", "-f", '{{join .RepoDigests "\\n"}}', ref]) or ""
     name = oci.repository(ref)
     called = {name, name.removeprefix("docker.io/").removeprefix("library/")}  # as Docker has it
-    pushed = [each.split("@") for each in digests.splitlines()]
-    known = [digest for each, digest in pushed if each in called]
-    return f"{name}@{known[0]}" if known else ref
+    pushed = [line.split("@") for line in digests.splitlines()]
+    matching = [digest for place, digest in pushed if place in called]
+    return f"{name}@{matching[0]}" if matching else ref
 
 
 def looked_up(ref: str, variable: str) -> str:
@@ -105,8 +105,8 @@ def looked_up(ref: str, variable: str) -> str:
     if "@" in ref:
         return ref
     if registry.is_local(ref):
-        if found := _local(ref):
-            return found
+        if local := _local(ref):
+            return local
         raise HackError(
             f"{variable}={ref} is not in the local registry; `kopf-kit image build` and "
             f"`image push`, with IMG={ref}, put an image of the operator there, and "

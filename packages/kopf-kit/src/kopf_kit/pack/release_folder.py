@@ -41,14 +41,14 @@ def lay_out(release: Release, folder: Path) -> list[Path]:
         (folder / "bundle" / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / "bundle" / path).write_text(text)
     (folder / "bundle.Dockerfile").write_text(bundle.dockerfile(release))
-    made = []
+    operators = []
     for hub, files in _files(catalog.placed(release)).items():
         operator = folder / hub / "operators" / NAME
         for path, text in files.items():
             (operator / path).parent.mkdir(parents=True, exist_ok=True)
             (operator / path).write_text(text)
-        made.append(operator)
-    return made
+        operators.append(operator)
+    return operators
 
 
 def _files(release: Release) -> dict[str, dict[str, str]]:
@@ -116,10 +116,10 @@ def problems(release: Release, operators: list[Path]) -> list[str]:
     for path, text in catalog.with_release(release).items():
         (scratch / path).write_text(text)
     try:
-        found = rules.problems(laid_out, scratch, released=True)
+        mistakes = rules.problems(laid_out, scratch, released=True)
     finally:
         shutil.rmtree(scratch)
-    return [*found, *findings(laid_out), *_submitted(operators)]
+    return [*mistakes, *findings(laid_out), *_submitted(operators)]
 
 
 def _submitted(operators: list[Path]) -> Iterator[str]:

@@ -48,12 +48,12 @@ def for_olm(*namespaces: str) -> tuple[Manifest, ...]:
 
 def find(kind: str, name: str, *namespaces: str) -> Manifest:
     """Return a copy of the only object of a kind and name."""
-    (found,) = (
+    (chosen,) = (
         manifest
         for manifest in for_olm(*namespaces)
         if (manifest["kind"], manifest["metadata"]["name"]) == (kind, name)
     )
-    return copy.deepcopy(found)
+    return copy.deepcopy(chosen)
 
 
 def arguments() -> dict[str, str]:

@@ -65,8 +65,8 @@ def _text(file: Path, *kinds: str) -> str:
         raise HackError(f"{file} must be one object in YAML: {error}") from error
     written = manifest.get("kind") if isinstance(manifest, dict) else None
     if written not in kinds:
-        wanted = " or ".join(kinds)
-        raise HackError(f"{file} must be one {wanted}, as PROJECT says; its kind is {written}")
+        expected = " or ".join(kinds)
+        raise HackError(f"{file} must be one {expected}, as PROJECT says; its kind is {written}")
     lines = text.rstrip().split("\n")
     while not lines[0].strip() or lines[0].startswith(("#", "---")):
         del lines[0]

@@ -61,8 +61,8 @@ def crds(release: Release) -> list[Manifest]:
 
 def _deployment(release: Release) -> Manifest:
     """Return the Deployment in OLM's form: name, labels and spec."""
-    found = find("Deployment", NAME)
-    template = found["spec"]["template"]
+    deployment = find("Deployment", NAME)
+    template = deployment["spec"]["template"]
     template["metadata"]["labels"] = _labels(template["metadata"]["labels"], release)
     (container,) = template["spec"]["containers"]
     built, container["image"] = container["image"], release.image
@@ -81,9 +81,9 @@ def _deployment(release: Release) -> Manifest:
         *_settings({built: release.image}),
     ]
     return {
-        "name": found["metadata"]["name"],
-        "label": _labels(found["metadata"]["labels"], release),
-        "spec": found["spec"],
+        "name": deployment["metadata"]["name"],
+        "label": _labels(deployment["metadata"]["labels"], release),
+        "spec": deployment["spec"],
     }
 
 
@@ -108,15 +108,15 @@ def further() -> further_objects.Further:
 
 def objects(release: Release) -> list[Manifest]:
     """Return the objects beside the CSV and the CRDs, which an author's templates add."""
-    found = copy.deepcopy(further().objects)
-    for manifest in found:
+    copies = copy.deepcopy(further().objects)
+    for manifest in copies:
         metadata = manifest["metadata"]
         metadata.pop("namespace", None)
         metadata["labels"] = _labels(metadata.get("labels", {}), release)
         noted = metadata.pop("annotations", {})
         if kept := {key: text for key, text in noted.items() if not key.startswith("helm.sh/")}:
             metadata["annotations"] = kept
-    return found
+    return copies
 
 
 def _rights() -> Manifest:
@@ -153,27 +153,28 @@ def _admission() -> Iterator[Manifest]:
     OLM restricts them to the namespaces that it lets the operator watch, and knows no conditions.
     The operator itself lets through what the kit's own conditions leave out.
     """
-    for one in PROJECT.admission:
-        odd = ["match="] if one.match_conditions.keys() - EXEMPT.keys() else []
-        if odd := [*odd, *(["namespaces="] if one.namespace_selector else [])]:
+    for webhook in PROJECT.admission:
+        odd = ["match="] if webhook.match_conditions.keys() - EXEMPT.keys() else []
+        if odd := [*odd, *(["namespaces="] if webhook.namespace_selector else [])]:
             raise HackError(
-                f"{one.name} is declared with {' and '.join(odd)}, for which OLM has no place; "
+                f"{webhook.name} is declared with {' and '.join(odd)}, for which OLM has no place; "
                 "check it in the function, or leave out olm/"
             )
-        if (length := len(one.name)) > _LONGEST_NAME:
+        if (length := len(webhook.name)) > _LONGEST_NAME:
             raise HackError(
-                f"{one.name} has {length} characters, and OLM, which makes a label of it, takes at "
-                f"most {_LONGEST_NAME}; give the function a shorter name, or leave out olm/"
+                f"{webhook.name} has {length} characters, and OLM, which makes a label of it, "
+                f"takes at most {_LONGEST_NAME}; give the function a shorter name, or leave out "
+                "olm/"
             )
-        asked = declared.admission(one)
+        entry = declared.admission(webhook)
         yield {
-            "type": f"{one.kind.capitalize()}AdmissionWebhook",
-            "generateName": asked["name"],
+            "type": f"{webhook.kind.capitalize()}AdmissionWebhook",
+            "generateName": entry["name"],
             "deploymentName": NAME,
             "containerPort": 443,
             "targetPort": "webhook",
-            "webhookPath": one.path,
-            **{key: asked[key] for key in further_objects.WEBHOOK if key in asked},
+            "webhookPath": webhook.path,
+            **{key: entry[key] for key in further_objects.WEBHOOK if key in entry},
         }
 
 
@@ -189,9 +190,9 @@ def _platforms() -> dict[str, str]:
     affinity = find("Deployment", NAME)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     return {
-        f"operatorframework.io/{wanted['key'].removeprefix('kubernetes.io/')}.{value}": "supported"
-        for wanted in term["matchExpressions"]
-        for value in wanted["values"]
+        f"operatorframework.io/{match['key'].removeprefix('kubernetes.io/')}.{value}": "supported"
+        for match in term["matchExpressions"]
+        for value in match["values"]
     }
 
 
@@ -254,13 +255,13 @@ def _fields(schema: Manifest, part: str) -> Manifest:
 
 def _check_kinds(written: Mapping[str, Manifest], definitions: list[Manifest]) -> None:
     """Raise HackError with all that differs between the texts about the kinds and their CRDs."""
-    found = [
+    problems = [
         f"olm/csv.yaml: {mistake}"
         for definition in definitions
         for mistake in _mistakes(written, definition)
     ]
-    if found:
-        raise HackError("\n".join(found))
+    if problems:
+        raise HackError("\n".join(problems))
 
 
 def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[str]:

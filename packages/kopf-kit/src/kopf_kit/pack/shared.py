@@ -51,8 +51,8 @@ def read(file: Path) -> str:
 
 def _is(kind: str) -> bool:
     """Return whether lines for operators of a kind are for the project's."""
-    asked = {"conversion": bool(PROJECT.converted), "admission": bool(PROJECT.admission)}
-    return {"webhooks": any(asked.values()), **asked}.get(kind, kind == PROJECT.base)
+    has = {"conversion": bool(PROJECT.converted), "admission": bool(PROJECT.admission)}
+    return {"webhooks": any(has.values()), **has}.get(kind, kind == PROJECT.base)
 
 
 def text(file: Path) -> str:

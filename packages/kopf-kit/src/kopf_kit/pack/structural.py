@@ -94,10 +94,10 @@ def _without_schema(type_: type, path: str) -> tuple[str, str] | None:
 
 def _refuse_otherwise_read(type_: inspect.Type, path: str, within: tuple[Any, ...]) -> None:
     """Refuse types for which the API server would accept values that decoding refuses."""
-    if any(type_ is one for one in within):
+    if any(type_ is outer for outer in within):
         return
-    if (known := _OTHERWISE_READ.get(type(type_))) is not None:
-        raise _refusal(path, *known)
+    if (refusal := _OTHERWISE_READ.get(type(type_))) is not None:
+        raise _refusal(path, *refusal)
     if isinstance(type_, inspect.DateTimeType) and not type_.tz:
         raise _refusal(path, "may lack its time zone", "use Annotated[datetime, Meta(tz=True)]")
     if isinstance(type_, inspect.DictType) and type_.key_type not in _ANY_KEY:
@@ -190,10 +190,10 @@ class _Converter:
             raise _refusal(path, "is always null", "leave it out")
         if len({type(value) for value in schema.get("enum", ())}) > 1:
             raise _refusal(path, "has choices of several types", "use choices of one type")
-        if found := _NOT_IN_GO.search(schema.get("pattern", "")):
+        if match := _NOT_IN_GO.search(schema.get("pattern", "")):
             raise _refusal(
                 path,
-                f"has a pattern with `{found[0]}`, which the API server (Go, RE2) lacks",
+                f"has a pattern with `{match[0]}`, which the API server (Go, RE2) lacks",
                 "use another, or kr.rules(…)",
             )
 

@@ -72,27 +72,27 @@ class Handlers(NamedTuple):
 
 def handlers(module: str, root: Path, crds: list[dict[str, Any]]) -> Handlers:
     """Return what the handlers of a module watch; raise HackError if nothing can be read of it."""
-    found = _read(module, root)
-    if Version(found["kopf"]) < _OLDEST_KOPF:
+    answer = _read(module, root)
+    if Version(answer["kopf"]) < _OLDEST_KOPF:
         raise HackError(
-            f"{module} runs with kopf {found['kopf']}, and the kit packages operators on "
+            f"{module} runs with kopf {answer['kopf']}, and the kit packages operators on "
             f"{_OLDEST_KOPF} or newer; upgrade it"
         )
     resources: dict[tuple[str, str], bool] = {}
     unknown = []
-    for one in found["watched"]:
-        resource = _resource(one["group"], one["name"], crds)
+    for watch in answer["watched"]:
+        resource = _resource(watch["group"], watch["name"], crds)
         if resource is None:
-            unknown.append(".".join(filter(None, (one["name"] or "*", one["group"]))))
+            unknown.append(".".join(filter(None, (watch["name"] or "*", watch["group"]))))
         else:
-            resources[resource] = resources.get(resource, False) or one["changes"]
+            resources[resource] = resources.get(resource, False) or watch["changes"]
     if not resources and not unknown:
         raise HackError(
             f"{module} registers no handler of kopf: name the module that `kopf run -m` runs, with "
             "its `@kopf.on` functions"
         )
     watched = (Watched(*resource, changes) for resource, changes in resources.items())
-    return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), tuple(found["webhooks"]))
+    return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), tuple(answer["webhooks"]))
 
 
 def unpackaged(webhooks: Iterable[str]) -> str:
@@ -145,9 +145,11 @@ def given(file: Path) -> list[Rule]:
     """Return the rules of the Roles in a file; raise HackError if something else is in it."""
     manifests = adopted.manifests_in(file, "`rights` names a file with a Role")
     roles = [
-        one["rules"]
-        for one in manifests
-        if isinstance(one, dict) and one.get("kind") in ("Role", "ClusterRole") and one.get("rules")
+        manifest["rules"]
+        for manifest in manifests
+        if isinstance(manifest, dict)
+        and manifest.get("kind") in ("Role", "ClusterRole")
+        and manifest.get("rules")
     ]
     if not roles or len(roles) < len(manifests):
         raise HackError(f"{file} must have nothing but Roles or ClusterRoles with `rules`")

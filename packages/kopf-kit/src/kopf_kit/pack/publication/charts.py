@@ -57,15 +57,15 @@ def push(package: Path, collection: str, version: str) -> str:
     """
     ref = f"{collection}/{package.name.removesuffix(f'-{version}.tgz')}:{version}"
     is_signed = package.with_name(f"{package.name}.prov").exists()
-    there = oci.pinned(ref)
-    layers = _layers(there) if there else {}
+    existing = oci.pinned(ref)
+    layers = _layers(existing) if existing else {}
     content = f"sha256:{hashlib.sha256(package.read_bytes()).hexdigest()}"
-    if there and layers.get(_CONTENT) != content:
+    if existing and layers.get(_CONTENT) != content:
         raise HackError(
             f"{ref} is in the registry already, and is another chart than this; a version is "
             "released once: raise it, or delete that chart if nobody was told of it"
         )
-    if there is None or (is_signed and _PROVENANCE not in layers):
+    if existing is None or (is_signed and _PROVENANCE not in layers):
         plain = ("--plain-http",) if collection.startswith("localhost:") else ()
         output(
             [tools.path("helm4"), "push", package, f"oci://{collection}", *plain], timeout=_SECONDS

@@ -89,7 +89,7 @@ def install(release: Release) -> str:
         for where, ref in images.items()
         for part, text in image_parts(ref).items()
     ]
-    objects = [manifests.without_helm(each) for each in template("--skip-tests", *options)]
+    objects = [manifests.without_helm(manifest) for manifest in template("--skip-tests", *options)]
     return bundle.dump(
         manifests.namespace(),
         *objects,

@@ -29,7 +29,7 @@ def check() -> None:
             f"PLATFORMS={','.join(requested)}: a release has images for {promised}, as its bundle "
             "promises; leave PLATFORMS out"
         )
-    pods = (each.variable for each in PROJECT.images)
+    pods = (pod.variable for pod in PROJECT.images)
     for variable in ("IMG", *pods, "BUNDLE_IMG", "CATALOG_IMG"):
         given = _given(variable)
         if given and not set(platforms.SUPPORTED) <= oci.platforms(given).keys():
@@ -47,8 +47,8 @@ def publish(destination: str, date: datetime) -> Release:
     os.environ["PLATFORMS"] = ",".join(platforms.SUPPORTED)
     ours, public = in_registry(destination), current().pod_images
     pods = {
-        each.name: _given(each.variable) or _copied(each, public[each.name], destination)
-        for each in PROJECT.images
+        pod.name: _given(pod.variable) or _copied(pod, public[pod.name], destination)
+        for pod in PROJECT.images
     }
     return replace(ours, image=_given("IMG") or _built(ours.image, date), pod_images=pods)
 
@@ -73,14 +73,14 @@ def publish_catalog(release: Release, destination: str) -> str:
         return given
     ref = f"{destination}/{NAME}-catalog:v{release.version}"
     files = olm_images.catalog_with(release)
-    if there := oci.pinned(ref):
-        held = oci.files(there, "configs/")
+    if existing := oci.pinned(ref):
+        held = oci.files(existing, "configs/")
         if held != {path: text.encode() for path, text in files.items()}:
             raise HackError(
                 f"{ref} is in the registry already, and offers something else; a version is "
                 "released once: raise it, or delete that if nobody was told of it"
             )
-        return there
+        return existing
     engine.up()
     return _pushed(ref, olm_images.push_catalog(ref, files))
 
@@ -90,8 +90,8 @@ def _given(variable: str) -> str | None:
     if not (ref := os.environ.get(variable)):
         return None
     references.image_parts(ref, variable)
-    if found := oci.pinned(ref):
-        return found
+    if pinned := oci.pinned(ref):
+        return pinned
     raise HackError(
         f"{variable}={ref} is not in its registry; push it first, or leave {variable} out"
     )
@@ -102,15 +102,15 @@ def _built(ref: str, date: datetime) -> str:
 
     Its name comes last: an image that has it is complete, and is dated as its sources.
     """
-    if there := oci.pinned(ref):
-        revision = oci.labels(there).get(_REVISION, "")
+    if existing := oci.pinned(ref):
+        revision = oci.labels(existing).get(_REVISION, "")
         if not source.is_same(revision):
             of = revision[:12] or "it does not say which"
             raise HackError(
                 f"{ref} is in the registry already, and was built of another commit ({of}); "
                 "a version is released once: raise it"
             )
-        return there
+        return existing
     image.build(ref, revision=source.commit())
     names = platforms.images(ref, platforms.requested()).values()
     with step(f"Push {ref}") as work:
@@ -122,14 +122,14 @@ def _built(ref: str, date: datetime) -> str:
 def _copied(pods: Image, public: str, destination: str) -> str:
     """Return the image of Pods in the registry of the release."""
     ref = in_registry(destination).pod_images[pods.name]
-    if there := oci.pinned(ref):
-        return there
+    if existing := oci.pinned(ref):
+        return existing
     engine.up()
     base_images.copy(public, ref, pods.packages, platforms.requested())
     return _pushed(ref, ref)
 
 
-def _pushed(ref: str, said: str) -> str:
-    if found := oci.pinned(said):
-        return found
+def _pushed(ref: str, printed: str) -> str:
+    if pinned := oci.pinned(printed):
+        return pinned
     raise HackError(f"{ref} was pushed, and the registry does not have it; run the command again")

@@ -64,18 +64,18 @@ def _upload(address: str) -> str:
     return os.environ.get("UV_PUBLISH_URL") or re.sub(r"\+?simple/?$", "", address)
 
 
-def _sentence(said: str) -> str:
+def _sentence(message: str) -> str:
     """Return what uv said, as one sentence that says what to do; uv breaks lines as it likes."""
-    said = " ".join(said.split())
-    if "Missing credentials" in said:
+    message = " ".join(message.split())
+    if "Missing credentials" in message:
         return (
             f"{name()} asks who uploads; set UV_PUBLISH_TOKEN, or UV_PUBLISH_USERNAME and "
             "UV_PUBLISH_PASSWORD"
         )
-    if other := re.search(r"do not match for `([^`]+)`", said):
+    if match := re.search(r"do not match for `([^`]+)`", message):
         return (
-            f"{name()} has another {other[1]} already; a version is released once: raise it, or "
+            f"{name()} has another {match[1]} already; a version is released once: raise it, or "
             "delete that file if nobody was told of it"
         )
-    cause = re.split(r"\b(?:cause|error): ", said)[-1]
+    cause = re.split(r"\b(?:cause|error): ", message)[-1]
     return f"{name()} did not take the packages ({cause})"

@@ -40,19 +40,19 @@ _TEXT = 100  # characters: some packages give the whole text of their licence as
 
 def of_lock(lock: str, subject: Component, date: datetime) -> str:
     """Return the materials of a lock: each package with its licence, and each file's hash."""
-    found = []
+    components = []
     for match in _LOCKED.finditer(lock):
         purl = PackageURL("pypi", None, match["name"], match["version"])
         files = [
             ExternalReference(
                 type=ExternalReferenceType.DISTRIBUTION,
                 url=XsUri(purl.to_string()),
-                hashes=[HashType.from_composite_str(each)],
+                hashes=[HashType.from_composite_str(digest)],
             )
-            for each in sorted(re.findall(r"sha256:[0-9a-f]{64}", match["hashes"]))
+            for digest in sorted(re.findall(r"sha256:[0-9a-f]{64}", match["hashes"]))
         ]
-        found.append(_component(purl, _installed(match["name"]), files))
-    return _text(subject, found, date)
+        components.append(_component(purl, _installed(match["name"]), files))
+    return _text(subject, components, date)
 
 
 def of_image(exported: Path, subject: Component, date: datetime) -> str:
@@ -60,7 +60,7 @@ def of_image(exported: Path, subject: Component, date: datetime) -> str:
 
     They are the packages that Debian's files and the wheels' say are installed.
     """
-    found: dict[str, Component] = {}
+    components: dict[str, Component] = {}
     with tarfile.open(exported) as files:
         for entry in files:
             kind = _DPKG.search(entry.name) or _WHEEL.search(entry.name)
@@ -68,8 +68,8 @@ def of_image(exported: Path, subject: Component, date: datetime) -> str:
                 continue
             text = content.read().decode(errors="replace")
             for component in _packages(text) if kind.re is _DPKG else [_wheel(text)]:
-                found[str(component.bom_ref.value)] = component
-    return _text(subject, found.values(), date)
+                components[str(component.bom_ref.value)] = component
+    return _text(subject, components.values(), date)
 
 
 def subject(name: str, version: str, purl: str) -> Component:

@@ -61,15 +61,15 @@ def push(collection: str, version: str) -> dict[str, str]:
         for package in _packages(PACKAGES):
             ref = f"{collection}/{package.name}:{version}"
             ours = _of(package.name, built)
-            there = oci.pinned(ref)
-            if there and {each["digest"] for each in oci.manifest(there)["layers"]} != {
+            existing = oci.pinned(ref)
+            if existing and {layer["digest"] for layer in oci.manifest(existing)["layers"]} != {
                 f"sha256:{_sha256(file)}" for file in ours
             }:
                 raise HackError(
                     f"{ref} is in the registry already, and is another package than this; a "
                     "version is released once: raise it, or delete that if nobody was told of it"
                 )
-            pushed[f"packages/{package.name}"] = there or oci.push_files(
+            pushed[f"packages/{package.name}"] = existing or oci.push_files(
                 ours, ref, kind=_KIND, media_type=_MEDIA_TYPE
             )
     return pushed
@@ -80,18 +80,18 @@ def locks(built: Iterable[Path]) -> dict[str, str]:
     if not PACKAGES.is_dir():
         return {}
     lock, built = paths.LOCK.read_text(), list(built)
-    found = {}
+    texts = {}
     for package in _packages(PACKAGES):
         others = _needed(package.name) - {package.name}
         entries = [
-            f"{other}=={_version(other)} \\\n"
-            + " \\\n".join(f"    --hash=sha256:{_sha256(file)}" for file in _of(other, built))
-            for other in sorted(others)
+            f"{name}=={_version(name)} \\\n"
+            + " \\\n".join(f"    --hash=sha256:{_sha256(file)}" for file in _of(name, built))
+            for name in sorted(others)
         ]
         extras = _read(package.name).get("optional-dependencies", {}).values()
         part = locked.part(lock, package.name, *others, *_names(chain.from_iterable(extras)))
-        found[package.name] = "".join(f"{entry}\n" for entry in entries) + part
-    return found
+        texts[package.name] = "".join(f"{entry}\n" for entry in entries) + part
+    return texts
 
 
 def raised(version: str, packages: Path = PACKAGES) -> dict[Path, str]:
@@ -141,9 +141,9 @@ def _of_examples(version: str, names: str, examples: Path) -> dict[Path, str]:
 
 def _needed(name: str) -> set[str]:
     """Return a distribution, and the others of this repository that it needs."""
-    others = {other.name for other in _packages(PACKAGES)}
+    others = {package.name for package in _packages(PACKAGES)}
     direct = _names(_read(name)["dependencies"]) & others
-    return {name}.union(*(_needed(each) for each in direct))
+    return {name}.union(*(_needed(dependency) for dependency in direct))
 
 
 def _names(requirements: Iterable[str]) -> set[str]:
@@ -155,8 +155,8 @@ def _version(name: str) -> str:
 
 
 def _read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((PACKAGES / name / "pyproject.toml").read_text())
-    return dict(found["project"])
+    content: dict[str, Any] = tomllib.loads((PACKAGES / name / "pyproject.toml").read_text())
+    return dict(content["project"])
 
 
 def _of(name: str, built: Iterable[Path]) -> list[Path]:

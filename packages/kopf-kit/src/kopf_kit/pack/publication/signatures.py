@@ -123,13 +123,13 @@ class Keys:
             )
         passphrase = {PASSPHRASE: os.environ.get(PASSPHRASE, "")}
         try:
-            said = _cosign("public-key", "--key", self.private, env=passphrase)
+            printed = _cosign("public-key", "--key", self.private, env=passphrase)
         except HackError as error:
             raise HackError(
                 f"the passphrase in {PASSPHRASE} does not open {self.private}; set that variable "
                 "to the one that the key was made with"
             ) from error
-        if said.strip() != self.cosign_public.read_text().strip():
+        if printed.strip() != self.cosign_public.read_text().strip():
             raise HackError(
                 f"{self.cosign_public} is not the public key of {self.private}; replace it"
             )
@@ -146,7 +146,7 @@ def sign(signer: Signer, ref: str) -> None:
     cosign would sign them all at once, the index first: a release that ends in between would not
     find out what is left.
     """
-    if unsigned := [each for each in (ref, *oci.listed(ref)) if not signed(signer, each)]:
+    if unsigned := [image for image in (ref, *oci.listed(ref)) if not signed(signer, image)]:
         _cosign("sign", "--yes", *signer.signing, "--allow-http-registry", *unsigned)
 
 
@@ -185,10 +185,10 @@ def _verifies(*arguments: Argument) -> bool:
     return True
 
 
-def _is_refusal(said: str) -> bool:
+def _is_refusal(message: str) -> bool:
     """Tell whether cosign found no signature that fits, rather than no registry."""
     return any(
-        sentence in said
+        sentence in message
         for sentence in ("no signatures found", "no matching", "invalid signature", "none of the")
     )
 

@@ -28,26 +28,26 @@ def manifests_are_flat(package: Package) -> Iterator[str]:
     https://github.com/operator-framework/operator-registry/blob/master/docs/design/operator-bundle.md
     """
     folder = package.bundle / "manifests"
-    for found in sorted(folder.iterdir()):
-        name = found.relative_to(package.bundle.parent).as_posix()
-        if (count := sum(name == each.file for each in package.manifests)) != 1:
+    for file in sorted(folder.iterdir()):
+        name = file.relative_to(package.bundle.parent).as_posix()
+        if (count := sum(name == manifest.file for manifest in package.manifests)) != 1:
             yield f"{name}: kind: {count} documents, must be one"
 
 
 @rule
 def only_supported_kinds(package: Package) -> Iterator[str]:
     """Find objects whose kind OLM does not install (see SUPPORTED_KINDS)."""
-    for found in package.manifests:
-        if found.get("kind") not in SUPPORTED_KINDS | {"NetworkPolicy"}:
-            yield found.wrong("kind", what=f"{found.get('kind')} is not installed by OLM")
+    for manifest in package.manifests:
+        if manifest.get("kind") not in SUPPORTED_KINDS | {"NetworkPolicy"}:
+            yield manifest.wrong("kind", what=f"{manifest.get('kind')} is not installed by OLM")
 
 
 @rule
 def check_network_policy_presence(package: Package) -> Iterator[str]:
     """Find NetworkPolicies."""
-    for found in package.manifests:
-        if found.get("kind") == "NetworkPolicy":
-            yield found.wrong("kind", what="NetworkPolicy must not be in a bundle")
+    for manifest in package.manifests:
+        if manifest.get("kind") == "NetworkPolicy":
+            yield manifest.wrong("kind", what="NetworkPolicy must not be in a bundle")
 
 
 @rule
@@ -72,11 +72,11 @@ def check_required_fields(package: Package) -> Iterator[str]:
 
 
 def _text(document: Document, *keys: str, pattern: str) -> Iterator[str]:
-    found = document.get(*keys)
-    if found is None:
+    value = document.get(*keys)
+    if value is None:
         yield document.wrong(*keys, what="is missing")
-    elif not re.fullmatch(pattern, str(found)):
-        yield document.wrong(*keys, what=f"{found!r} does not match {pattern}")
+    elif not re.fullmatch(pattern, str(value)):
+        yield document.wrong(*keys, what=f"{value!r} does not match {pattern}")
 
 
 @rule
@@ -112,7 +112,7 @@ def csv_annotations(package: Package) -> Iterator[str]:
     https://sdk.operatorframework.io/docs/advanced-topics/operator-capabilities/operator-capabilities/
     https://olm.operatorframework.io/docs/advanced-tasks/operator-suggested-namespace/
     """
-    csv, there = package.csv, "annotations"
+    csv, part = package.csv, "annotations"
     patterns = {
         "capabilities": "Basic Install|Seamless Upgrades|Full Lifecycle|Deep Insights|Auto Pilot",
         "categories": ".+",
@@ -126,10 +126,10 @@ def csv_annotations(package: Package) -> Iterator[str]:
         **{f"features.operators.openshift.io/{name}": "true|false" for name in FEATURES},
     }
     for key, pattern in patterns.items():
-        yield from _text(csv, "metadata", there, key, pattern=pattern)
+        yield from _text(csv, "metadata", part, key, pattern=pattern)
     images = [container["image"] for _, container in package.containers]
-    if csv.get("metadata", there, "containerImage") not in images:
-        yield csv.wrong("metadata", there, "containerImage", what="is no container's image")
+    if csv.get("metadata", part, "containerImage") not in images:
+        yield csv.wrong("metadata", part, "containerImage", what="is no container's image")
 
 
 @rule
@@ -140,7 +140,7 @@ def install_modes(package: Package) -> Iterator[str]:
     """
     modes = package.csv.get("spec", "installModes") or []
     webhooks = package.csv.get("spec", "webhookdefinitions") or []
-    converts = any(one.get("type") == "ConversionWebhook" for one in webhooks)
+    converts = any(webhook.get("type") == "ConversionWebhook" for webhook in webhooks)
     for mode in PROJECT.install_modes:
         supported = not converts or mode == "AllNamespaces"
         if modes.count({"type": mode, "supported": supported}) != 1:
@@ -157,15 +157,15 @@ def watched_namespaces(package: Package) -> Iterator[str]:
 
     https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/
     """
-    told, wanted = "metadata.annotations['olm.targetNamespaces']", PROJECT.watched_variable
+    field, name = "metadata.annotations['olm.targetNamespaces']", PROJECT.watched_variable
     for where, container in package.containers:
-        found = [
+        variables = [
             variable["name"]
             for variable in container.get("env") or []
-            if variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath") == told
+            if variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath") == field
         ]
-        if found != [wanted]:
-            yield package.csv.wrong(*where, "env", what=f"{wanted} must come from {told}")
+        if variables != [name]:
+            yield package.csv.wrong(*where, "env", what=f"{name} must come from {field}")
 
 
 @rule
@@ -187,10 +187,10 @@ def permissions(package: Package) -> Iterator[str]:
     https://sdk.operatorframework.io/docs/best-practices/common-recommendation/
     """
     for scope in ("permissions", "clusterPermissions"):
-        for where, found in package.rules(scope):
-            if "*" in [*found["apiGroups"], *found.get("resources", []), *found["verbs"]]:
+        for where, grant in package.rules(scope):
+            if "*" in [*grant["apiGroups"], *grant.get("resources", []), *grant["verbs"]]:
                 yield package.csv.wrong(*where, what="has a *; say which")
-            if "leases" in found.get("resources", []) and scope == "clusterPermissions":
+            if "leases" in grant.get("resources", []) and scope == "clusterPermissions":
                 yield package.csv.wrong(*where, what="the Lease is in the operator's own namespace")
 
 
@@ -237,14 +237,14 @@ def platforms(package: Package) -> Iterator[str]:
             *("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"),
         )
         terms = Document("", deployment).get(*keys) or []
-        wanted = {
+        supported = {
             (expression["key"].removeprefix("kubernetes.io/"), value)
             for term in terms
             for expression in term["matchExpressions"]
             for value in expression["values"]
         }
-        if promised != wanted or not promised:
-            differ = ", ".join(".".join(pair) for pair in sorted(promised ^ wanted)) or "none"
+        if promised != supported or not promised:
+            differ = ", ".join(".".join(pair) for pair in sorted(promised ^ supported)) or "none"
             yield package.csv.wrong(*where, *keys, what=f"is not what the labels say: {differ}")
 
 
@@ -262,18 +262,18 @@ def image_labels(package: Package) -> Iterator[str]:
         f"{prefix}.test.mediatype.v1": "scorecard+v1",
         f"{prefix}.test.config.v1": "tests/scorecard/",
     }
-    found = package.annotations
+    annotations = package.annotations
     for key, value in expected.items():
-        if found.get("annotations", key) != value:
-            yield found.wrong("annotations", key, what=f"must be {value}")
-    channels = (found.get("annotations", f"{prefix}.bundle.channels.v1") or "").split(",")
+        if annotations.get("annotations", key) != value:
+            yield annotations.wrong("annotations", key, what=f"must be {value}")
+    channels = (annotations.get("annotations", f"{prefix}.bundle.channels.v1") or "").split(",")
     default = f"{prefix}.bundle.channel.default.v1"
-    known = {channel.get("name") for channel in package.of("olm.channel")}
-    if found.get("annotations", default) not in known:
-        yield found.wrong("annotations", default, what="is no channel of the catalog")
-    if not set(channels) <= known:
+    existing = {channel.get("name") for channel in package.of("olm.channel")}
+    if annotations.get("annotations", default) not in existing:
+        yield annotations.wrong("annotations", default, what="is no channel of the catalog")
+    if not set(channels) <= existing:
         what = f"{','.join(channels)} are not all channels of the catalog"
-        yield found.wrong("annotations", f"{prefix}.bundle.channels.v1", what=what)
+        yield annotations.wrong("annotations", f"{prefix}.bundle.channels.v1", what=what)
 
 
 # --- OLM v1's limitations; operator-controller, which enforces them, cannot be built here -------
@@ -294,9 +294,9 @@ def olmv1_takes_no_dependencies(package: Package) -> Iterator[str]:
         if package.csv.get("spec", key, "required"):
             yield package.csv.wrong("spec", key, "required", what="OLM v1 takes no dependencies")
     for blob in package.of("olm.bundle"):
-        for i, found in enumerate(blob.get("properties") or []):
-            if found["type"] in {"olm.gvk.required", "olm.package.required", "olm.constraint"}:
-                what = f"{found['type']}: OLM v1 takes no dependencies"
+        for i, entry in enumerate(blob.get("properties") or []):
+            if entry["type"] in {"olm.gvk.required", "olm.package.required", "olm.constraint"}:
+                what = f"{entry['type']}: OLM v1 takes no dependencies"
                 yield blob.wrong("properties", i, "type", what=what)
 
 
@@ -307,7 +307,7 @@ def olmv1_has_no_operator_conditions(package: Package) -> Iterator[str]:
     https://operator-framework.github.io/operator-controller/project/olmv1_limitations/
     """
     for scope in ("permissions", "clusterPermissions"):
-        for where, found in package.rules(scope):
-            if "operatorconditions" in found.get("resources", []):
+        for where, grant in package.rules(scope):
+            if "operatorconditions" in grant.get("resources", []):
                 what = "OLM v1 has no OperatorConditions"
                 yield package.csv.wrong(*where, "resources", what=what)

@@ -51,8 +51,8 @@ def check_operator_name_unique(package: Package) -> Iterator[str]:
 def check_olm_bundle_object_in_fbc(package: Package) -> Iterator[str]:
     """Find whole manifests in the catalog, which make it large."""
     for blob in package.of("olm.bundle"):
-        for i, found in enumerate(blob.get("properties") or []):
-            if found["type"] == "olm.bundle.object":
+        for i, entry in enumerate(blob.get("properties") or []):
+            if entry["type"] == "olm.bundle.object":
                 what = "olm.bundle.object must be an olm.csv.metadata"
                 yield blob.wrong("properties", i, "type", what=what)
 
@@ -81,13 +81,13 @@ def this_version_is_the_newest_of_its_minor(package: Package) -> Iterator[str]:
     name = package.csv.get("metadata", "name")
     dates = {}
     for blob in package.of("olm.bundle"):
-        for found in blob.get("properties") or []:
-            if found["type"] == "olm.csv.metadata" and _minor(blob.get("name")) == _minor(name):
-                dates[blob.get("name")] = found["value"]["annotations"].get("createdAt", "")
+        for entry in blob.get("properties") or []:
+            if entry["type"] == "olm.csv.metadata" and _minor(blob.get("name")) == _minor(name):
+                dates[blob.get("name")] = entry["value"]["annotations"].get("createdAt", "")
     if name not in dates:
         yield package.csv.wrong("metadata", "name", what=f"the catalog has no {name}")
         return
-    newest = max(dates, key=lambda each: catalog.order(each.partition(".v")[2]))
+    newest = max(dates, key=lambda name: catalog.order(name.partition(".v")[2]))
     if newest != name:
         yield package.csv.wrong("metadata", "name", what=f"the catalog has the newer {newest}")
     for other, date in dates.items():

@@ -33,7 +33,7 @@ def unsafe(old: Schema, new: Schema) -> Iterator[str]:
             if version["served"]:
                 yield f"spec.versions: {name} may not be removed while it is served"
             continue
-        schemas = [each["schema"]["openAPIV3Schema"] for each in (version, versions[name])]
+        schemas = [served["schema"]["openAPIV3Schema"] for served in (version, versions[name])]
         yield from _fields(schemas[0], schemas[1], name)
 
 
@@ -49,12 +49,12 @@ def _fields(old: Schema, new: Schema, where: str) -> Iterator[str]:
 
 
 def _below(schema: Schema) -> dict[str, Schema]:
-    found = dict(schema.get("properties", {}))
+    below = dict(schema.get("properties", {}))
     if "items" in schema:
-        found["items"] = schema["items"]
+        below["items"] = schema["items"]
     if isinstance(schema.get("additionalProperties"), dict):
-        found["additionalProperties"] = schema["additionalProperties"]
-    return found
+        below["additionalProperties"] = schema["additionalProperties"]
+    return below
 
 
 def _field(old: Schema, new: Schema, where: str) -> Iterator[str]:
@@ -80,6 +80,6 @@ def _others(old: Schema, new: Schema, where: str) -> Iterator[str]:
     """Yield the changes of a field that no other rule covers."""
     for key in sorted((old.keys() | new.keys()) - _RULED):
         values = [old.get(key), new.get(key)]
-        schemas = key == "additionalProperties" and all(isinstance(each, dict) for each in values)
+        schemas = key == "additionalProperties" and all(isinstance(value, dict) for value in values)
         if not schemas and values[0] != values[1]:
             yield f"{where}: {key} may not change"

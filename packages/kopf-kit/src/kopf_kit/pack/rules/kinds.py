@@ -24,13 +24,13 @@ def examples(package: Package) -> Iterator[str]:
     """
     csv = package.csv
     first = "operatorframework.io/initialization-resource"
-    found = _examples(package, "alm-examples")
-    if not isinstance(found, list):
+    listed = _examples(package, "alm-examples")
+    if not isinstance(listed, list):
         yield csv.wrong("metadata", "annotations", "alm-examples", what="is no JSON list")
         return
     if not isinstance(_examples(package, first), dict):
         yield csv.wrong("metadata", "annotations", first, what="is no JSON object")
-    objects = [x for x in found if isinstance(x, dict)]
+    objects = [x for x in listed if isinstance(x, dict)]
     hidden = _examples(package, "operators.operatorframework.io/internal-objects") or []
     for crd in package.crds:
         for what in _of_kind(crd, objects, hidden=crd.get("metadata", "name") in hidden):
@@ -40,16 +40,16 @@ def examples(package: Package) -> Iterator[str]:
 def _of_kind(crd: Document, objects: list[Manifest], *, hidden: bool) -> Iterator[str]:
     """Yield the mistakes in the examples of a kind, which need not be of all its versions."""
     kind, group = crd.get("spec", "names", "kind"), crd.get("spec", "group")
-    versions = {f"{group}/{one['name']}": one for one in crd.get("spec", "versions")}
+    versions = {f"{group}/{served['name']}": served for served in crd.get("spec", "versions")}
     ours = [x for x in objects if x.get("kind") == kind and x.get("apiVersion") in versions]
     if not ours and not hidden:
         yield f"none of {next(iter(versions))} {kind}"
     for example in ours:
         version = versions[example["apiVersion"]]
         for part in ("spec", *({"status"} & {*example})):
-            known = fields(version, part)
-            odd = sorted(set(example.get(part) or {"nothing": None}) - set(known))
-            if odd and known:
+            declared = fields(version, part)
+            odd = sorted(set(example.get(part) or {"nothing": None}) - set(declared))
+            if odd and declared:
                 name = example.get("metadata", {}).get("name")
                 yield f"{name}: {part} has {', '.join(odd)}, which the schema has not"
 
@@ -57,8 +57,8 @@ def _of_kind(crd: Document, objects: list[Manifest], *, hidden: bool) -> Iterato
 def fields(version: Manifest, part: str) -> Manifest:
     """Return the fields of spec or status; an adopted operator's CRD may leave them open."""
     schema = version["schema"]["openAPIV3Schema"].get("properties", {})
-    found: Manifest = schema.get(part, {}).get("properties", {})
-    return found
+    properties: Manifest = schema.get(part, {}).get("properties", {})
+    return properties
 
 
 @rule

@@ -51,14 +51,14 @@ def _check(document: Document) -> None:
     """Raise HackError, with the sentence, if fields are missing or have another type."""
     shape = SHAPES.get(document.get("kind") or document.get("schema"))
     errors = jsonschema.Draft202012Validator(shape or {}).iter_errors(document.content)
-    for error in sorted(errors, key=lambda each: list(map(str, each.absolute_path))):
+    for error in sorted(errors, key=lambda error: list(map(str, error.absolute_path))):
         what = textwrap.shorten(error.message, 200, placeholder=" …")
         raise HackError(document.wrong(*error.absolute_path, what=what))
 
 
 def _documents(folder: Path, pattern: str) -> list[Document]:
     """Read the YAML files of a folder; raise HackError, with the sentence, if that fails."""
-    found = []
+    documents = []
     for file in sorted(folder.glob(pattern)):
         if not file.is_file() or file.suffix not in {".yaml", ".yml", ".json"}:
             continue
@@ -70,9 +70,9 @@ def _documents(folder: Path, pattern: str) -> list[Document]:
         for content in contents:
             if not isinstance(content, dict):
                 raise HackError(f"{name}: holds a document that is no object, but {content!r}")
-            found.append(Document(name, content))
-            _check(found[-1])
-    return found
+            documents.append(Document(name, content))
+            _check(documents[-1])
+    return documents
 
 
 class Package:
@@ -90,22 +90,24 @@ class Package:
         self.blobs = _documents(catalog, "**/*")
 
     def _only(self, kind: str) -> Document:
-        found = self._of_kind(kind)
-        if len(found) != 1:
-            raise HackError(f"{self.bundle.name}/manifests: kind: {len(found)} of {kind}, not one")
-        return found[0]
+        documents = self._of_kind(kind)
+        if len(documents) != 1:
+            raise HackError(
+                f"{self.bundle.name}/manifests: kind: {len(documents)} of {kind}, not one"
+            )
+        return documents[0]
 
     def _of_kind(self, kind: str) -> list[Document]:
-        found = [document for document in self.manifests if document.get("kind") == kind]
-        if not found:
+        documents = [document for document in self.manifests if document.get("kind") == kind]
+        if not documents:
             raise HackError(f"{self.bundle.name}/manifests: kind: there is no {kind}")
-        return found
+        return documents
 
     def _file(self, name: str) -> Document:
-        found = _documents(self.bundle, name)
-        if len(found) != 1:
-            raise HackError(f"{self.bundle.name}/{name}: {len(found)} documents, not one")
-        return found[0]
+        documents = _documents(self.bundle, name)
+        if len(documents) != 1:
+            raise HackError(f"{self.bundle.name}/{name}: {len(documents)} documents, not one")
+        return documents[0]
 
     def of(self, schema: str) -> list[Document]:
         """Return the catalog's blobs of a schema."""
@@ -124,7 +126,9 @@ class Package:
     def deployments(self) -> list[tuple[tuple[str | int, ...], Manifest]]:
         """Return all Deployments, each with its field."""
         where = ("spec", "install", "spec", "deployments")
-        return [((*where, i), found) for i, found in enumerate(self.csv.get(*where) or [])]
+        return [
+            ((*where, i), deployment) for i, deployment in enumerate(self.csv.get(*where) or [])
+        ]
 
     def rules(self, scope: str) -> list[tuple[tuple[str | int, ...], Manifest]]:
         """Return the rules of `permissions` or `clusterPermissions`, each with its field."""

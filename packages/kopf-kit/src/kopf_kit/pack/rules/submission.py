@@ -59,11 +59,11 @@ def check_schema_operator_ci_config(operator: Path) -> Iterator[str]:
     mapping = ci.get("fbc", "catalog_mapping")
     if not mapping:
         yield ci.wrong("fbc", "catalog_mapping", what="is missing")
-    for i, found in enumerate(mapping or []):
+    for i, entry in enumerate(mapping or []):
         where = ("fbc", "catalog_mapping", i)
-        if found.get("type") not in {"olm.template.basic", "olm.semver"}:
-            yield ci.wrong(*where, "type", what=f"{found.get('type')} is no template's")
-        if not found.get("catalog_names"):
+        if entry.get("type") not in {"olm.template.basic", "olm.semver"}:
+            yield ci.wrong(*where, "type", what=f"{entry.get('type')} is no template's")
+        if not entry.get("catalog_names"):
             yield ci.wrong(*where, "catalog_names", what="is missing")
 
 
@@ -72,8 +72,8 @@ def check_catalog_usage_ci_config(operator: Path) -> Iterator[str]:
     """Find a catalog that is generated from two templates."""
     ci = _ci(operator)
     seen = set[str]()
-    for i, found in enumerate(ci.get("fbc", "catalog_mapping") or []):
-        for name in found.get("catalog_names") or []:
+    for i, entry in enumerate(ci.get("fbc", "catalog_mapping") or []):
+        for name in entry.get("catalog_names") or []:
             if name in seen:
                 what = f"{name} is made of another template already"
                 yield ci.wrong("fbc", "catalog_mapping", i, "catalog_names", what=what)
@@ -101,17 +101,17 @@ def check_schema_bundle_release_config(operator: Path) -> Iterator[str]:
     templates = {x.get("template_name") for x in _ci(operator).get("fbc", "catalog_mapping") or []}
     for folder in _versions(operator) if _ci(operator).get("fbc") is not None else ():
         config = _read(folder / "release-config.yaml", operator)
-        found = config.get("catalog_templates")
-        if not found:
+        entries = config.get("catalog_templates")
+        if not entries:
             yield config.wrong("catalog_templates", what="is missing")
-        for i, entry in enumerate(found or []):
+        for i, entry in enumerate(entries or []):
             where = ("catalog_templates", i)
             if entry.get("template_name") not in templates:
                 what = f"{entry.get('template_name')} is not in ci.yaml"
                 yield config.wrong(*where, "template_name", what=what)
             if not entry.get("channels"):
                 yield config.wrong(*where, "channels", what="is missing")
-            known = {
+            fields = {
                 "template_name",
                 "channels",
                 "defaultChannel",
@@ -119,7 +119,7 @@ def check_schema_bundle_release_config(operator: Path) -> Iterator[str]:
                 "skips",
                 "skipRange",
             }
-            for key in sorted(set(entry) - known):
+            for key in sorted(set(entry) - fields):
                 yield config.wrong(*where, key, what="is unknown")
 
 
