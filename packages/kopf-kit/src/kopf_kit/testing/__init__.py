@@ -55,5 +55,5 @@ def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _NAMES[name].partition(":")
-    found = importlib.import_module(f"{__name__}.{module}")
-    return getattr(found, attribute) if attribute else found
+    imported = importlib.import_module(f"{__name__}.{module}")
+    return getattr(imported, attribute) if attribute else imported

@@ -88,8 +88,8 @@ class Cluster:
 
     async def items(self, path: str) -> list[Raw]:
         """Return all objects of a collection."""
-        found: list[Raw] = (await self.ask("GET", path)).get("items") or []
-        return found
+        items: list[Raw] = (await self.ask("GET", path)).get("items") or []
+        return items
 
     async def patch(self, path: str, body: Raw) -> Raw:
         """Merge the body into an object."""
@@ -140,7 +140,7 @@ class Cluster:
         self, user: str, verb: str, kind: Kind, namespace: str, now: bool = True
     ) -> None:
         """Wait until the API server applies a new or removed right of a user."""
-        wanted = {
+        attributes = {
             "verb": verb,
             "group": kind.group,
             "resource": kind.plural,
@@ -149,7 +149,7 @@ class Cluster:
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": {"user": user, "resourceAttributes": wanted},
+            "spec": {"user": user, "resourceAttributes": attributes},
         }
         async with asyncio.timeout(60):
             while (await self.ask("POST", REVIEWS, review))["status"]["allowed"] is not now:

@@ -86,8 +86,8 @@ class Installed:
 
     def pods(self) -> list[Any]:
         """Return the operator's Pods, except those that are being deleted."""
-        found = self.kubectl.get("pods", f"--selector=app.kubernetes.io/name={PROJECT.name}")
-        return [pod for pod in found["items"] if "deletionTimestamp" not in pod["metadata"]]
+        pods = self.kubectl.get("pods", f"--selector=app.kubernetes.io/name={PROJECT.name}")
+        return [pod for pod in pods["items"] if "deletionTimestamp" not in pod["metadata"]]
 
     def log(self) -> str:
         """Return the log of the operator's Pods."""

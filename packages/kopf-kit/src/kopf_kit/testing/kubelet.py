@@ -75,10 +75,10 @@ class Kubelet:
         """Work until cancelled, even if the API server is restarted."""
         while True:
             try:
-                found = await self._cluster.ask("GET", self._path)
-                for pod in found["items"] or []:
+                listed = await self._cluster.ask("GET", self._path)
+                for pod in listed["items"] or []:
                     self._see(pod)
-                await self._watch(found["metadata"]["resourceVersion"])
+                await self._watch(listed["metadata"]["resourceVersion"])
             except (aiohttp.ClientError, TimeoutError, RefusedError, ValueError):
                 await asyncio.sleep(0.2)
 

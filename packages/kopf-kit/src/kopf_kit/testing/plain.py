@@ -81,7 +81,7 @@ class Plain(Parent):
         return []
 
     def install(self) -> list[Raw]:
-        return [one for file in self.crds for one in yaml.safe_load_all(file.read_text())]
+        return [crd for file in self.crds for crd in yaml.safe_load_all(file.read_text())]
 
     def flags(
         self, port: int, namespace: str, *_: str, everywhere: bool = False

@@ -135,8 +135,8 @@ def _subject_of(item: pytest.Item) -> Any:
 @pytest.fixture(scope="session")
 def subjects(request: pytest.FixtureRequest) -> Sequence[Subject]:
     """Return the operators whose kinds are served from the start: those of the collected tests."""
-    found = [_subject_of(item) for item in request.session.items]
-    return [*dict.fromkeys(subject for subject in found if subject is not None)]
+    collected = [_subject_of(item) for item in request.session.items]
+    return [*dict.fromkeys(subject for subject in collected if subject is not None)]
 
 
 @pytest.fixture(scope="session")
@@ -144,9 +144,9 @@ def conversions() -> Iterator[Conversions]:
     """Convert objects of kinds with several versions, whatever happens to the operators."""
     from kopf_kit.testing.converting import Conversions
 
-    found = Conversions()
-    yield found
-    found.close()
+    server = Conversions()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")
@@ -165,7 +165,7 @@ def api_server(subjects: Sequence[Subject], conversions: Conversions) -> Iterato
             await subject.prepare(client, *subjects, conversions=conversions)
 
     logging.getLogger("aiohttp.access").setLevel(logging.CRITICAL)
-    users = {api_server.OPERATOR, *(one.user for one in subjects)}
+    users = {api_server.OPERATOR, *(operator.user for operator in subjects)}
     try:
         with api_server.running(users=users) as plane:
             asyncio.run(prepare(plane))
@@ -204,8 +204,8 @@ async def here(
 
     if subject not in subjects:
         await prepare(api, subject, conversions=conversions)
-    async with world(api, subject) as one:
-        yield one
+    async with world(api, subject) as created:
+        yield created
 
 
 @pytest.fixture
@@ -229,17 +229,17 @@ def cluster() -> Iterator[KindCluster]:
 
     name = "kopf-kit-testing"
     engine.up()
-    found = KindCluster(
+    kind_cluster = KindCluster(
         name,
         kind.kubeconfig(name),
         kind_path=tools.path("kind"),
         kubectl_path=tools.path("kubectl"),
     )
     with contextlib.ExitStack() as stack:
-        stack.callback(found.delete)
+        stack.callback(kind_cluster.delete)
         kind.create(name)
-        found.create()  # which finds it, and connects its client
-        yield found
+        kind_cluster.create()  # which finds it, and connects its client
+        yield kind_cluster
 
 
 @pytest.fixture(scope="session")
@@ -264,8 +264,8 @@ def installed(request: pytest.FixtureRequest, e2e_cluster: E2eCluster) -> Iterat
     """
     from kopf_kit.testing.installed import Installed, Kubectl, by_helm
 
-    if there := request.config.getoption("--installed-in"):
-        yield Installed(Kubectl(e2e_cluster, there))
+    if where := request.config.getoption("--installed-in"):
+        yield Installed(Kubectl(e2e_cluster, where))
         return
     with by_helm(e2e_cluster, request.getfixturevalue("helm_options")) as operator:
         yield operator

@@ -148,6 +148,6 @@ def free_port() -> int:
     """Return a free port that no outgoing connection can take meanwhile."""
     while True:
         port = random.randrange(15_000, 32_000)  # noqa: S311 (below the ephemeral ones)
-        with socket.socket() as one, contextlib.suppress(OSError):
-            one.bind(("127.0.0.1", port))
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
             return port

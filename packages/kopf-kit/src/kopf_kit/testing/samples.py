@@ -18,8 +18,10 @@ def test_the_operator_takes_up_a_sample_and_lets_it_go(kubectl: Kubectl, sample:
     kubectl("apply", named)
 
     def writers() -> set[str]:
-        found = kubectl.get(named, "--show-managed-fields")
-        return {entry["manager"].partition("-")[0] for entry in found["metadata"]["managedFields"]}
+        manifest = kubectl.get(named, "--show-managed-fields")
+        return {
+            entry["manager"].partition("-")[0] for entry in manifest["metadata"]["managedFields"]
+        }
 
     wait_until("the operator to write it", writers, lambda names: names - {"kubectl"})
     kubectl("delete", named, "--timeout=120s")

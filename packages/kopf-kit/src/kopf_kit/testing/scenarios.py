@@ -85,7 +85,7 @@ def of(subject: Parent, name: str) -> Scenario:
     if name in _COMMON:
         return _COMMON[name]
 
-    async def happens(world: World, one: str) -> None:
-        await subject.breaks[name](world.cluster, world.child(one))
+    async def happens(world: World, parent: str) -> None:
+        await subject.breaks[name](world.cluster, world.child(parent))
 
     return Scenario(an_object, happens, "하나")

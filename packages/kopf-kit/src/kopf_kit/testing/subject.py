@@ -83,7 +83,9 @@ class Subject(ABC):
     @property
     def versions(self) -> list[Versions]:
         """The kinds of several versions, which the tests convert in its place."""
-        return [one.versions for one in self.manager.controllers if one.versions]
+        return [
+            controller.versions for controller in self.manager.controllers if controller.versions
+        ]
 
     def flags(
         self, port: int, namespace: str, *further: str, everywhere: bool = False
@@ -201,8 +203,8 @@ class Parent(Subject):
     def _settings(self) -> Settings:
         """The settings when no flag is given."""
         program, kind = self.manager.program, self.manager._kind_of_settings
-        found: Settings = settings.parse(program, kind, [], {})
-        return found
+        parsed: Settings = settings.parse(program, kind, [], {})
+        return parsed
 
     def reads(self, namespace: str) -> Mapping[Kind, Mapping[Key, Any]]:
         """Return the context's `reads` for an object in a namespace, by default nothing."""
@@ -213,23 +215,27 @@ class Parent(Subject):
         body = msgspec.json.encode({**found, "spec": self.spec(text)})
         thing = msgspec.json.decode(body, type=self.controller.type)
         key = space, _ = thing.metadata.key
-        held = {i: {one: [key] for one in i.values(thing)} for i in self.controller.indexes}
+        held = {i: {value: [key] for value in i.values(thing)} for i in self.controller.indexes}
         context = Context(self._settings, namespace=space, reads=self.reads(space), held=held)
         return [*map(manifests.as_stored, self.controller._desired(thing, context))]
 
     def planned(self, found: Raw, text: str) -> Raw:
         """Return the manifest of an object's child, as if the object had a text."""
         kind = self.child.api_version, self.child.kind
-        plan = [one for one in self.plan(found, text) if (one["apiVersion"], one["kind"]) == kind]
+        plan = [
+            child
+            for child in self.plan(found, text)
+            if (child["apiVersion"], child["kind"]) == kind
+        ]
         assert len(plan) == 1, f"a {self} has {len(plan)} children of the kind {kind[1]}, not one"
         return plan[0]
 
     def further(self, found: Raw, text: str) -> dict[tuple[str, str], Raw]:
         """Return the manifests of an object's children of other kinds, by kind and name."""
         return {
-            (one["kind"], one["metadata"]["name"]): one
-            for one in self.plan(found, text)
-            if one["kind"] != self.child.kind
+            (child["kind"], child["metadata"]["name"]): child
+            for child in self.plan(found, text)
+            if child["kind"] != self.child.kind
         }
 
     def child_of(self, name: str) -> str:
@@ -247,11 +253,11 @@ class Parent(Subject):
 
     async def alter(self, cluster: Cluster, child: str) -> None:
         """Change the child at a path to that of an object with another text."""
-        found = await cluster.ask("GET", child)
-        (owner,) = found["metadata"]["ownerReferences"]
+        current = await cluster.ask("GET", child)
+        (owner,) = current["metadata"]["ownerReferences"]
         for text in ("둘", "하나"):
             planned = self.planned(_unsaved(owner["name"], owner["uid"]), text)
-            values = manifests.compared(found, planned).values()
+            values = manifests.compared(current, planned).values()
             if any(actual != other for actual, other in values):
                 await cluster.patch(child, manifests.content(planned))
                 return
@@ -267,7 +273,9 @@ class Parent(Subject):
         """Return the actual and the expected values of what a correct object's status says."""
         generation, status = found["metadata"]["generation"], found.get("status") or {}
         conditions = status.get("conditions") or ()
-        ready: Raw = next((one for one in conditions if one["type"] == "Ready"), {})
+        ready: Raw = next(
+            (condition for condition in conditions if condition["type"] == "Ready"), {}
+        )
         return {
             "observedGeneration": (status.get("observedGeneration"), generation),
             "Ready": (ready.get("status"), "True"),
@@ -305,9 +313,11 @@ async def prepare(
     """Create a node and the CRDs of the operators, those of several versions with a conversion."""
     await cluster.add_node()
     for subject in subjects:
-        versions = {str(one.kind): one for one in subject.versions} if conversions else {}
+        versions = (
+            {str(of_kind.kind): of_kind for of_kind in subject.versions} if conversions else {}
+        )
         for manifest in subject.install():
-            if conversions and (found := versions.get(manifest["metadata"]["name"])):
-                manifest["spec"]["conversion"] = conversions.of(cluster.plane, found)
+            if conversions and (of_kind := versions.get(manifest["metadata"]["name"])):
+                manifest["spec"]["conversion"] = conversions.of(cluster.plane, of_kind)
             await cluster.put(manifest)
         await cluster.serves(subject.kind)

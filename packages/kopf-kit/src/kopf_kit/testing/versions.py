@@ -55,10 +55,10 @@ def _assert_lossless(
     )
     @given(objects(old))
     def check(raw: Raw) -> None:
-        there = versions.convert(raw, new.kind.api_version)
-        assert _read(there, new)
-        assert '"why"' not in there["metadata"]["annotations"].get(versions.annotation, "")
-        back = versions.convert(there, old.kind.api_version)
+        converted = versions.convert(raw, new.kind.api_version)
+        assert _read(converted, new)
+        assert '"why"' not in converted["metadata"]["annotations"].get(versions.annotation, "")
+        back = versions.convert(converted, old.kind.api_version)
         assert back["metadata"] == raw["metadata"]
         assert _read(back, old) == _read(raw, old)
 
@@ -81,8 +81,8 @@ def objects(declared: CustomResource) -> st.SearchStrategy[Raw]:
 
 def _values(schema: Raw) -> st.SearchStrategy[Any]:
     """Return a strategy of the values that a structural schema allows."""
-    found = _of_type(schema)
-    return st.none() | found if schema.get("nullable") else found
+    values = _of_type(schema)
+    return st.none() | values if schema.get("nullable") else values
 
 
 def _of_type(schema: Raw) -> st.SearchStrategy[Any]:

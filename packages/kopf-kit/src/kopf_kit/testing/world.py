@@ -188,9 +188,9 @@ class World:
     async def condition(self, name: str = "hello", namespace: str = "") -> Raw:
         """Return the object's Ready condition, or an empty one."""
         path = self.subject.kind.path(namespace or self.namespace, name)
-        found = await self.cluster.find(path) or {}
-        conditions: list[Raw] = (found.get("status") or {}).get("conditions") or []
-        return next((one for one in conditions if one["type"] == "Ready"), {})
+        manifest = await self.cluster.find(path) or {}
+        conditions: list[Raw] = (manifest.get("status") or {}).get("conditions") or []
+        return next((condition for condition in conditions if condition["type"] == "Ready"), {})
 
     async def until_reason(
         self, reason: str, name: str = "hello", patience: float | None = None, namespace: str = ""
@@ -198,9 +198,9 @@ class World:
         """Wait until the object's Ready condition has this reason."""
         async with self.within(patience or self.subject.patience, f"reason {reason}"):
             async for _ in _looking():
-                if (told := await self.condition(name, namespace)).get("reason") == reason:
+                if (condition := await self.condition(name, namespace)).get("reason") == reason:
                     break
-        return told
+        return condition
 
     async def is_ready(self, name: str = "hello") -> None:
         """Wait until the object is Ready."""
@@ -259,9 +259,9 @@ class World:
         """Wait until one object is right, regardless of the others."""
         async with self.within(self.subject.patience, f"{name} is right"):
             async for _ in _looking():
-                found = await self.cluster.find(self.object(name))
+                owner = await self.cluster.find(self.object(name))
                 child = await self.cluster.find(self.child(name))
-                if found and child and not self.parent.wrong(found, child, text):
+                if owner and child and not self.parent.wrong(owner, child, text):
                     return
 
     def relevant(self) -> list[Write]:
@@ -273,45 +273,47 @@ class World:
         children = {
             child["metadata"]["name"]: child for child in await self.cluster.items(self.children)
         }
-        found = [
+        problems = [
             f"{operator.flags} is not ready"
             for operator in self.operators
             if operator.supervised and operator not in self.frozen and not await operator.is_ready()
         ]
-        if {one["metadata"]["name"] for one in objects} != set(wanted):
-            found.append(f"objects {[one['metadata']['name'] for one in objects]}")
+        if {owner["metadata"]["name"] for owner in objects} != set(wanted):
+            problems.append(f"objects {[owner['metadata']['name'] for owner in objects]}")
         if set(children) != {self.parent.child_of(name) for name in wanted}:
-            found.append(f"{len(children)} children for {len(wanted)}: {list(children)[:5]}")
-        for one in objects:
-            name = one["metadata"]["name"]
+            problems.append(f"{len(children)} children for {len(wanted)}: {list(children)[:5]}")
+        for owner in objects:
+            name = owner["metadata"]["name"]
             child = children.get(self.parent.child_of(name))
             if child is not None and name in wanted:
-                found += self.parent.wrong(one, child, wanted[name])
-        return [*found, *await self._problems_of_others(objects, wanted)][:5]
+                problems += self.parent.wrong(owner, child, wanted[name])
+        return [*problems, *await self._problems_of_others(objects, wanted)][:5]
 
     async def _problems_of_others(self, objects: list[Raw], wanted: Mapping[str, str]) -> list[str]:
         """Return what is wrong with the children of further kinds."""
         kinds = [kind for kind in self.parent.owned if kind != self.parent.child]
         planned = {
-            (one["metadata"]["uid"], *key): manifest
-            for one in objects
-            if kinds and (name := one["metadata"]["name"]) in wanted
-            for key, manifest in self.parent.further(one, wanted[name]).items()
+            (parent["metadata"]["uid"], *key): manifest
+            for parent in objects
+            if kinds and (name := parent["metadata"]["name"]) in wanted
+            for key, manifest in self.parent.further(parent, wanted[name]).items()
         }
-        there = {
+        existing = {
             (owner["uid"], kind.kind, child["metadata"]["name"]): child
             for kind in kinds
             for child in await self.cluster.items(kind.path(self.namespace))
             for owner in child["metadata"].get("ownerReferences") or ()
             if owner["kind"] == self.subject.kind.kind
         }
-        missing, surplus = planned.keys() - there.keys(), there.keys() - planned.keys()
-        found = [f"{name} is missing" for *_, name in sorted(missing)]
-        found += [f"{name} is not wanted" for *_, name in sorted(surplus)]
-        for key in planned.keys() & there.keys():
-            facts = manifests.compared(there[key], planned[key])
-            found += [f"{key[2]}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b]
-        return found
+        missing, surplus = planned.keys() - existing.keys(), existing.keys() - planned.keys()
+        problems = [f"{name} is missing" for *_, name in sorted(missing)]
+        problems += [f"{name} is not wanted" for *_, name in sorted(surplus)]
+        for key in planned.keys() & existing.keys():
+            facts = manifests.compared(existing[key], planned[key])
+            problems += [
+                f"{key[2]}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b
+            ]
+        return problems
 
     def story(self, what: str) -> str:
         """Return a description of what happened, for a failure's message."""
@@ -357,13 +359,13 @@ async def world(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
     """Create a namespace, and run a kubelet for it during the block."""
     namespace = await cluster.new_namespace(subject.pod_security)
     async with AsyncExitStack() as stack:
-        one = World(cluster, subject, namespace, stack)
-        await one.allow(namespace)
+        here = World(cluster, subject, namespace, stack)
+        await here.allow(namespace)
         try:
-            async with one.kubelet.running():
+            async with here.kubelet.running():
                 try:
-                    yield one
-                    one.expect_faults_were_met()
+                    yield here
+                    here.expect_faults_were_met()
                 finally:
                     await stack.aclose()
         finally:

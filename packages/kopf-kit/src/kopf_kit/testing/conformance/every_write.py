@@ -28,12 +28,12 @@ async def test_killed_after_every_single_write(
     """SIGKILL when the server has committed the write, before the operator hears of it."""
     writes, limit = subject.writes[scenario], asyncio.Semaphore(AT_ONCE)
 
-    async def one(number: int) -> bool:
+    async def killed_after(number: int) -> bool:
         async with limit:
             return await _killed_after(api, subject, scenario, number)
 
     async with asyncio.TaskGroup() as group:  # which ends the others if one fails
-        tasks = [group.create_task(one(number)) for number in range(1, writes + 2)]
+        tasks = [group.create_task(killed_after(number)) for number in range(1, writes + 2)]
     killed = [task.result() for task in tasks]
     assert killed[:writes] == [True] * writes
 
@@ -42,24 +42,24 @@ async def test_killed_after_every_single_write(
     while more:
         number += 1
         assert number <= MAX_WRITES, f"it takes more than {MAX_WRITES} writes"
-        more = await one(number)
+        more = await killed_after(number)
 
 
 async def _killed_after(cluster: Cluster, subject: Parent, scenario: str, number: int) -> bool:
-    what, writes = scenarios.of(subject, scenario), subject.writes[scenario]
+    steps, writes = scenarios.of(subject, scenario), subject.writes[scenario]
     async with world(cluster, subject) as here:
         await here.start()
-        await what.before(here, "hello")
+        await steps.before(here, "hello")
 
         async def crash(_: Call, forward: Forward) -> None:
             await forward()
             here.operator.send(Signals.SIGKILL)
 
         armed = here.proxy.arm(calls.nth_write(number), crash, may_miss=number > writes)
-        await what.act(here, "hello")
+        await steps.act(here, "hello")
         if number <= writes:
             await here.met(armed)
-        await here.converges({} if what.wanted is None else {"hello": what.wanted})
+        await here.converges({} if steps.wanted is None else {"hello": steps.wanted})
 
         assert here.operator.exits == [-Signals.SIGKILL] * armed.hits, here.story("it ended")
         return armed.hits > 0
@@ -103,20 +103,20 @@ async def _with_faults(
 
     `tried` has the names of all objects so far, and gets those of the new ones.
     """
-    what, writes = scenarios.of(here.parent, scenario), here.parent.writes[scenario]
+    steps, writes = scenarios.of(here.parent, scenario), here.parent.writes[scenario]
     # A name begins with a letter, as that of a Service has to.
     names = {f"at-{fault}-{number:02}": (fault, number) for fault, number in cases}
     tried.update(names)
-    await asyncio.gather(*(what.before(here, name) for name in names))
+    await asyncio.gather(*(steps.before(here, name) for name in names))
     armed = {
         name: here.proxy.arm(calls.nth_write(number, name), FAULTS[fault], may_miss=number > writes)
         for name, (fault, number) in names.items()
     }
 
-    await asyncio.gather(*(what.act(here, name) for name in names))
+    await asyncio.gather(*(steps.act(here, name) for name in names))
     # An Event may come late, after all is right.
     await here.met(*(armed[name] for name, (_, number) in names.items() if number <= writes))
-    await here.converges({} if what.wanted is None else dict.fromkeys(tried, what.wanted))
+    await here.converges({} if steps.wanted is None else dict.fromkeys(tried, steps.wanted))
     return {case for name, case in names.items() if armed[name].hits}
 
 
@@ -140,8 +140,8 @@ async def _first_write_and_its_retry(here: World) -> tuple[Call, Call]:
         while True:
             if writes := [call for call in here.proxy.calls if call.writes]:
                 first, *rest = writes
-                asked = first.method, first.path, first.body
+                request = first.method, first.path, first.body
                 for call in rest:
-                    if (call.method, call.path, call.body) == asked:
+                    if (call.method, call.path, call.body) == request:
                         return first, call
             await asyncio.sleep(0.02)

@@ -31,10 +31,10 @@ async def two(
 
 
 async def lease(here: World) -> Raw:
-    found = await here.cluster.find(
+    current = await here.cluster.find(
         f"/apis/coordination.k8s.io/v1/namespaces/{here.namespace}/leases/{here.subject.lease}"
     )
-    return found or {"spec": {}}
+    return current or {"spec": {}}
 
 
 async def holds(here: World, leader: Proxy) -> None:
@@ -165,9 +165,9 @@ async def test_a_thawed_leader_sends_nothing_more(here: World) -> None:
 
 def nth_child(here: World, number: int) -> Match:
     """Match the n-th child that is made."""
-    made = itertools.count(1)
+    numbers = itertools.count(1)
     return lambda call: (
-        call.writes and call.plural == here.parent.child.plural and next(made) == number
+        call.writes and call.plural == here.parent.child.plural and next(numbers) == number
     )
 
 
@@ -258,8 +258,10 @@ async def test_the_lease_is_stolen_and_comes_back(here: World) -> None:
 
     def renewals(status: int, after: float) -> list[Write]:
         """Return writes to the Lease that had this answer, the earliest first."""
-        leases = (one for one in here.writes if "/leases" in one.path and one.at > after)
-        return sorted((one for one in leases if one.status == status), key=lambda one: one.at)
+        leases = (write for write in here.writes if "/leases" in write.path and write.at > after)
+        return sorted(
+            (write for write in leases if write.status == status), key=lambda write: write.at
+        )
 
     async with here.within(120, "the thief to be noticed, and then outlasted"):
         while not (refusals := renewals(409, 0)) or not renewals(200, refusals[0].at):
@@ -268,11 +270,11 @@ async def test_the_lease_is_stolen_and_comes_back(here: World) -> None:
     refused, taken = refusals[0], renewals(200, refusals[0].at)[0].at
     assert taken - stolen > DURATION
     # The refused leader looks who leads, and knows by when it looks again.
-    (leader,) = (one for one in here.proxies if one.who == refused.who)
+    (leader,) = (replica for replica in here.proxies if replica.who == refused.who)
     looks = [call.at for call in leader.calls if call.lease and call.at > refused.at]
-    known = looks[1]
-    writes = [c for one in here.proxies for c in one.calls if c.writes and not c.lease]
-    assert [f"{c.method} {c.path}" for c in writes if known < c.at < taken] == []
+    noticed = looks[1]
+    writes = [c for replica in here.proxies for c in replica.calls if c.writes and not c.lease]
+    assert [f"{c.method} {c.path}" for c in writes if noticed < c.at < taken] == []
 
 
 async def test_the_lease_is_deleted(here: World) -> None:

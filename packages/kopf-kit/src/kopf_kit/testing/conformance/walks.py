@@ -72,9 +72,9 @@ async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any])
     fresh = f"fresh-{next(_numbers):04}"
     await here.create(text, fresh)
     await here.is_right(fresh, text)
-    children = [await here.cluster.ask("GET", here.child(one)) for one in (name, fresh)]
-    there = [here.parent.essence(child) for child in children]
-    assert there[0] == there[1]
+    children = [await here.cluster.ask("GET", here.child(parent)) for parent in (name, fresh)]
+    essences = [here.parent.essence(child) for child in children]
+    assert essences[0] == essences[1]
 
 
 async def take(here: World, name: str, text: str | None, step: str | Disturb | None) -> str | None:

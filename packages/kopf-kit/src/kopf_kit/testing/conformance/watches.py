@@ -175,9 +175,9 @@ def _from(past: dict[str, bytes]) -> calls.Fault:
 
 
 async def test_lists_and_watches_are_refused_for_a_while(here: World) -> None:
-    def refuse(one: proxy.Proxy) -> None:
+    def refuse(front: proxy.Proxy) -> None:
         for status, reason in ((500, "InternalError"), (429, "TooManyRequests")):
-            one.arm(
+            front.arm(
                 lambda call: call.path in (here.objects, here.children) and not call.writes,
                 calls.refuse(status, reason, 1),
                 4,
