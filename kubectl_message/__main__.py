@@ -17,35 +17,35 @@ from kubectl_message.messages import CONTAINER, KIND, state
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    told = Text(*(text.format(version=subject.current().version) for text in HELP))
-    arguments = _parser(told).parse_args(argv)
+    help_text = Text(*(text.format(version=subject.current().version) for text in HELP))
+    arguments = _parser(help_text).parse_args(argv)
     if arguments.command:
         return _command(arguments)
-    print(told, end="")
+    print(help_text, end="")
     return 0
 
 
-def _parser(told: Text) -> argparse.ArgumentParser:
-    parser, command = cli.parser(told)
-    one = command("status")
-    one.add_argument("-A", "--all-namespaces", action="store_true")
-    form = one.add_mutually_exclusive_group()
+def _parser(help_text: Text) -> argparse.ArgumentParser:
+    parser, command = cli.parser(help_text)
+    subparser = command("status")
+    subparser.add_argument("-A", "--all-namespaces", action="store_true")
+    form = subparser.add_mutually_exclusive_group()
     form.add_argument("-w", "--watch", action="store_true")
     form.add_argument("-o", "--output", choices=["json"])
-    one = command("why")
-    which = one.add_mutually_exclusive_group(required=True)
+    subparser = command("why")
+    which = subparser.add_mutually_exclusive_group(required=True)
     which.add_argument("name", nargs="?", metavar="NAME")
     which.add_argument("-f", "--filename", metavar="FILE")
-    one = command("logs")
-    one.add_argument("name", metavar="NAME")
+    subparser = command("logs")
+    subparser.add_argument("name", metavar="NAME")
     for short, name in (("-f", "follow"), ("-p", "previous"), ("-t", "timestamps")):
-        one.add_argument(short, f"--{name}", action="store_true")
+        subparser.add_argument(short, f"--{name}", action="store_true")
     for name in ("tail", "since"):
-        one.add_argument(f"--{name}")
+        subparser.add_argument(f"--{name}")
     command("doctor")
     command("support-bundle").add_argument("-f", "--filename", metavar="FILE")
-    one = command("explain")
-    one.add_argument("word", nargs="?", metavar="REASON")
+    subparser = command("explain")
+    subparser.add_argument("word", nargs="?", metavar="REASON")
     return parser
 
 

@@ -15,10 +15,12 @@ from kubectl_message.messages import state
 def fare(_: object, messages: list[dict[str, Any]]) -> Finding:
     """Say how all Messages fare."""
     states = [state(message) for message in messages]
-    waiting = [one for one in states if not one.phase and (age(one.since) or 0) > health.PROMPT]
+    waiting = [
+        state for state in states if not state.phase and (age(state.since) or 0) > health.PROMPT
+    ]
     if waiting:
-        return health.unseen([f"{one.namespace}/{one.name}" for one in waiting])
-    counts = Counter(one.phase or "Pending" for one in states)
+        return health.unseen([f"{state.namespace}/{state.name}" for state in waiting])
+    counts = Counter(state.phase or "Pending" for state in states)
     says = Text(
         "{all}: {p} print, {w} wait, {f} fail", "{all}개: 출력 {p}, 대기 {w}, 실패 {f}"
     ).format(all=len(states), p=counts["Processed"], w=counts["Pending"], f=counts["Failed"])

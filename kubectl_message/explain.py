@@ -44,7 +44,7 @@ def one(word: str) -> int:
             "`kubectl message explain` lists them.",
             "`kubectl message explain`으로 목록을 보십시오.",
         )
-        close = [KNOWN[one] for one in difflib.get_close_matches(word.lower(), KNOWN)]
+        close = [KNOWN[reason] for reason in difflib.get_close_matches(word.lower(), KNOWN)]
         if close:
             todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
         complain(Finding(UNKNOWN, says.format(word=word), todo))

@@ -50,7 +50,7 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
     """Print all Messages once; return the exit code."""
     states = [state(message) for message in kubectl.list(KIND, everywhere=everywhere)]
     if as_json:
-        items = [one._asdict() for one in states]
+        items = [state._asdict() for state in states]
         print(escaped(json.dumps({"items": items}, ensure_ascii=False, indent=2)))
     elif not states:
         print(NONE if everywhere else NONE_HERE.format(here=kubectl.here()))
@@ -62,60 +62,60 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
 def picture(states: list[State], *, everywhere: bool) -> list[str]:
     """Return the lines of the table, Messages in trouble first, and the totals below it."""
     heads = [*([NAMESPACE] if everywhere else []), NAME, PHASE, SINCE, TEXT, WHY]
-    rows = [_row(one, everywhere) for one in sorted(states, key=_order)]
-    counts = Counter(one.phase or "Pending" for one in states)
+    rows = [_row(state, everywhere) for state in sorted(states, key=_order)]
+    counts = Counter(state.phase or "Pending" for state in states)
     numbers = {phase: counts[phase] for phase in COLORS}
     total = str(TOTAL.format(all=len(states), **numbers))
-    if any(not one.prints for one in states):
+    if any(not state.prints for state in states):
         total += f" {ASK}"
     return [*table([str(head) for head in heads], rows), "", paint(total, "dim")]
 
 
-def _order(one: State) -> tuple[bool, str, str]:
-    return one.prints, one.namespace, one.name
+def _order(state: State) -> tuple[bool, str, str]:
+    return state.prints, state.namespace, state.name
 
 
-def _row(one: State, everywhere: bool) -> list[Cell]:
-    seconds = age(one.since)
+def _row(state: State, everywhere: bool) -> list[Cell]:
+    seconds = age(state.since)
     return [
-        *([Cell(one.namespace)] if everywhere else []),
-        Cell(one.name),
-        Cell(one.phase or "-", COLORS.get(one.phase, "yellow")),
+        *([Cell(state.namespace)] if everywhere else []),
+        Cell(state.name),
+        Cell(state.phase or "-", COLORS.get(state.phase, "yellow")),
         Cell("" if seconds is None else ago(seconds)),
-        Cell(cut(printable(one.text), ROOM)),
-        Cell(why(one)),
+        Cell(cut(printable(state.text), ROOM)),
+        Cell(why(state)),
     ]
 
 
-def why(one: State) -> str:
+def why(state: State) -> str:
     """Return in a few words why a Message does not print; empty if it does."""
-    if one.deleting:
+    if state.deleting:
         return str(DELETING)
-    if not one.phase:
+    if not state.phase:
         return str(NOT_SEEN)
-    if one.prints:
+    if state.prints:
         return ""
-    entry = knowledge.find(one.reason, one.message)
+    entry = knowledge.find(state.reason, state.message)
     if entry is None:
-        return printable(f"{one.reason}: {one.message}")
-    says = entry.says.format(pod=one.pod, name=one.name, namespace=one.namespace)
-    return printable(f"{one.reason}: {says}")
+        return printable(f"{state.reason}: {state.message}")
+    says = entry.says.format(pod=state.pod, name=state.name, namespace=state.namespace)
+    return printable(f"{state.reason}: {says}")
 
 
 def live(kubectl: Kubectl, *, everywhere: bool) -> int:
     """Show the Messages until Ctrl-C: on a terminal as a table, otherwise one line per change."""
     news: queue.Queue[News] = queue.Queue()
     threading.Thread(target=_watch, args=(kubectl, everywhere, news), daemon=True).start()
-    known: dict[tuple[str, str], State] = {}
+    states: dict[tuple[str, str], State] = {}
     terminal = sys.stdout.isatty()
     while True:
-        changed = _take(news, known)
+        changed = _take(news, states)
         if terminal:
-            said = picture([*known.values()], everywhere=everywhere) if known else [str(NONE)]
-            print(_CLEAR + "\n".join(_fitting(said)), flush=True)
+            lines = picture([*states.values()], everywhere=everywhere) if states else [str(NONE)]
+            print(_CLEAR + "\n".join(_fitting(lines)), flush=True)
         else:
-            for one in changed:
-                print(time.strftime("%H:%M:%S"), *_words(one), sep="  ", flush=True)
+            for state in changed:
+                print(time.strftime("%H:%M:%S"), *_words(state), sep="  ", flush=True)
 
 
 def _fitting(lines: list[str]) -> list[str]:
@@ -124,8 +124,8 @@ def _fitting(lines: list[str]) -> list[str]:
     return lines if len(lines) <= room + 3 else [*lines[:room], "…", *lines[-2:]]
 
 
-def _words(one: State) -> list[str]:
-    return [f"{one.namespace}/{one.name}", printable(one.phase) or "-", why(one)]
+def _words(state: State) -> list[str]:
+    return [f"{state.namespace}/{state.name}", printable(state.phase) or "-", why(state)]
 
 
 def _watch(kubectl: Kubectl, everywhere: bool, news: queue.Queue[News]) -> None:
@@ -140,24 +140,24 @@ def _watch(kubectl: Kubectl, everywhere: bool, news: queue.Queue[News]) -> None:
         news.put(error)
 
 
-def _take(news: queue.Queue[News], known: dict[tuple[str, str], State]) -> list[State]:
+def _take(news: queue.Queue[News], states: dict[tuple[str, str], State]) -> list[State]:
     """Wait for news, take all that are queued, and return the states that changed."""
     changed, deadline = [], time.monotonic() + TICK
     while (left := deadline - time.monotonic()) > 0:
         try:
-            said = news.get(timeout=left)
+            event = news.get(timeout=left)
         except queue.Empty:
             break
-        if isinstance(said, KubectlError):
-            raise said
-        if said is None:
-            known.clear()
+        if isinstance(event, KubectlError):
+            raise event
+        if event is None:
+            states.clear()
             continue
-        one = state(said["object"])
-        former = known.pop((one.namespace, one.name), None)
-        if said["type"] != "DELETED":
-            known[one.namespace, one.name] = one
-        if former is None or _words(former) != _words(one) or said["type"] == "DELETED":
-            changed.append(one._replace(deleting=one.deleting or said["type"] == "DELETED"))
+        now = state(event["object"])
+        former = states.pop((now.namespace, now.name), None)
+        if event["type"] != "DELETED":
+            states[now.namespace, now.name] = now
+        if former is None or _words(former) != _words(now) or event["type"] == "DELETED":
+            changed.append(now._replace(deleting=now.deleting or event["type"] == "DELETED"))
         deadline = min(deadline, time.monotonic() + 0.1)
     return changed

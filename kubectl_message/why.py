@@ -161,9 +161,9 @@ def held_up(kubectl: Kubectl, now: State) -> Finding | None:
 def _last_warning(kubectl: Kubectl, now: State) -> str:
     """Return the message of the Pod's last Warning Event, or an empty text."""
     chosen = f"involvedObject.name={now.pod},type=Warning"
-    there = Kubectl(kubectl.options, now.namespace)
+    in_namespace = Kubectl(kubectl.options, now.namespace)
     try:
-        events = there.list("events", f"--field-selector={chosen}")
+        events = in_namespace.list("events", f"--field-selector={chosen}")
     except KubectlError:
         return ""
     events.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime")))

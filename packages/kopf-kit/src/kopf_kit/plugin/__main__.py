@@ -66,16 +66,17 @@ Version {version}: {home}
 def _run(argv: Sequence[str] | None) -> int:
     ours = subject.current()
     words = {"many": ours.many, "command": ours.command, "version": ours.version, "home": ours.home}
-    told = Text(*(text.format(**words) for text in HELP))  # not shortened, and on several lines
-    parser, command = cli.parser(told)
-    one = command("status")
-    one.add_argument("-A", "--all-namespaces", action="store_true")
-    one.add_argument("-o", "--output", choices=["json"])
+    # Not shortened, and on several lines.
+    help_text = Text(*(text.format(**words) for text in HELP))
+    parser, command = cli.parser(help_text)
+    subparser = command("status")
+    subparser.add_argument("-A", "--all-namespaces", action="store_true")
+    subparser.add_argument("-o", "--output", choices=["json"])
     command("why").add_argument("name", metavar="[KIND/]NAME")
     command("doctor")
     command("support-bundle").add_argument("-f", "--filename", metavar="FILE")
     arguments = parser.parse_args(argv)
-    return _command(arguments) if arguments.command else _shown(told)
+    return _command(arguments) if arguments.command else _shown(help_text)
 
 
 def _command(arguments: argparse.Namespace) -> int:
@@ -90,8 +91,8 @@ def _command(arguments: argparse.Namespace) -> int:
     return support.write(kubectl, arguments.filename)
 
 
-def _shown(told: Text) -> int:
-    print(told, end="")
+def _shown(help_text: Text) -> int:
+    print(help_text, end="")
     return 0
 
 

@@ -176,27 +176,27 @@ def serves(kubectl: Kubectl, operator: Operator, namespace: str) -> bool:
     return namespace in served(kubectl, operator, {namespace})
 
 
-def served(kubectl: Kubectl, operator: Operator, there: set[str]) -> set[str]:
+def served(kubectl: Kubectl, operator: Operator, existing: set[str]) -> set[str]:
     """Return which of these namespaces the operator is to serve; raise `KubectlError`."""
     if operator.selector:
         if not names.is_selector(operator.selector):
             return set()
         chosen = kubectl.list("namespaces", f"--selector={operator.selector}")
-        return there & {one["metadata"]["name"] for one in chosen}
-    return there & {*operator.namespaces} if operator.namespaces else there
+        return existing & {namespace["metadata"]["name"] for namespace in chosen}
+    return existing & {*operator.namespaces} if operator.namespaces else existing
 
 
-def shared(kubectl: Kubectl, operators: list[Operator], there: set[str]) -> Finding | None:
+def shared(kubectl: Kubectl, operators: list[Operator], existing: set[str]) -> Finding | None:
     """Return the finding about two operators that serve the same namespaces, or None."""
-    acting = [one for one in operators if one.deployment["spec"].get("replicas", 1)]
-    all_served = [(one, served(kubectl, one, there)) for one in acting]
-    for (one, ones), (other, others) in itertools.combinations(all_served, 2):
-        both = sorted(ones & others)
+    acting = [operator for operator in operators if operator.deployment["spec"].get("replicas", 1)]
+    all_served = [(operator, served(kubectl, operator, existing)) for operator in acting]
+    for (first, of_first), (second, of_second) in itertools.combinations(all_served, 2):
+        both = sorted(of_first & of_second)
         if not both:
             continue
-        which = ALL if ones == others == there else Text.of(some(both))
+        which = ALL if of_first == of_second == existing else Text.of(some(both))
         many = subject.current().many
-        says = SHARED.format(which=which, many=many, one=one.title, other=other.title)
+        says = SHARED.format(which=which, many=many, one=first.title, other=second.title)
         return Finding(FAILS, says, SEPARATE)
     return None
 
@@ -221,5 +221,5 @@ def unserved(operators: list[Operator], namespace: str) -> Finding:
         ).format(it=namespace),
         todo,
         runbook=_alert("Unserved"),
-        about=some([one.title for one in operators]),
+        about=some([operator.title for operator in operators]),
     )

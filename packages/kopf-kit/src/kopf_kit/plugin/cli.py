@@ -41,8 +41,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say in one line what is wrong, and end with 2."""
         command = subject.current().command
-        told = MISTAKE.format(message=message, command=command)
-        self.exit(2, f"kubectl {command}: {told}\n")
+        text = MISTAKE.format(message=message, command=command)
+        self.exit(2, f"kubectl {command}: {text}\n")
 
 
 def parser(help_: Text) -> tuple[argparse.ArgumentParser, Command]:

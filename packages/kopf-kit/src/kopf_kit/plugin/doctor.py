@@ -46,7 +46,7 @@ class Check(NamedTuple):
 
 def report(kubectl: Kubectl, judge: Judge = fare) -> int:
     """Print the result of each check; return the exit code."""
-    found = []
+    findings = []
     titles = (*TITLES, *(_title(kind) for kind in subject.current().kinds))
     room = max(width(str(title)) for title in titles) + 3
     for title, finding in check(kubectl, judge):
@@ -55,12 +55,12 @@ def report(kubectl: Kubectl, judge: Judge = fare) -> int:
             below = lines(finding)
             if below:
                 print(*(f"  {line}" for line in below), sep="\n", flush=True)
-        found += [finding] * (finding.level != NOTE)
-    wrong = sum(finding.level == FAILS for finding in found)
+        findings += [finding] * (finding.level != NOTE)
+    wrong = sum(finding.level == FAILS for finding in findings)
     print()
     if wrong:
-        print(SOME_WRONG.format(n=wrong, all=len(found)))
-    elif all(finding.level == WELL for finding in found):
+        print(SOME_WRONG.format(n=wrong, all=len(findings)))
+    elif all(finding.level == WELL for finding in findings):
         print(ALL_WELL)
     return 1 if wrong else 0
 
@@ -74,9 +74,9 @@ def check(kubectl: Kubectl, judge: Judge = fare) -> Iterator[Check]:
     yield Check(CLUSTER, _cluster(kubectl))
     served, version = [], ""
     for kind in subject.current().kinds:
-        there, version = _kind(kubectl, kind)
-        yield Check(CRD, there)
-        served += [kind] * (there.level != FAILS)
+        finding, version = _kind(kubectl, kind)
+        yield Check(CRD, finding)
+        served += [kind] * (finding.level != FAILS)
     try:
         operators, alike = survey.look(kubectl)
     except KubectlError as error:
@@ -104,8 +104,8 @@ def check(kubectl: Kubectl, judge: Judge = fare) -> Iterator[Check]:
 
 def _cluster(kubectl: Kubectl) -> Finding:
     """Ask for the versions; this is the first request, and it fails if there is no cluster."""
-    found = json.loads(kubectl.ask("version", "--output=json"))
-    own, server = (found[side]["gitVersion"] for side in ("clientVersion", "serverVersion"))
+    versions = json.loads(kubectl.ask("version", "--output=json"))
+    own, server = (versions[side]["gitVersion"] for side in ("clientVersion", "serverVersion"))
     says = Text("Kubernetes {server}, kubectl {own}", "쿠버네티스 {server}, kubectl {own}")
     finding = Finding(WELL, says.format(server=server, own=own))
     if abs(_minor(own) - _minor(server)) <= SKEW:
@@ -121,8 +121,8 @@ def _cluster(kubectl: Kubectl) -> Finding:
 
 
 def _minor(version: str) -> int:
-    found = re.match(r"v\d+\.(\d+)", version)
-    return int(found[1]) if found else 0
+    match = re.match(r"v\d+\.(\d+)", version)
+    return int(match[1]) if match else 0
 
 
 def _kind(kubectl: Kubectl, kind: Kind) -> tuple[Finding, str]:
@@ -191,24 +191,28 @@ def _served(
     """Check that all namespaces are served, and that the operator has looked at all objects."""
     try:
         objects = [(kind, kubectl.list(kind.resource, everywhere=True)) for kind in kinds]
-        there = {one["metadata"]["name"] for one in kubectl.list("namespaces")}
+        existing = {namespace["metadata"]["name"] for namespace in kubectl.list("namespaces")}
     except KubectlError as error:
         if error.key != "forbidden":
             raise
         yield Check(SERVED, Finding(UNKNOWN, MAY_NOT, detail=error.said))
         return
     if operators:
-        used = {str(one["metadata"].get("namespace") or "") for _, all_ in objects for one in all_}
-        yield Check(SERVED, _namespaces(kubectl, operators, used - {""}, there))
+        used = {
+            str(manifest["metadata"].get("namespace") or "")
+            for _, all_ in objects
+            for manifest in all_
+        }
+        yield Check(SERVED, _namespaces(kubectl, operators, used - {""}, existing))
     for kind, of_kind in objects:
         yield Check(_title(kind), judge(kind, of_kind))
 
 
 def _namespaces(
-    kubectl: Kubectl, operators: list[Operator], used: set[str], there: set[str]
+    kubectl: Kubectl, operators: list[Operator], used: set[str], existing: set[str]
 ) -> Finding:
     for operator in operators:
-        gone = sorted({*operator.namespaces} - there)
+        gone = sorted({*operator.namespaces} - existing)
         if not gone:
             continue
         says = Text(
@@ -221,7 +225,7 @@ def _namespaces(
         says = says.format(gone=", ".join(gone))
         finding = Finding(FAILS, says, todo, runbook=subject.current().alert("Unserved"))
         return advice.about(operator, finding)
-    both = checks.shared(kubectl, operators, there)
+    both = checks.shared(kubectl, operators, existing)
     if both is not None:
         return both
     for namespace in sorted(used):

@@ -41,17 +41,17 @@ class Finding(NamedTuple):
 
 def lines(finding: Finding, reason: str = "") -> list[str]:
     """Return the lines below a finding's sentence: whose it is, the details, what to do."""
-    said = [
+    parts = [
         (REASON, shown(reason)),
         (OPERATOR, shown(finding.about)),
         (DETAILS, quoted(finding.detail)),
         (ADVICE, str(finding.todo or "")),
         (MORE, str(subject.current().runbook(finding.runbook)) if finding.runbook else ""),
     ]
-    told = [(str(label), text) for label, text in said if text]
-    room = max((width(label) for label, _ in told), default=0) + 2
+    shown_parts = [(str(label), text) for label, text in parts if text]
+    room = max((width(label) for label, _ in shown_parts), default=0) + 2
     result: list[str] = []
-    for label, text in told:
+    for label, text in shown_parts:
         first, *rest = wrap(text, columns() - room - 2)
         result.append(f"  {paint(pad(label, room), 'dim')}{first}")
         result += [" " * (room + 2) + line for line in rest]

@@ -21,13 +21,13 @@ PROMPT = 60.0
 
 def fare(kind: Kind, objects: list[Object]) -> Finding:
     """Return the state of all objects of a kind, by their Ready conditions."""
-    states = [state(kind, one) for one in objects]
+    states = [state(kind, manifest) for manifest in objects]
     tells = subject.current().tells
-    waiting = [one for one in states if not one.ready and (age(one.since) or 0) > PROMPT]
+    waiting = [state for state in states if not state.ready and (age(state.since) or 0) > PROMPT]
     if waiting and tells:
-        return unseen([f"{one.namespace}/{one.name}".lstrip("/") for one in waiting])
-    ready = sum(one.ready == "True" for one in states)
-    if not (tells or any(one.ready for one in states)):
+        return unseen([f"{state.namespace}/{state.name}".lstrip("/") for state in waiting])
+    ready = sum(state.ready == "True" for state in states)
+    if not (tells or any(state.ready for state in states)):
         return Finding(WELL, Text.of(len(states)))
     says = Text("{all}: {n} ready", "{all}개: 준비됨 {n}").format(all=len(states), n=ready)
     if ready == len(states):

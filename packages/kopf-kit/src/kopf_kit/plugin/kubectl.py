@@ -50,8 +50,8 @@ class Kubectl:
     def list(self, kind: str, *arguments: str, everywhere: bool = False) -> list[Object]:
         """Return the objects of a kind in this namespace or in all; raise `KubectlError`."""
         where = ["--all-namespaces"] if everywhere else self._here()
-        found = self.ask("get", *where, *arguments, "--output=json", "--", kind)
-        items: list[Object] = json.loads(found)["items"]
+        printed = self.ask("get", *where, *arguments, "--output=json", "--", kind)
+        items: list[Object] = json.loads(printed)["items"]
         return items
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
@@ -59,8 +59,8 @@ class Kubectl:
         if not names.is_name(name) or not (namespace is None or names.is_namespace(namespace)):
             return None
         where = [f"--namespace={namespace}"] if namespace else self._here()
-        found = self.ask("get", *where, "--ignore-not-found", "--output=json", "--", kind, name)
-        return dict(json.loads(found)) if found.strip() else None
+        printed = self.ask("get", *where, "--ignore-not-found", "--output=json", "--", kind, name)
+        return dict(json.loads(printed)) if printed.strip() else None
 
     def here(self) -> str:
         """Return the name of the default namespace; raise `KubectlError`."""
@@ -85,11 +85,11 @@ class Kubectl:
                 late = not timer.is_alive()
             finally:
                 timer.cancel()
-                said = errors.end()
+                message = errors.end()
         if code and late:
-            raise KubectlError(refusals.SLOW, said)
+            raise KubectlError(refusals.SLOW, message)
         if code:
-            raise KubectlError(refusals.refusal(said), said)
+            raise KubectlError(refusals.refusal(message), message)
         return str(printed)
 
     def logs(self, pod: str, *flags: str) -> int:
@@ -113,9 +113,9 @@ class Kubectl:
                 code = process.wait()
             finally:
                 process.kill()
-                said = errors.end()
+                message = errors.end()
         if code:
-            raise KubectlError(refusals.refusal(said), said)
+            raise KubectlError(refusals.refusal(message), message)
 
     def _here(self) -> Sequence[str]:
         return [f"--namespace={self.namespace}"] if self.namespace else []
@@ -162,7 +162,7 @@ class _Errors:
         self._late.set()
         with self._lock:
             sys.stderr.writelines(
-                f"{printable(one.rstrip())}\n" for one in self._lines[self._shown :]
+                f"{printable(line.rstrip())}\n" for line in self._lines[self._shown :]
             )
             sys.stderr.flush()
             self._shown = len(self._lines)

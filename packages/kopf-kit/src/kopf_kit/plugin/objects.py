@@ -57,9 +57,9 @@ def state(kind: Kind, given: Object) -> State:
         since=str((condition.get("lastTransitionTime") if current else "") or "")
         or str(meta.get("creationTimestamp", "")),
         others=tuple(
-            f"{one.get('type')}={one.get('status')} ({one.get('reason', '')})"
-            for one in status.get("conditions") or ()
-            if one.get("type") != "Ready"
+            f"{other.get('type')}={other.get('status')} ({other.get('reason', '')})"
+            for other in status.get("conditions") or ()
+            if other.get("type") != "Ready"
         ),
         deleting="deletionTimestamp" in meta,
         edited=bool(condition) and not current,

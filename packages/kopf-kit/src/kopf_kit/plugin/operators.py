@@ -69,8 +69,8 @@ class Operator(NamedTuple):
     @property
     def lease_namespace(self) -> str:
         """The namespace of the Lease."""
-        told = setting(self.deployment, "lease-namespace") if self.only is None else ""
-        return told or self.namespace
+        namespace = setting(self.deployment, "lease-namespace") if self.only is None else ""
+        return namespace or self.namespace
 
     @property
     def selector(self) -> str:
@@ -89,8 +89,8 @@ class Operator(NamedTuple):
         named = [a.partition("=")[2] for a in arguments if a.startswith("--namespace=")]
         if not named and "--all-namespaces" not in arguments:
             template = self.deployment["spec"]["template"]["metadata"]
-            told = env.get("WATCH_NAMESPACE") or (template.get("annotations") or {}).get(OLM) or ""
-            named = [name.strip() for name in told.split(",") if name.strip()]
+            text = env.get("WATCH_NAMESPACE") or (template.get("annotations") or {}).get(OLM) or ""
+            named = [name.strip() for name in text.split(",") if name.strip()]
         return named
 
 
@@ -100,7 +100,7 @@ def is_operator(deployment: Object) -> bool:
     arguments, env = _container(deployment)
     image = str(deployment["spec"]["template"]["spec"]["containers"][0].get("image", ""))
     by_image = re.split("[:@]", image.rpartition("/")[2])[0] == ours.name
-    return by_image or any(one.startswith(ours.signs) for one in (*arguments, *env))
+    return by_image or any(word.startswith(ours.signs) for word in (*arguments, *env))
 
 
 def _container(deployment: Object) -> tuple[list[str], dict[str, str]]:

@@ -47,11 +47,11 @@ class Redaction:
     def __init__(self, objects: list[tuple[Kind, list[Object]]]) -> None:
         #: All texts by their beginning, as they are and as JSON and Go quote them.
         self._texts: dict[str, set[str]] = defaultdict(set)
-        metas = [one["metadata"] for _, of_kind in objects for one in of_kind]
+        metas = [manifest["metadata"] for _, of_kind in objects for manifest in of_kind]
         names = {meta.get(part) for meta in metas for part in ("name", "namespace")}
         for kind, of_kind in objects:
-            for one in of_kind:
-                for text in {*_free(one.get("spec"), kind.shown)} - names:
+            for manifest in of_kind:
+                for text in {*_free(manifest.get("spec"), kind.shown)} - names:
                     self._hide(text)
 
     def _hide(self, text: str) -> None:
@@ -66,7 +66,7 @@ class Redaction:
     def own(self, kind: Kind, objects: list[Object]) -> str:
         """Return objects of a kind of the operator's as JSON, without what users wrote."""
         return self.json(
-            [{**one, "spec": _cleared(one.get("spec"), kind.shown)} for one in objects]
+            [{**item, "spec": _cleared(item.get("spec"), kind.shown)} for item in objects]
         )
 
     def text(self, text: str) -> str:
@@ -87,19 +87,19 @@ class Redaction:
 
     def _of(self, value: object) -> object:
         if isinstance(value, dict):
-            parts = {key: one for key, one in value.items() if key not in _COPIES}
+            parts = {key: part for key, part in value.items() if key not in _COPIES}
             if isinstance(value.get("metadata"), dict):  # it may be a ConfigMap
                 parts.update({key: _cleared(parts[key], {}) for key in _DATA if key in parts})
-            return {key: self._field(key, one) for key, one in parts.items()}
+            return {key: self._field(key, part) for key, part in parts.items()}
         if isinstance(value, list):
-            return [self._of(one) for one in value]
+            return [self._of(part) for part in value]
         return self.text(value) if isinstance(value, str) else value
 
     def _field(self, key: str, value: object) -> object:
         if key in _NAMES:
             return value
         if key == "env" and isinstance(value, list):
-            return [self._variable(one) for one in value]
+            return [self._variable(variable) for variable in value]
         if key == "annotations" and isinstance(value, dict):
             return {
                 name: self._of(text) if _is_a_programs(name) else HIDDEN
@@ -118,7 +118,7 @@ class Redaction:
 def _is_a_programs(annotation: str) -> bool:
     domain = annotation.rpartition("/")[0]
     ours = {kind.resource.partition(".")[2] for kind in subject.current().kinds}
-    return domain in ours or any(f".{domain}".endswith(f".{one}") for one in _DOMAINS)
+    return domain in ours or any(f".{domain}".endswith(f".{suffix}") for suffix in _DOMAINS)
 
 
 def _within(shown: Any, key: str) -> Any:
@@ -129,20 +129,20 @@ def _within(shown: Any, key: str) -> Any:
 def _cleared(value: Any, shown: Any) -> Any:
     """Return a value without the texts that are not shown."""
     if isinstance(value, dict):
-        return {key: _cleared(one, _within(shown, key)) for key, one in value.items()}
+        return {key: _cleared(part, _within(shown, key)) for key, part in value.items()}
     if isinstance(value, list):
-        return [_cleared(one, shown) for one in value]
+        return [_cleared(part, shown) for part in value]
     return HIDDEN if isinstance(value, str) and shown is not True else value
 
 
 def _free(value: Any, shown: Any) -> Iterator[str]:
     """Yield the texts that are not shown."""
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from _free(one, _within(shown, key))
+        for key, part in value.items():
+            yield from _free(part, _within(shown, key))
     elif isinstance(value, list):
-        for one in value:
-            yield from _free(one, shown)
+        for part in value:
+            yield from _free(part, shown)
     elif isinstance(value, str) and shown is not True:
         yield value
 

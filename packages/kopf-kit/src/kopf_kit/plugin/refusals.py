@@ -153,20 +153,20 @@ REFUSALS = (
 )
 
 
-def refusal(said: str) -> Refusal:
+def refusal(message: str) -> Refusal:
     """Return the cause of a failure of kubectl with this output."""
-    return _filled(next((one for one in REFUSALS if re.search(one.pattern, said)), OTHER))
+    return _filled(next((case for case in REFUSALS if re.search(case.pattern, message)), OTHER))
 
 
-def of_file(said: str) -> Refusal | None:
+def of_file(message: str) -> Refusal | None:
     """Return what is wrong with a file itself, or None if it is a manifest."""
     pattern = r"(?m)^error: .*({})"
-    found = (one for one in FILES if re.search(pattern.format(one.pattern), said))
-    return next(map(_filled, found), None)
+    cases = (case for case in FILES if re.search(pattern.format(case.pattern), message))
+    return next(map(_filled, cases), None)
 
 
-def _filled(one: Refusal) -> Refusal:
+def _filled(refusal: Refusal) -> Refusal:
     """Return a refusal whose sentences name the kind."""
     kind = subject.current().kinds[0]
     words = {"kind": kind.kind, "crd": kind.resource, "file": "{file}"}
-    return one._replace(says=one.says.format(**words), todo=one.todo.format(**words))
+    return refusal._replace(says=refusal.says.format(**words), todo=refusal.todo.format(**words))

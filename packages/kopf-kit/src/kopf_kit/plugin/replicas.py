@@ -102,4 +102,4 @@ _OTHER = Text(
 
 def advice(reason: str) -> Text:
     """Return what to do about an operator's Pod that does not run for this reason."""
-    return next((one.todo for one in ADVICE if reason in one.reasons), _OTHER)
+    return next((case.todo for case in ADVICE if reason in case.reasons), _OTHER)

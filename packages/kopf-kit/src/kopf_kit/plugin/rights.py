@@ -37,35 +37,35 @@ def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list
     Without namespaces, it checks the cluster-wide rights.
     """
     account = operator.account
-    asked = [
+    questions = [
         Question(account, right, namespace, right.name)
         for namespace in (namespaces or [""])[:MAX_NAMESPACES]
         for right in subject.current().rights
     ]
     if operator.selector:
-        asked += [Question(account, right) for right in SELECTING]
+        questions += [Question(account, right) for right in SELECTING]
     if operator.elects:
         where, name = operator.lease_namespace, operator.lease_name
-        asked += [
+        questions += [
             Question(account, right, where, "" if right.verb == "create" else name)
             for right in LEASE
         ]
     return [
         f"{question.right} ({question.namespace or '*'})"
-        for question, allowed in zip(asked, answers(kubectl, asked))
+        for question, allowed in zip(questions, answers(kubectl, questions))
         if not allowed
     ]
 
 
 def answers(kubectl: Kubectl, questions: list[Question]) -> list[bool]:
     """Return the API server's answers; raise `KubectlError`."""
-    said: list[bool] = []
+    allowed: list[bool] = []
     flags = ("--validate=false", "--output=json", "--filename=-")
     for start in range(0, len(questions), BATCH):
         reviews = [_review(*question) for question in questions[start : start + BATCH]]
         printed = kubectl.ask("create", *flags, send=_list(reviews))
-        said += [bool(answer["status"].get("allowed")) for answer in _documents(printed)]
-    return said
+        allowed += [bool(answer["status"].get("allowed")) for answer in _documents(printed)]
+    return allowed
 
 
 def _list(items: list[Object]) -> Object:
@@ -74,7 +74,7 @@ def _list(items: list[Object]) -> Object:
 
 def _review(user: str, right: Right, namespace: str, name: str) -> Object:
     resource, _, sub = right.resource.partition("/")
-    wanted = {
+    attributes = {
         "group": right.group,
         "resource": resource,
         "subresource": sub,
@@ -88,17 +88,17 @@ def _review(user: str, right: Right, namespace: str, name: str) -> Object:
         "spec": {
             "user": user,
             "groups": ["system:serviceaccounts", "system:authenticated"],
-            "resourceAttributes": {key: value for key, value in wanted.items() if value},
+            "resourceAttributes": {key: value for key, value in attributes.items() if value},
         },
     }
 
 
 def _documents(printed: str) -> list[Object]:
     """Return the JSON documents in kubectl's output: one after the other, or in one List."""
-    found: list[Object] = []
+    documents: list[Object] = []
     decoder, rest = json.JSONDecoder(), printed.strip()
     while rest:
         document, end = decoder.raw_decode(rest)
-        found += document["items"] if document.get("kind") == "List" else [document]
+        documents += document["items"] if document.get("kind") == "List" else [document]
         rest = rest[end:].strip()
-    return found
+    return documents

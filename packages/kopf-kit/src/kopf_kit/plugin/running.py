@@ -58,10 +58,10 @@ def runs(operator: Operator) -> Finding:
             subject.current().alert("Restarting"),
         )
     numbers = {"count": count, "wanted": wanted}
-    said = Text("{count} of {wanted} replicas are ready", "레플리카 {wanted}개 중 {count}개 준비됨")
+    says = Text("{count} of {wanted} replicas are ready", "레플리카 {wanted}개 중 {count}개 준비됨")
     if count >= wanted:
-        return Finding(WELL, said.format(**numbers))
-    return _not_ready(operator, Finding(WAITS, said.format(**numbers)))
+        return Finding(WELL, says.format(**numbers))
+    return _not_ready(operator, Finding(WAITS, says.format(**numbers)))
 
 
 def _down(operator: Operator) -> Finding:
@@ -79,13 +79,13 @@ def _rollout(operator: Operator) -> Finding | None:
         "the Deployment's new Pod is not ready; the former one goes on working",
         "디플로이먼트의 새 파드가 준비되지 않았습니다. 이전 파드가 계속 일합니다",
     )
-    found = _not_ready(operator._replace(pods=new), Finding(WAITS, says))
+    finding = _not_ready(operator._replace(pods=new), Finding(WAITS, says))
     release = (operator.deployment["metadata"].get("annotations") or {}).get(RELEASE)
-    if not names.is_name(release) or found.todo is None:
-        return found
+    if not names.is_name(release) or finding.todo is None:
+        return finding
     back = f"`helm rollback {release} --namespace {operator.namespace}`."
-    return found._replace(
-        todo=Text(f"{found.todo.en} Or go back: {back}", f"{found.todo.ko} 되돌리려면: {back}")
+    return finding._replace(
+        todo=Text(f"{finding.todo.en} Or go back: {back}", f"{finding.todo.ko} 되돌리려면: {back}")
     )
 
 

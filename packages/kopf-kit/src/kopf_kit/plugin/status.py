@@ -29,13 +29,15 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
     """Print all objects of the operator's kinds, those in trouble first; return the exit code."""
     ours = subject.current()
     states = [
-        state(kind, one)
+        state(kind, manifest)
         for kind in ours.kinds
-        for one in kubectl.list(kind.resource, everywhere=everywhere)
+        for manifest in kubectl.list(kind.resource, everywhere=everywhere)
     ]
-    states.sort(key=lambda one: (one.ready == "True", one.namespace, one.kind.kind, one.name))
+    states.sort(
+        key=lambda state: (state.ready == "True", state.namespace, state.kind.kind, state.name)
+    )
     if as_json:
-        items = [{**one._asdict(), "kind": one.kind.kind} for one in states]
+        items = [{**state._asdict(), "kind": state.kind.kind} for state in states]
         print(escaped(json.dumps({"items": items}, ensure_ascii=False, indent=2)))
     elif not states:
         here = "" if everywhere else kubectl.here()
@@ -43,28 +45,28 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
     else:
         heads = [*([NAMESPACE] if everywhere else []), NAME, READY, SINCE, WHY]
         print(
-            *table([str(head) for head in heads], [_row(one, everywhere) for one in states]),
+            *table([str(head) for head in heads], [_row(state, everywhere) for state in states]),
             sep="\n",
         )
-        if any(one.ready != "True" for one in states):
+        if any(state.ready != "True" for state in states):
             print("", paint(str(ASK.format(command=ours.command)), "dim"), sep="\n")
     return 0
 
 
-def _row(one: State, everywhere: bool) -> list[Cell]:
-    seconds = age(one.since)
+def _row(state: State, everywhere: bool) -> list[Cell]:
+    seconds = age(state.since)
     return [
-        *([Cell(one.namespace)] if everywhere else []),
-        Cell(f"{one.kind.kind.lower()}/{one.name}"),
-        Cell(one.ready or "-", COLORS.get(one.ready, "yellow")),
+        *([Cell(state.namespace)] if everywhere else []),
+        Cell(f"{state.kind.kind.lower()}/{state.name}"),
+        Cell(state.ready or "-", COLORS.get(state.ready, "yellow")),
         Cell("" if seconds is None else ago(seconds)),
-        Cell(_why(one)),
+        Cell(_why(state)),
     ]
 
 
-def _why(one: State) -> str:
-    if one.deleting:
+def _why(state: State) -> str:
+    if state.deleting:
         return str(DELETING)
-    if not one.ready:
-        return str(NOT_SEEN) if subject.current().tells else printable(", ".join(one.others))
-    return "" if one.ready == "True" else printable(f"{one.reason}: {one.message}")
+    if not state.ready:
+        return str(NOT_SEEN) if subject.current().tells else printable(", ".join(state.others))
+    return "" if state.ready == "True" else printable(f"{state.reason}: {state.message}")

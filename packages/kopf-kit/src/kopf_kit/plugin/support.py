@@ -74,11 +74,11 @@ def write(kubectl: Kubectl, file: str | None, judge: Judge = fare) -> int:
         _add(archive, f"{title}/versions.json", _json(versions))
         for name, text in _collected(kubectl, missing, judge):
             _add(archive, f"{title}/{name}", text)
-        told = "".join(f"{one.what}: {one.why}\n" for one in missing)
-        _add(archive, f"{title}/missing.txt", told)
+        lines = "".join(f"{part.what}: {part.why}\n" for part in missing)
+        _add(archive, f"{title}/missing.txt", lines)
     print(WRITTEN.format(file=path, many=ours.many))
     if missing:
-        print(PARTLY.format(what=", ".join(one.what for one in missing)))
+        print(PARTLY.format(what=", ".join(part.what for part in missing)))
     return 0
 
 
@@ -105,16 +105,16 @@ def _collected(kubectl: Kubectl, missing: list[Missing], judge: Judge) -> Iterat
         with _told(missing, f"the CRD {kind.resource}"):
             crd = kubectl.get("customresourcedefinitions", kind.resource)
             yield f"crds/{_file(kind.resource)}", _json(crd)
-    made = {
-        resource: _made(listed, resource, [one for _, of_kind in objects for one in of_kind])
+    by_resource = {
+        resource: _made(listed, resource, [owner for _, of_kind in objects for owner in of_kind])
         for resource in _children()
     }
-    for resource, children in made.items():
+    for resource, children in by_resource.items():
         yield _file(resource), hidden.json(children)
-    pods = {_place(pod["metadata"]) for pod in made["pods"]}
-    events = [one for kind in kinds for one in listed("events", ABOUT.format(kind.kind))]
+    pods = {_place(pod["metadata"]) for pod in by_resource["pods"]}
+    events = [event for kind in kinds for event in listed("events", ABOUT.format(kind.kind))]
     of_pods = listed("events", ABOUT.format("Pod"))
-    events += [one for one in of_pods if _place(one.get("involvedObject") or {}) in pods]
+    events += [event for event in of_pods if _place(event.get("involvedObject") or {}) in pods]
     yield "events.json", hidden.json(events)
     with _told(missing, "the operators"):
         for operator in survey.look(kubectl).operators:
@@ -123,11 +123,11 @@ def _collected(kubectl: Kubectl, missing: list[Missing], judge: Judge) -> Iterat
             yield f"{folder}/pods.json", hidden.json(operator.pods)
             yield f"{folder}/lease.json", hidden.json(operator.lease)
             events = listed("events", within=operator.namespace)
-            own = [one for one in events if _is_about(one, operator)]
+            own = [event for event in events if _is_about(event, operator)]
             yield f"{folder}/events.json", hidden.json(own)
             with contextlib.suppress(KubectlError):  # without OLM there is no such kind
                 csvs = Kubectl(kubectl.options, operator.namespace).list(CSV)
-                own = [one for one in csvs if kinds[0].resource in json.dumps(one)]
+                own = [csv for csv in csvs if kinds[0].resource in json.dumps(csv)]
                 yield f"{folder}/clusterserviceversions.json", hidden.json(own)
             for name, text in _logs(kubectl, operator, missing):
                 yield f"{folder}/logs/{name}.log", hidden.text(text)
@@ -141,13 +141,17 @@ def _children() -> list[str]:
     """Return the resources of what the operator makes for its objects, and their Pods."""
     ours = subject.current()
     own = {kind.resource for kind in ours.kinds}
-    made = [
+    created = [
         f"{right.resource}.{right.group}".rstrip(".")
         for right in ours.rights
         if right.verb == "create" and right.resource not in UNSEEN and right.group not in REVIEWS
     ]
     # Not what is part of another, such as pods/eviction, nor `*`.
-    return [one for one in dict.fromkeys(["pods", *made]) if one not in own and names.is_name(one)]
+    return [
+        resource
+        for resource in dict.fromkeys(["pods", *created])
+        if resource not in own and names.is_name(resource)
+    ]
 
 
 def _made(listed: Callable[..., list[Object]], resource: str, owners: list[Object]) -> list[Object]:
@@ -157,10 +161,10 @@ def _made(listed: Callable[..., list[Object]], resource: str, owners: list[Objec
     uids = {owner["metadata"].get("uid") for owner in owners}
     namespaces = sorted({_place(owner["metadata"])[0] for owner in owners} - {""})
     return [
-        one
+        child
         for namespace in namespaces
-        for one in listed(resource, within=namespace)
-        if uids & {ref.get("uid") for ref in one["metadata"].get("ownerReferences") or ()}
+        for child in listed(resource, within=namespace)
+        if uids & {ref.get("uid") for ref in child["metadata"].get("ownerReferences") or ()}
     ]
 
 

@@ -22,18 +22,19 @@ RECENT = 600.0
 def look(kubectl: Kubectl) -> Sorted:
     """Return the installed operators, and what only looks like one; raise `KubectlError`."""
     labelled = kubectl.list("deployments.apps", f"--selector={trust.label()}", everywhere=True)
-    found = trust.sort(kubectl, labelled)
-    if all(one.only is not None for one in found.operators):  # the chart's label can be changed
-        found = trust.sort(kubectl, kubectl.list("deployments.apps", everywhere=True))
-    return found._replace(operators=[_seen(kubectl, one) for one in found.operators])
+    survey = trust.sort(kubectl, labelled)
+    if all(operator.only is not None for operator in survey.operators):
+        # The chart's label can be changed.
+        survey = trust.sort(kubectl, kubectl.list("deployments.apps", everywhere=True))
+    return survey._replace(operators=[_seen(kubectl, operator) for operator in survey.operators])
 
 
 def _seen(kubectl: Kubectl, operator: Operator) -> Operator:
     """Return an operator with its Pods, its Lease and the nodes that it lost."""
     labels = operator.deployment["spec"]["selector"].get("matchLabels") or {}
     chosen = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    there = Kubectl(kubectl.options, operator.namespace)
-    pods = there.list("pods", f"--selector={chosen}") if names.is_selector(chosen) else []
+    in_namespace = Kubectl(kubectl.options, operator.namespace)
+    pods = in_namespace.list("pods", f"--selector={chosen}") if names.is_selector(chosen) else []
     lease = None
     if operator.elects:
         where = operator.lease_namespace

@@ -98,7 +98,7 @@ def escaped(text: str) -> str:
     """Return a JSON document with what controls the terminal escaped as JSON does it."""
     return re.sub(
         r"[^\n -~]",
-        lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1],
+        lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1],
         text,
     )
 

@@ -50,22 +50,26 @@ class Sorted(NamedTuple):
 
 def sort(kubectl: Kubectl, deployments: list[Object]) -> Sorted:
     """Tell operators from Deployments that only look like one; raise `KubectlError`."""
-    alike = [Operator(one, [], None) for one in deployments if _named(one) and is_operator(one)]
+    alike = [
+        Operator(deployment, [], None)
+        for deployment in deployments
+        if _named(deployment) and is_operator(deployment)
+    ]
     named = _named_by_the_cluster(kubectl) if alike else set()
-    vouched = [one for one in alike if named & {*_identities(one)}]
-    others = [one for one in alike if one not in vouched]
+    vouched = [operator for operator in alike if named & {*_identities(operator)}]
+    unvouched = [operator for operator in alike if operator not in vouched]
     counts: Counter[str] = Counter()
-    asked = []
-    for one in others:
-        counts[one.namespace] += 1
-        asked += [one] * (counts[one.namespace] <= MAX_DEPLOYMENTS)
+    candidates = []
+    for operator in unvouched:
+        counts[operator.namespace] += 1
+        candidates += [operator] * (counts[operator.namespace] <= MAX_DEPLOYMENTS)
     try:
-        granted = _granted(kubectl, asked)
+        granted = _granted(kubectl, candidates)
     except KubectlError as error:
         if error.key != "forbidden" or not vouched:
             raise
         granted = []
-    ignored = {one.title for one in others} - {one.title for one in granted}
+    ignored = {operator.title for operator in unvouched} - {operator.title for operator in granted}
     return Sorted([*vouched, *granted], sorted(ignored))
 
 
@@ -85,29 +89,29 @@ def _identities(operator: Operator) -> Iterator[tuple[str, ...]]:
 
 def _named_by_the_cluster(kubectl: Kubectl) -> set[tuple[str, ...]]:
     """Return what the CRD, the ClusterRoles and their bindings name, as far as one may look."""
-    found: set[tuple[str, ...]] = set()
+    identities: set[tuple[str, ...]] = set()
     try:
         crds = [kubectl.get(CRDS, kind.resource) for kind in subject.current().kinds]
-        for one in [*filter(None, crds), *kubectl.list(ROLES, f"--selector={label()}")]:
-            found.update(_names(one))
+        for manifest in [*filter(None, crds), *kubectl.list(ROLES, f"--selector={label()}")]:
+            identities.update(_names(manifest))
     except KubectlError as error:
         if error.key != "forbidden":
             raise
-    return found
+    return identities
 
 
-def _names(one: Object) -> Iterator[tuple[str, ...]]:
-    labels = one["metadata"].get("labels") or {}
+def _names(manifest: Object) -> Iterator[tuple[str, ...]]:
+    labels = manifest["metadata"].get("labels") or {}
     for label in labels:
         if label.startswith(OLM_LABEL):
             yield "olm", label[len(OLM_LABEL) :]
     if labels.get(NAME) != subject.current().name:  # as the CRD of the chart that has nothing else
         return
-    annotations = one["metadata"].get("annotations") or {}
+    annotations = manifest["metadata"].get("annotations") or {}
     yield "release", annotations.get(RELEASE_NAMESPACE, ""), annotations.get(RELEASE, "")
     # The operator's own binding is called as its role.
-    if (one.get("roleRef") or {}).get("name") == one["metadata"]["name"]:
-        for bound in one.get("subjects") or ():
+    if (manifest.get("roleRef") or {}).get("name") == manifest["metadata"]["name"]:
+        for bound in manifest.get("subjects") or ():
             if bound["kind"] == "ServiceAccount":
                 account = f"system:serviceaccount:{bound.get('namespace', '')}:{bound['name']}"
                 yield "account", account
@@ -115,18 +119,18 @@ def _names(one: Object) -> Iterator[tuple[str, ...]]:
 
 def _granted(kubectl: Kubectl, operators: list[Operator]) -> list[Operator]:
     """Return the operators that may write the status of objects, and where they may."""
-    asked = [
-        (one, namespace)
-        for one in operators
-        for namespace in ["", *filter(names.is_namespace, one.named[: rights.MAX_NAMESPACES])]
+    pairs = [
+        (operator, namespace)
+        for operator in operators
+        for namespace in ["", *filter(names.is_namespace, operator.named[: rights.MAX_NAMESPACES])]
     ]
     writes = subject.current().writes
     answers = rights.answers(
-        kubectl, [Question(one.account, writes, where) for one, where in asked]
+        kubectl, [Question(operator.account, writes, where) for operator, where in pairs]
     )
-    found = []
-    for one in operators:
-        where = [place for (other, place), yes in zip(asked, answers) if yes and other is one]
+    granted = []
+    for operator in operators:
+        where = [place for (asker, place), yes in zip(pairs, answers) if yes and asker is operator]
         if where:
-            found.append(one._replace(only=None if "" in where else tuple(where)))
-    return found
+            granted.append(operator._replace(only=None if "" in where else tuple(where)))
+    return granted

@@ -48,13 +48,15 @@ OTHERS, EVENT = Text("Conditions", "컨디션"), Text("Events", "이벤트")
 
 def of_name(kubectl: Kubectl, name: str) -> int:
     """Print why each object called NAME, or KIND/NAME, is not ready; return the exit code."""
-    asked, _, name = name.rpartition("/")
-    kinds = [kind for kind in subject.current().kinds if not asked or _is_called(kind, asked)]
-    found = [(kind, one) for kind in kinds if (one := kubectl.get(kind.resource, name))]
-    if not found:
-        complain(_unknown(kubectl, kinds, asked, name))
+    word, _, name = name.rpartition("/")
+    kinds = [kind for kind in subject.current().kinds if not word or _is_called(kind, word)]
+    manifests = [
+        (kind, manifest) for kind in kinds if (manifest := kubectl.get(kind.resource, name))
+    ]
+    if not manifests:
+        complain(_unknown(kubectl, kinds, word, name))
         return 3
-    codes = [_explain(kubectl, kind, one) for kind, one in found]
+    codes = [_explain(kubectl, kind, manifest) for kind, manifest in manifests]
     return max(codes)
 
 
@@ -80,13 +82,13 @@ def _explain(kubectl: Kubectl, kind: Kind, given: Object) -> int:
     reason = now.reason
     if reason and seconds is not None:
         reason = f"{reason}, {FOR.format(age=ago(seconds))}"
-    told = lines(finding, reason)
+    below = lines(finding, reason)
     if now.others:
-        told.append(f"  {OTHERS}: {shown(', '.join(now.others))}")
+        below.append(f"  {OTHERS}: {shown(', '.join(now.others))}")
     if finding.level != WELL and (events := _events(kubectl, now)):
-        told += [f"  {EVENT}:", *(f"    {shown(event)}" for event in events)]
-    if told:
-        print("", *told, sep="\n")
+        below += [f"  {EVENT}:", *(f"    {shown(event)}" for event in events)]
+    if below:
+        print("", *below, sep="\n")
     return 0 if finding.level in (WELL, UNKNOWN) else 1
 
 
@@ -127,15 +129,17 @@ def held(kubectl: Kubectl, namespace: str, *, seen: bool) -> Finding | None:
     try:
         operators, alike = survey.look(kubectl)
         serving = [
-            one for one in operators if not namespace or checks.serves(kubectl, one, namespace)
+            operator
+            for operator in operators
+            if not namespace or checks.serves(kubectl, operator, namespace)
         ]
     except KubectlError as error:
         if error.key != "forbidden":
             raise
         return None if seen else _may_not_look()
     if not operators:
-        found = checks.not_installed()
-        return found._replace(detail=str(advice.ignored(alike).says) if alike else "")
+        absent = checks.not_installed()
+        return absent._replace(detail=str(advice.ignored(alike).says) if alike else "")
     if not serving:
         return checks.unserved(operators, namespace)
     for operator in serving:
@@ -162,23 +166,23 @@ def _may_not_look() -> Finding:
 def _events(kubectl: Kubectl, now: State) -> list[str]:
     """Return the last Events of an object, the newest first; none if they may not be read."""
     chosen = f"involvedObject.name={now.name},involvedObject.kind={now.kind.kind}"
-    there = Kubectl(kubectl.options, now.namespace or "default")
+    in_namespace = Kubectl(kubectl.options, now.namespace or "default")
     try:
-        events = there.list("events", f"--field-selector={chosen}")
+        events = in_namespace.list("events", f"--field-selector={chosen}")
     except KubectlError:
         return []
-    events = [one for one in events if one["involvedObject"].get("uid") in (None, now.uid)]
+    events = [event for event in events if event["involvedObject"].get("uid") in (None, now.uid)]
     events.sort(key=_time, reverse=True)
     return [
         "  ".join(
             (
-                ago(age(_time(one)) or 0),
-                str(one.get("type")),
-                str(one.get("reason")),
-                str(one.get("message", "")),
+                ago(age(_time(event)) or 0),
+                str(event.get("type")),
+                str(event.get("reason")),
+                str(event.get("message", "")),
             )
         )
-        for one in events[:EVENTS]
+        for event in events[:EVENTS]
     ]
 
 
@@ -190,13 +194,15 @@ def _time(event: Object) -> str:
     )
 
 
-def _unknown(kubectl: Kubectl, kinds: list[Kind], asked: str, name: str) -> Finding:
+def _unknown(kubectl: Kubectl, kinds: list[Kind], word: str, name: str) -> Finding:
     if not kinds:
         says = Text("the operator has no kind {kind}", "오퍼레이터에 {kind} 종류(kind)가 없습니다")
         todo = Text("It has: {it}.", "다음 종류가 있습니다: {it}.")
         names = ", ".join(kind.kind.lower() for kind in subject.current().kinds)
-        return Finding(UNKNOWN, says.format(kind=asked), todo.format(it=names))
-    there = [one["metadata"]["name"] for kind in kinds for one in kubectl.list(kind.resource)]
+        return Finding(UNKNOWN, says.format(kind=word), todo.format(it=names))
+    existing = [
+        manifest["metadata"]["name"] for kind in kinds for manifest in kubectl.list(kind.resource)
+    ]
     says = Text(
         "there is no {kinds} {name} in the namespace {here}",
         "네임스페이스 {here}에 이름이 {name}인 {kinds} 오브젝트가 없습니다",
@@ -205,7 +211,7 @@ def _unknown(kubectl: Kubectl, kinds: list[Kind], asked: str, name: str) -> Find
         "In another namespace? `kubectl {command} status -A` lists them all.",
         "다른 네임스페이스에 있다면 `kubectl {command} status -A`로 모두 볼 수 있습니다.",
     ).format(command=subject.current().command)
-    close = difflib.get_close_matches(name, there, 3)
+    close = difflib.get_close_matches(name, existing, 3)
     if close:
         todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
     kind_names = " / ".join(kind.kind for kind in kinds)
