@@ -76,8 +76,8 @@ def _heads(title: str, *heads: str) -> list[str]:
     return [f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
 
 
-def _row(name: str, known: object, language: str) -> str:
-    says, todo = (getattr(getattr(known, part), language) for part in ("says", "todo"))
+def _row(name: str, entry: object, language: str) -> str:
+    says, todo = (getattr(getattr(entry, part), language) for part in ("says", "todo"))
     words = {"pod": "msg-NAME", "name": "NAME", "namespace": "NAMESPACE"}
     says = says.format(**words)
     return f"| {name} | {says[0].upper()}{says[1:]} | {todo.format(**words)} |"

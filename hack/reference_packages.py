@@ -24,7 +24,7 @@ def names(say: Say) -> Iterator[str]:
         thing = getattr(kr, name.partition("(")[0])
         documented = inspect.isroutine(thing) or inspect.isclass(thing) or inspect.ismodule(thing)
         values = get_args(thing) if get_origin(thing) is Union else (thing,)
-        types = (getattr(one, "__origin__", type(one)).__name__ for one in values)
+        types = (getattr(value, "__origin__", type(value)).__name__ for value in values)
         of_a_value = ", ".join(f"`{type_}`" for type_ in types)
         if documented:
             meaning = translated(say, (inspect.getdoc(thing) or "").partition("\n")[0])

@@ -72,8 +72,8 @@ _ROLES = {
 def roles(say: Say) -> Iterator[str]:
     """Yield a section for each role."""
     others = tuple(f"{kind.crd}-" for kind in PROJECT.kinds[1:])  # whose roles are the same
-    found = {name: rules for name, rules in _rendered() if not name.startswith(others)}
-    if odd := found.keys() ^ _ROLES.keys():
+    rendered = {name: rules for name, rules in _rendered() if not name.startswith(others)}
+    if odd := rendered.keys() ^ _ROLES.keys():
         raise HackError(
             f"hack/reference_rights.py and the chart have different roles: {', '.join(odd)}"
         )
@@ -83,9 +83,10 @@ def roles(say: Say) -> Iterator[str]:
         yield f"`{name}`. {say(*about)}"
         heads = (("may", "동작"), ("what", "대상"), ("API group", "API 그룹"), ("why", "이유"))
         yield from table(*(say(*head) for head in heads))
-        for rule, why in found[name]:
+        for rule, why in rendered[name]:
             named = f" `{', '.join(names)}`" if (names := rule.get("resourceNames")) else ""
-            what = ", ".join(f"`{one}`" for one in rule.get("resources") or rule["nonResourceURLs"])
+            targets = rule.get("resources") or rule["nonResourceURLs"]
+            what = ", ".join(f"`{target}`" for target in targets)
             groups = ", ".join(f"`{group or 'core'}`" for group in rule.get("apiGroups", []))
             yield row(", ".join(rule["verbs"]), what + named, groups, translated(say, why))
 

@@ -65,9 +65,9 @@ def kinds(say: Say) -> Iterator[str]:
             yield f"\n## {spec['names']['kind']}, `{spec['group']}/{version['name']}`\n"
             yield _prose(translated(say, schema["description"]))
             yield ""
-            known = ", ".join(f"`{name}`" for name in names)
+            listed = ", ".join(f"`{name}`" for name in names)
             yield say("`kubectl get` knows it as {}.", "`kubectl get`에서 쓰는 이름: {}.").format(
-                known
+                listed
             )
             for part in ("spec", "status"):
                 yield f"\n### {part}"

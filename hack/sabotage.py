@@ -111,15 +111,15 @@ def command(name: str, tier: str | None) -> int:
 
 
 def _run(name: str, tier: str | None) -> int:
-    chosen = [one for one in load() if name in one.name and tier in (None, one.tier)]
-    tried = [one for one in chosen if tier or one.is_quick]
+    chosen = [defect for defect in load() if name in defect.name and tier in (None, defect.tier)]
+    tried = [defect for defect in chosen if tier or defect.is_quick]
     every = json.loads(_RESULTS.read_text()) if _RESULTS.exists() else {}
     with _copies() as (state, free):
         results = every.setdefault(state, {})
-        left = [one for one in tried if results.get(one.name, [""])[0] != "caught"]
+        left = [defect for defect in tried if results.get(defect.name, [""])[0] != "caught"]
         for whole in (False, True):  # a whole tier takes all processors
             with ThreadPoolExecutor(1 if whole else _COPIES) as pool:
-                trying = {pool.submit(_try, one, free, whole): one.name for one in left}
+                trying = {pool.submit(_try, defect, free, whole): defect.name for defect in left}
                 try:
                     for ended in as_completed(trying):
                         result, where, took = results[trying[ended]] = ended.result()
@@ -127,9 +127,9 @@ def _run(name: str, tier: str | None) -> int:
                         say(f"{result:<8} {trying[ended]:<42} {elapsed(took):>6}  {where}")
                 finally:
                     pool.shutdown(cancel_futures=True)
-            missed = [one for one in left if results[one.name][0] == "missed"]
-            left = [one for one in missed if one.tier in _PYTESTS]  # it has further tests
-    for defect in (one for one in chosen if one not in tried):
+            missed = [defect for defect in left if results[defect.name][0] == "missed"]
+            left = [defect for defect in missed if defect.tier in _PYTESTS]  # it has further tests
+    for defect in (defect for defect in chosen if defect not in tried):
         say(f"not tried: {defect.name}, which is for --tier {defect.tier}: {defect.later}")
     counts = Counter(results[defect.name][0] for defect in tried)
     say(", ".join(f"{result}: {number}" for result, number in sorted(counts.items())))
@@ -145,15 +145,15 @@ def _try(defect: Defect, free: "Queue[Path]", whole: bool) -> tuple[str, str, fl
             return "failing", f"without the defect, too: {shlex.join(command)}", 0.0
         began = time.monotonic()
         _apply(defect, copy)
-        code, said = _test(command, copy)
+        code, output = _test(command, copy)
         took = time.monotonic() - began
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
         if failed and (code == 1 or failed[0].startswith("FAILED")):  # 2: xdist stopped at it
             return "caught", failed[1], took
         if code == 2 and defect.tier in TARGETS:
             return "caught", defect.tier, took
         if code:
-            (_FOLDER / f"{defect.name}.log").write_text(said)
+            (_FOLDER / f"{defect.name}.log").write_text(output)
             return "unclear", f"exit code {code}: {_FOLDER / defect.name}.log", took
         return "missed", "by all tests" if whole else f"by {defect.tests}", took
     except HackError:
@@ -169,10 +169,10 @@ _passed: dict[tuple[str, ...], bool] = {}
 def _passes(command: tuple[str, ...], copy: Path) -> bool:
     """Return whether tests pass without a defect."""
     if command not in _passed:
-        code, said = _test(command, copy)
+        code, output = _test(command, copy)
         _passed[command] = not code
         if code:
-            (_FOLDER / "failing.log").write_text(said)
+            (_FOLDER / "failing.log").write_text(output)
     return _passed[command]
 
 

@@ -241,8 +241,8 @@ def _relative(target: str, page: Page) -> str:
 
 def _anchor(anchor: str, linked: str, page: Page, language: str) -> str:
     """Return the anchor of the same heading in the text that the site has in this language."""
-    there = site_text.anchors(page.text(language))
+    anchors = site_text.anchors(page.text(language))
     meant = site_text.anchors((paths.CHECKOUT / linked).read_text())
-    if anchor in there or anchor not in meant or len(there) != len(meant):
+    if anchor in anchors or anchor not in meant or len(anchors) != len(meant):
         return anchor
-    return there[meant.index(anchor)]
+    return anchors[meant.index(anchor)]

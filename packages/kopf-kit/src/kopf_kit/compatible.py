@@ -92,10 +92,10 @@ def _requirements(content: dict[str, Any]) -> Iterator[Requirement]:
 def _of_runtimes(root: Path) -> Iterator[str]:
     """Look for a second version of the runtime: on the path, or in the repository's environment."""
     folders = [*sys.path, *map(str, (root / ".venv").glob("lib/python*/site-packages"))]
-    there = {
-        each.version: each.locate_file("")
-        for each in metadata.distributions(name=RUNTIME, path=folders)
+    installed = {
+        runtime.version: runtime.locate_file("")
+        for runtime in metadata.distributions(name=RUNTIME, path=folders)
     }
-    if len(there) > 1:
-        listed = ", ".join(f"{version} in {place}" for version, place in there.items())
+    if len(installed) > 1:
+        listed = ", ".join(f"{version} in {place}" for version, place in installed.items())
         yield f"there are two versions of {RUNTIME}: {listed}; say `uv run {KIT} …` to use one"

@@ -66,7 +66,7 @@ class Program(click.Group):
         name = args[0]
         if name not in self.entries and not ctx.resilient_parsing and not name.startswith("-"):
             near = difflib.get_close_matches(name, self.entries, n=2)
-            meant = f"; did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+            meant = f"; did you mean {' or '.join(f'`{word}`' for word in near)}?" if near else ""
             ctx.fail(f"there is no command `{name}`{meant}")
         return super().resolve_command(ctx, args)
 

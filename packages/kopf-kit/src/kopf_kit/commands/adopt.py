@@ -28,7 +28,7 @@ _NEEDED = {
 @click.option("--requirements", default="", metavar="FILE", help="What the image installs.")
 @click.option("--rights", default="", metavar="FILE", help="A Role with what the handlers do.")
 @click.option("--description", default="", help="What the operator does, in a sentence.")
-def command(**said: Any) -> None:
+def command(**options: Any) -> None:
     """Write PROJECT for the operator on plain kopf in this folder; all else stays as it is.
 
     What the options do not say is found in the repository, or asked on a terminal.
@@ -38,7 +38,7 @@ def command(**said: Any) -> None:
     if file.exists():
         say(f"{file} is there already, and stays as it is: edit it, or remove it first")
         return
-    operator = adoption.find(file.parent, adoption.Operator(file.parent, **said))
+    operator = adoption.find(file.parent, adoption.Operator(file.parent, **options))
     for option, (question, example) in _NEEDED.items():
         if not getattr(operator, option):
             answers: dict[str, Any] = {option: _asked(option, question, example)}

@@ -143,8 +143,8 @@ def wait_while_deleted(cluster: Cluster) -> None:
 def _there(cluster: Cluster) -> list[str]:
     """Return the CRDs that exist in the cluster."""
     look = ("get", "crd", *_CRDS, "--ignore-not-found", "-o", "name")
-    found = output([*cluster.kubectl_command, *look])
-    return [line.partition("/")[2] for line in found.splitlines()]
+    listed = output([*cluster.kubectl_command, *look])
+    return [line.partition("/")[2] for line in listed.splitlines()]
 
 
 def _is_being_deleted(cluster: Cluster) -> bool:

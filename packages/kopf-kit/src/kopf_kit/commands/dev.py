@@ -102,7 +102,7 @@ class _Operator:
     def _apply(self, kinds: bytes) -> bool:
         """Apply the CRDs if they changed; return whether the cluster has them."""
         try:
-            if any(len(one["spec"]["versions"]) > 1 for one in yaml.safe_load_all(kinds)):
+            if any(len(kind["spec"]["versions"]) > 1 for kind in yaml.safe_load_all(kinds)):
                 raise HackError(run.CONVERTS)
             if kinds != self._applied:
                 crd.apply(self._cluster, kinds)

@@ -64,8 +64,8 @@ def findings() -> Iterator[Finding]:
             if offline.is_installed()
             else "install it, or kopf-offline, which builds it"
         )
-        there = name not in missing
-        yield Finding(name, there, str(shutil.which(name)) if there else says, optional=True)
+        present = name not in missing
+        yield Finding(name, present, str(shutil.which(name)) if present else says, optional=True)
     yield from _of_repository()
 
 

@@ -44,11 +44,11 @@ def write(below: Path = Path("/")) -> None:
 @click.command()
 def verify() -> int:
     """Find mistakes in bundle and catalog, and generated files that are out of date."""
-    found = False
+    is_wrong = False
     for sentence in problems():
-        found = True
+        is_wrong = True
         print(sentence)
-    return 1 if found else 0
+    return 1 if is_wrong else 0
 
 
 def problems() -> Iterator[str]:

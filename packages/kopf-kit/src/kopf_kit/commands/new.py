@@ -52,14 +52,14 @@ def command(
         say(missing)
 
 
-def _add(what: str, kind: str | None, group: str | None) -> None:
+def _add(addition: str, kind: str | None, group: str | None) -> None:
     """Add a kind, or OLM, to the repository that this is in."""
     folder = record.find(Path.cwd())
-    if what == "olm":
+    if addition == "olm":
         files = additions.olm(folder)
     else:
-        wanted = _answer(kind, "KIND", "The further kind", "Bucket", check_kind)
-        files = additions.kind(folder, wanted, group)
+        name = _answer(kind, "KIND", "The further kind", "Bucket", check_kind)
+        files = additions.kind(folder, name, group)
     for file in files:
         say(f"{file} written")
 

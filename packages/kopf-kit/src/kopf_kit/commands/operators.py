@@ -75,9 +75,9 @@ def resume(cluster: Cluster) -> None:
 def _replicas(cluster: Cluster) -> tuple[int, int | None]:
     """Return the replicas of the operator from `kopf-kit deploy`, and those that `pause` took."""
     ask = ("get", "deployment", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "-o", "json")
-    found = json.loads(output([*cluster.kubectl_command, *ask]) or "{}")
-    paused = found.get("metadata", {}).get("annotations", {}).get(_PAUSED)
-    return found.get("spec", {}).get("replicas", 0), None if paused is None else int(paused)
+    deployment = json.loads(output([*cluster.kubectl_command, *ask]) or "{}")
+    paused = deployment.get("metadata", {}).get("annotations", {}).get(_PAUSED)
+    return deployment.get("spec", {}).get("replicas", 0), None if paused is None else int(paused)
 
 
 def _scale(cluster: Cluster, replicas: int, paused: str | None) -> list[Argument]:

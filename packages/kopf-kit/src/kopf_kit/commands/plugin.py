@@ -23,7 +23,7 @@ def command() -> None:  # noqa: D103 (the program has its help)
     print(f"and manifest of it: {plugin.ARCHIVE}, {plugin.MANIFEST}")
     installed = install(folder / plugin.PROGRAM)
     print(f"{installed} is installed")
-    if (found := shutil.which(plugin.PROGRAM)) is not None and Path(found) == installed:
+    if (on_path := shutil.which(plugin.PROGRAM)) is not None and Path(on_path) == installed:
         print(f"Try it: kubectl {plugin.COMMAND} --help")
         return
     print("kubectl finds plugins on the PATH, and it is not there yet. Put this into ~/.profile:")
@@ -37,12 +37,12 @@ def install(program: Path) -> Path:
     folder is not writable.
     """
     former = shutil.which(plugin.PROGRAM)
-    there = Path(former).parent if former else Path.home() / HOME
-    if ".krew" in there.parts or not os.access(there, os.W_OK):
-        there = Path.home() / HOME
-    target = there / plugin.PROGRAM
+    folder = Path(former).parent if former else Path.home() / HOME
+    if ".krew" in folder.parts or not os.access(folder, os.W_OK):
+        folder = Path.home() / HOME
+    target = folder / plugin.PROGRAM
     try:
-        there.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.new")
         shutil.copy2(program, fresh)
         fresh.replace(target)  # in one step: it may be running

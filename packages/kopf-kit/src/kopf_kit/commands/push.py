@@ -21,15 +21,15 @@ from kopf_kit.rig.steps import say
 @click.argument("parts", nargs=-1, type=click.Choice(["chart", "bundle", "catalog"]))
 def command(parts: tuple[str, ...]) -> None:
     """Push these parts, by default all, to REGISTRY; a catalog with the bundle that it offers."""
-    wanted = set(parts or (_PARTS if PROJECT.has_olm else ["chart"]))
-    if wanted != {"chart"} and not PROJECT.has_olm:
+    chosen = set(parts or (_PARTS if PROJECT.has_olm else ["chart"]))
+    if chosen != {"chart"} and not PROJECT.has_olm:
         raise HackError(
             "OLM installs from bundle and catalog, and this repository has no files of OLM; "
             "`kopf-kit new olm` adds them"
         )
-    if "catalog" in wanted:
-        wanted.add("bundle")
-    for part in (part for part in _PARTS if part in wanted):
+    if "catalog" in chosen:
+        chosen.add("bundle")
+    for part in (part for part in _PARTS if part in chosen):
         print(_PARTS[part]())
 
 

@@ -20,10 +20,10 @@ def run(*arguments: str, **environment: str) -> int:
     """
     number = next(_numbers)
     ours = [
-        re.sub(r"\.xml$", f".{number}.xml", each)
-        if number > 1 and each.startswith("--junit-xml=")
-        else each
-        for each in arguments
+        re.sub(r"\.xml$", f".{number}.xml", option)
+        if number > 1 and option.startswith("--junit-xml=")
+        else option
+        for option in arguments
     ]
     command = [sys.executable, "-m", "pytest", *ours]
     variables = {**os.environ, **environment}

@@ -206,9 +206,9 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     """Put all of a release into a registry; return what is there, by its digest."""
     version, date = PROJECT.version, source.date()
     folder, collection = FOLDER / version, f"{destination}/charts"
-    made = images.publish(destination, date)
+    release = images.publish(destination, date)
     packed = _emptied(FOLDER / f"{version}-charts")
-    archives = charts.pack(packed, made, collection, signer.charts_key, date)
+    archives = charts.pack(packed, release, collection, signer.charts_key, date)
     published = {}
     for package in archives:
         with step(f"Chart {package.name} into {collection}"):
@@ -219,31 +219,31 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     if packages.PACKAGES.is_dir():
         with step(f"Python packages into {destination}/packages"):
             published |= packages.push(f"{destination}/packages", version)
-    published |= {NAME: made.image, **made.pod_images}
+    published |= {NAME: release.image, **release.pod_images}
     if PROJECT.has_olm:
-        with step(f"Bundle {made.bundle_image}"):
-            made = images.publish_bundle(made, date)
+        with step(f"Bundle {release.bundle_image}"):
+            release = images.publish_bundle(release, date)
         if source.tagged(version) is None:
-            _record(made)
-        published[f"{NAME}-bundle"] = made.bundle_image
-        published[f"{NAME}-catalog"] = images.publish_catalog(made, destination)
+            _record(release)
+        published[f"{NAME}-bundle"] = release.bundle_image
+        published[f"{NAME}-catalog"] = images.publish_catalog(release, destination)
     with step(f"Files {_files(destination, version)}"):
-        files.write(folder, made, published, source.commit(), date, signer.public)
+        files.write(folder, release, published, source.commit(), date, signer.public)
         carrier = files.push(folder, _files(destination, version), date)
     return {**published, f"{NAME}-release": carrier}
 
 
-def _record(made: Release) -> None:
+def _record(release: Release) -> None:
     """Commit what catalog/ tells of the release, unless it is told."""
-    with source.change(f"release: record {made.version}") as at:
-        catalog.record(made, at / PROJECT.root.relative_to(paths.CHECKOUT))
+    with source.change(f"release: record {release.version}") as at:
+        catalog.record(release, at / PROJECT.root.relative_to(paths.CHECKOUT))
 
 
 def _sign(published: Mapping[str, str], signer: Signer) -> None:
     """Sign all that is published; attest what is built here, and the operator's image in full."""
     version, date = PROJECT.version, source.date()
     provenance = files.provenance(version, source.commit(), date)
-    pods = {each.name for each in PROJECT.images}
+    pods = {image.name for image in PROJECT.images}
     for name, ref in published.items():
         with step(f"Signature of {ref}"):
             signatures.sign(signer, ref)
@@ -259,9 +259,9 @@ def _sign(published: Mapping[str, str], signer: Signer) -> None:
         if statements.VEX.is_file():
             vex = statements.vulnerabilities(image, version, date)
             signatures.attest(signer, image, "openvex", vex)
-        for each in oci.platforms(image).values():
-            materials = files.image_materials(each, version, date)
-            signatures.attest(signer, each, "cyclonedx", materials)
+        for platform in oci.platforms(image).values():
+            materials = files.image_materials(platform, version, date)
+            signatures.attest(signer, platform, "cyclonedx", materials)
     signatures.sign_file(signer, FOLDER / version / files.CHECKSUMS)
 
 

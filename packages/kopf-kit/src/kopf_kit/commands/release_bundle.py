@@ -38,8 +38,8 @@ def command(version: str) -> None:
 def lay_out_release(version: str) -> None:
     """Run `kopf-kit release bundle`; raise HackError with everything that is wrong."""
     release = _release(version)
-    if found := problems(release, lay_out(release, FOLDER)):
-        raise HackError("\n".join(["the bundle cannot be released:", *found]))
+    if mistakes := problems(release, lay_out(release, FOLDER)):
+        raise HackError("\n".join(["the bundle cannot be released:", *mistakes]))
     say(f"Laid out in {FOLDER.relative_to(paths.CHECKOUT)}, and no rule is broken. Next:")
     if "@" in release.bundle_image:
         file = catalog.record(release)

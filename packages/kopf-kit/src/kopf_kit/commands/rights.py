@@ -62,12 +62,12 @@ def record(test: tuple[str, ...], role: str | None, user: str, log: str | None) 
     them. Differences from the operator's Role are told.
     """
     ours, file = _rights(role), names.CHECKOUT / _FILE
-    asked = _requests(test, log, user)
+    used = _requests(test, log, user)
     name = names.prefix() if names.has_project() else names.CHECKOUT.name
-    least = recorded.beyond(asked, ours.assumed) if ours else asked
+    least = recorded.beyond(used, ours.assumed) if ours else used
     file.write_text(recorded.role(name, least))
     say(f"{file} written")
-    for sentence in _differences(asked, ours) if ours else ():
+    for sentence in _differences(used, ours) if ours else ():
         say(sentence)
 
 
@@ -78,9 +78,9 @@ def check(test: tuple[str, ...], role: str | None, user: str, log: str | None) -
     ours = _rights(role)
     if ours is None:
         raise HackError("there is no PROJECT here: name a file with the operator's Role by --role")
-    found = [*_differences(_requests(test, log, user), ours)]
-    print("\n".join(found) or f"{ours.where} has the rights that the operator used, and no other")
-    return 1 if found else 0
+    wrong = [*_differences(_requests(test, log, user), ours)]
+    print("\n".join(wrong) or f"{ours.where} has the rights that the operator used, and no other")
+    return 1 if wrong else 0
 
 
 def _rights(role: str | None) -> _Rights | None:
@@ -111,19 +111,19 @@ def _requests(test: Sequence[str], log: str | None, user: str) -> Requests:
                 "--user is missing: name the operator's user in the log, for a ServiceAccount "
                 "system:serviceaccount:NAMESPACE:NAME"
             )
-        asked = recorded.requests([Path(log)], user)
+        used = recorded.requests([Path(log)], user)
         where = f"{log} has no request of {user}"
     elif test:
-        asked = _recorded(test, user)
+        used = _recorded(test, user)
         where = f"`{' '.join(test)}` started no operator with the fixtures of kopf_kit.testing"
     else:
         raise HackError(
             "there is nothing to run: say for example `kopf-kit rights record -- pytest tests`, or "
             "name an audit log with --log"
         )
-    if not asked:
+    if not used:
         raise HackError(f"{where}, so nothing is known of its rights")
-    return asked
+    return used
 
 
 def _recorded(test: Sequence[str], user: str) -> Requests:
@@ -140,12 +140,12 @@ def _recorded(test: Sequence[str], user: str) -> Requests:
         return recorded.requests(sorted(Path(folder).glob("*.log")), user)
 
 
-def _differences(asked: Requests, ours: _Rights) -> Iterator[str]:
+def _differences(used: Requests, ours: _Rights) -> Iterator[str]:
     """Yield a sentence for each right that is missing, or that was never used."""
-    for right, path in recorded.missing(asked, [*ours.rules, *ours.assumed]):
+    for right, path in recorded.missing(used, [*ours.rules, *ours.assumed]):
         yield (
             f"missing: the right to {right}: {ours.where} does not give it, and the operator asked "
             f"for {path}"
         )
-    for right in recorded.unused(ours.rules, asked):
+    for right in recorded.unused(ours.rules, used):
         yield f"unused: the right to {right}: {ours.where} gives it, and nothing asked for it"

@@ -34,7 +34,7 @@ TIERS = _OURS if _OURS.is_file() else tier.DEFAULT
 _COMMANDS = {"check": "kopf-kit check", "test": "kopf-kit test", "all": "kopf-kit test-all"}
 
 
-def _of_a_set(wanted: Set, text: str) -> click.Command:
+def _of_a_set(set_name: Set, text: str) -> click.Command:
     """Return the command that runs a set of tiers, or those that its options name."""
 
     @click.command(context_settings=PASSES_ON, help=text)
@@ -43,8 +43,8 @@ def _of_a_set(wanted: Set, text: str) -> click.Command:
     @click.option("--again", is_flag=True, help="Also run what has passed for this content.")
     @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
     def command(names: tuple[str, ...], *, tell: bool, again: bool, rest: tuple[str, ...]) -> int:
-        chosen = [name for each in names for name in each.split(",")]
-        return run(wanted, rest, names=chosen, tell=tell, again=again)
+        chosen = [name for part in names for name in part.split(",")]
+        return run(set_name, rest, names=chosen, tell=tell, again=again)
 
     return command
 
@@ -70,7 +70,7 @@ def slowest() -> None:  # noqa: D103 (the program has its help)
 
 
 def run(
-    wanted: Set,
+    set_name: Set,
     options: Sequence[str],
     file: Path = TIERS,
     build: Path = paths.BUILD,
@@ -84,18 +84,18 @@ def run(
     `options` go to pytest; `tell` only prints what would run.
     """
     tiers = tier.read(file)
-    chosen = tier.choose(tiers, names, with_long=wanted == "all")
-    chosen = _possible(chosen or tier.of_set(tiers, wanted))
+    chosen = tier.choose(tiers, names, with_long=set_name == "all")
+    chosen = _possible(chosen or tier.of_set(tiers, set_name))
     content = tested.tree() if tested.may_record() and not options else ""
-    if content and wanted == "all" and not again:
+    if content and set_name == "all" and not again:
         before = tested.passed(build, content)
-        for each in (each for each in chosen if each.name in before):
-            say(f"  passed before with this content: {each.name} (--again repeats it)")
-        chosen = [each for each in chosen if each.name not in before]
-    _tell(_COMMANDS[wanted], chosen, build / "test")
+        for done in (done for done in chosen if done.name in before):
+            say(f"  passed before with this content: {done.name} (--again repeats it)")
+        chosen = [due for due in chosen if due.name not in before]
+    _tell(_COMMANDS[set_name], chosen, build / "test")
     if tell or not chosen:
         return 0
-    if any(each.cluster for each in chosen):
+    if any(due.cluster for due in chosen):
         _check_machine(file)
     return _run(chosen, options, build, content)
 
@@ -112,7 +112,7 @@ def _check_machine(file: Path) -> None:
 def missing(content: str, file: Path = TIERS, build: Path = paths.BUILD) -> list[str]:
     """Return the tiers of `kopf-kit test-all` that have not passed for a content."""
     passed = tested.passed(build, content)
-    return [each.name for each in tier.of_set(tier.read(file), "all") if each.name not in passed]
+    return [due.name for due in tier.of_set(tier.read(file), "all") if due.name not in passed]
 
 
 def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -> int:
@@ -137,7 +137,7 @@ def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -
 
     began = time.monotonic()
     results = lanes.Run(folder, options, ended)(tiers, show=len(tiers) == 1)
-    order = [each.name for each in tiers]
+    order = [tier.name for tier in tiers]
     results.sort(key=lambda result: order.index(result.tier.name))
     failed = [result for result in results if result.code]
     print("\n" + "\n".join(map(str, results)), flush=True)
@@ -155,9 +155,9 @@ def _possible(tiers: list[Tier]) -> list[Tier]:
     """With CLUSTER=existing, leave out the tiers that need a kind cluster; return the others."""
     if not cluster.is_existing():
         return tiers
-    for each in (each for each in tiers if each.own_cluster):
-        say(f"  left out with CLUSTER=existing: {each.name}")
-    return [each for each in tiers if not each.own_cluster]
+    for lacking in (lacking for lacking in tiers if lacking.own_cluster):
+        say(f"  left out with CLUSTER=existing: {lacking.name}")
+    return [tier for tier in tiers if not tier.own_cluster]
 
 
 def _tell(command: str, tiers: list[Tier], folder: Path) -> None:
@@ -165,13 +165,13 @@ def _tell(command: str, tiers: list[Tier], folder: Path) -> None:
     times = _times(folder)
     lines = [f"{command}: {len(tiers)} tiers, logs in {folder}"]
     for lane in tier.LANES:
-        ours = [each for each in tiers if each.lane == lane]
-        took = sum(times.get(each.name, 0) for each in ours)
-        known = f", {elapsed(took)} the last time" if took else ""
-        lines += [f"  what {lane}{known}"] if ours else []
-        for each in ours:
-            before = elapsed(times[each.name]) if each.name in times else "–"
-            lines.append(f"    {each.name:<14} {before:>7}  {each.says}")
+        ours = [tier for tier in tiers if tier.lane == lane]
+        took = sum(times.get(tier.name, 0) for tier in ours)
+        duration = f", {elapsed(took)} the last time" if took else ""
+        lines += [f"  what {lane}{duration}"] if ours else []
+        for due in ours:
+            before = elapsed(times[due.name]) if due.name in times else "–"
+            lines.append(f"    {due.name:<14} {before:>7}  {due.says}")
     say("\n".join(lines))
 
 

@@ -50,9 +50,9 @@ def copy(
     with step(f"Push {name}") as work:
         if targets:
             listed = dockerfiles.listed(source)
-            for each, tag in platforms.images(name, targets).items():
-                work.run(["docker", "pull", "--platform", each, listed[each]], timeout=600)
-                engine.docker("tag", listed[each], tag)
+            for platform, tag in platforms.images(name, targets).items():
+                work.run(["docker", "pull", "--platform", platform, listed[platform]], timeout=600)
+                engine.docker("tag", listed[platform], tag)
         else:
             engine.docker("tag", public_images.pull(source) if public else source, name)
         dockerfiles.push(work, name, targets)

@@ -30,17 +30,19 @@ def _module() -> Path:
     return offline.builder("catalogd's chart is in its Go module:").module(_CONTROLLER)
 
 
-def install(made: Cluster, ref: str) -> None:
+def install(cluster: Cluster, ref: str) -> None:
     """Install catalogd from the image that contains it; wait until it runs."""
     with step(f"catalogd {versions.CATALOGD}") as work:
         work.run(
-            [*made.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
+            [*cluster.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
             timeout=120,
-            stdin=yaml.safe_dump_all([*_manifests(made, ref), *_certificate(made, work)]).encode(),
+            stdin=yaml.safe_dump_all(
+                [*_manifests(cluster, ref), *_certificate(cluster, work)]
+            ).encode(),
         )
         work.run(
             [
-                *(*made.kubectl_command, "-n", NAMESPACE, "rollout", "status"),
+                *(*cluster.kubectl_command, "-n", NAMESPACE, "rollout", "status"),
                 *("deployment/catalogd-controller-manager", "--timeout=300s"),
                 "--request-timeout=0",
             ],
@@ -48,17 +50,17 @@ def install(made: Cluster, ref: str) -> None:
         )
 
 
-def remove(made: Cluster) -> None:
+def remove(cluster: Cluster) -> None:
     """Remove catalogd."""
     with step("catalogd, away") as work:
         work.run(
-            [*made.kubectl_command, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
+            [*cluster.kubectl_command, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
             timeout=150,
-            stdin=yaml.safe_dump_all(_manifests(made, "any")).encode(),
+            stdin=yaml.safe_dump_all(_manifests(cluster, "any")).encode(),
         )
 
 
-def _manifests(made: Cluster, ref: str) -> list[dict[str, Any]]:
+def _manifests(cluster: Cluster, ref: str) -> list[dict[str, Any]]:
     """Return catalogd's manifests, from its chart, for a cluster without cert-manager."""
     chart = _module() / "helm" / "olmv1"
     settings = {
@@ -67,8 +69,8 @@ def _manifests(made: Cluster, ref: str) -> list[dict[str, Any]]:
         "options.catalogd.deployment.image": ref,
     }
     options = [f"--set={name}={value}" for name, value in settings.items()]
-    rendered = output([*made.helm_command, "template", "olmv1", chart, *options], timeout=60)
-    manifests = [found for found in yaml.safe_load_all(rendered) if found]
+    rendered = output([*cluster.helm_command, "template", "olmv1", chart, *options], timeout=60)
+    manifests = [manifest for manifest in yaml.safe_load_all(rendered) if manifest]
     for manifest in manifests:
         if manifest["kind"] == "Deployment":
             pod = manifest["spec"]["template"]["spec"]
@@ -82,10 +84,10 @@ def _manifests(made: Cluster, ref: str) -> list[dict[str, Any]]:
     ]
 
 
-def _certificate(made: Cluster, work: Step) -> list[dict[str, Any]]:
+def _certificate(cluster: Cluster, work: Step) -> list[dict[str, Any]]:
     """Return the Secret that cert-manager would create, or nothing if it exists."""
     name = "catalogd-service-cert-git-version"
-    if answer([*made.kubectl_command, "-n", NAMESPACE, "get", "secret", name]):
+    if answer([*cluster.kubectl_command, "-n", NAMESPACE, "get", "secret", name]):
         return []
     debian.install("Certificates", ["openssl"], needs=("openssl",))
     host = f"catalogd-service.{NAMESPACE}.svc"

@@ -135,9 +135,9 @@ class ControlPlane:
         )
 
     def _program(self, name: str) -> Path:
-        found = installed_program(name) if self._installed else None
-        if found is not None:
-            return found
+        program = installed_program(name) if self._installed else None
+        if program is not None:
+            return program
         [built] = tools.built(name) if name == "etcd" else tools.kubernetes(self.kubernetes, name)
         return built
 
@@ -201,7 +201,7 @@ class ControlPlane:
     def wait(self) -> None:
         """Wait until the API server is ready."""
         trust = ssl._create_unverified_context()  # noqa: S323 (its certificate is self-signed)
-        asked = urllib.request.Request(  # noqa: S310 (https, as `server` says)
+        request = urllib.request.Request(  # noqa: S310 (https, as `server` says)
             f"{self.server}/readyz", headers={"Authorization": f"Bearer {ADMIN}"}
         )
         direct = urllib.request.build_opener(
@@ -211,7 +211,7 @@ class ControlPlane:
         while True:
             self.check()
             try:
-                with direct.open(asked, timeout=5):
+                with direct.open(request, timeout=5):
                     return
             except OSError as error:
                 if time.monotonic() > deadline:
@@ -230,8 +230,8 @@ def installed_program(name: str) -> Path | None:
     """
     if os.environ.get("KUBERNETES"):
         return None
-    found = shutil.which(name, path=os.environ.get("KUBEBUILDER_ASSETS")) or shutil.which(name)
-    return Path(found) if found else None
+    program = shutil.which(name, path=os.environ.get("KUBEBUILDER_ASSETS")) or shutil.which(name)
+    return Path(program) if program else None
 
 
 def chosen() -> str:
@@ -300,6 +300,6 @@ def end_with_parent() -> None:
 def _free_ports(count: int) -> Sequence[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]

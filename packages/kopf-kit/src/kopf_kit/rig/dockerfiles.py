@@ -80,8 +80,10 @@ def listed(reference: str) -> dict[str, str]:
     index = json.loads(engine.docker("manifest", "inspect", *_plain_http(reference), reference))
     name = oci.repository(reference)
     return {
-        f"{each['platform']['os']}/{each['platform']['architecture']}": (f"{name}@{each['digest']}")
-        for each in index["manifests"]
+        f"{image['platform']['os']}/{image['platform']['architecture']}": (
+            f"{name}@{image['digest']}"
+        )
+        for image in index["manifests"]
     }
 
 

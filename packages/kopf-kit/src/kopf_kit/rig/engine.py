@@ -130,8 +130,8 @@ def _start(work: Step) -> None:
     while not preflight.engine_answers():
         ended = process is not None and process.poll() is not None
         if ended or time.monotonic() > deadline:
-            said = tail(log.read_text(errors="replace")) if log.exists() else ""
-            raise HackError(f"dockerd does not start; its log, {log}, ends:\n{said}")
+            end = tail(log.read_text(errors="replace")) if log.exists() else ""
+            raise HackError(f"dockerd does not start; its log, {log}, ends:\n{end}")
         time.sleep(0.3)
 
 

@@ -10,15 +10,15 @@ from kopf_kit.rig.run import HackError, answer, output
 def current(kubectl: Path) -> tuple[str, Path]:
     """Return the current context and its kubeconfig; raise HackError if no cluster answers."""
     files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    there = [Path(f).absolute() for f in files.split(os.pathsep) if Path(f).is_file()]
+    kubeconfigs = [Path(f).absolute() for f in files.split(os.pathsep) if Path(f).is_file()]
     if Path(files).is_dir():
         raise HackError(f"CLUSTER=existing: {files} is a folder; set KUBECONFIG to a file in it.")
-    if not there:
+    if not kubeconfigs:
         raise HackError(
             f"CLUSTER=existing: there is no kubeconfig at {files}. Set KUBECONFIG to the file of "
             "the cluster to use, or leave CLUSTER out to have a kind cluster created for you."
         )
-    file = there[0] if len(there) == 1 else _merged(kubectl)
+    file = kubeconfigs[0] if len(kubeconfigs) == 1 else _merged(kubectl)
     ask = (kubectl, "--kubeconfig", file)
     minified = "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
     try:

@@ -29,19 +29,19 @@ def part(lock: str, *askers: str) -> str:
     needed = set(askers)
     if unknown := needed.difference(*({package["name"], *_via(package)} for package in packages)):
         raise ValueError(f"requirements.txt has nothing for {', '.join(sorted(unknown))}")
-    while more := {each["name"] for each in packages if needed & _via(each).keys()} - needed:
+    while more := {pin["name"] for pin in packages if needed & _via(pin).keys()} - needed:
         needed |= more
     return "".join(
         f"{package['pinned']}    # via {', '.join(by) or 'its name'}\n"
         for package in packages
-        if (by := [told for asker, told in _via(package).items() if asker in needed])
+        if (by := [described for asker, described in _via(package).items() if asker in needed])
         or package["name"] in askers
     )
 
 
 def _via(package: re.Match[str]) -> dict[str, str]:
     """Return who needs a package: `operator (pyproject.toml:dev)` by the name in the brackets."""
-    return {each.rpartition(" ")[2].strip("()"): each for each in package["via"].split(", ")}
+    return {asker.rpartition(" ")[2].strip("()"): asker for asker in package["via"].split(", ")}
 
 
 if __name__ == "__main__":

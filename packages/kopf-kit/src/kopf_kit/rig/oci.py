@@ -38,8 +38,8 @@ def pinned(ref: str) -> str | None:
     """Return what a registry has under a name, by its digest; None where it has nothing there."""
     if "@" in ref:
         return ref
-    found = digest(ref)
-    return f"{repository(ref)}@{found}" if found else None
+    sha256 = digest(ref)
+    return f"{repository(ref)}@{sha256}" if sha256 else None
 
 
 def repository(ref: str) -> str:
@@ -50,8 +50,8 @@ def repository(ref: str) -> str:
 
 def manifest(ref: str) -> dict[str, Any]:
     """Return a manifest, or an index."""
-    found: dict[str, Any] = json.loads(crane("manifest", ref))
-    return found
+    content: dict[str, Any] = json.loads(crane("manifest", ref))
+    return content
 
 
 def platforms(ref: str) -> dict[str, str]:
@@ -63,24 +63,24 @@ def platforms(ref: str) -> dict[str, str]:
     if listed is None:
         return {"any": ref}
     return {
-        f"{each['platform']['os']}/{each['platform']['architecture']}": (
-            f"{repository(ref)}@{each['digest']}"
+        f"{image['platform']['os']}/{image['platform']['architecture']}": (
+            f"{repository(ref)}@{image['digest']}"
         )
-        for each in listed
-        if each.get("platform", {}).get("os", "unknown") != "unknown"
+        for image in listed
+        if image.get("platform", {}).get("os", "unknown") != "unknown"
     }
 
 
 def listed(ref: str) -> list[str]:
     """Return all that an index lists, by its digest; an image lists nothing."""
-    return [f"{repository(ref)}@{each['digest']}" for each in manifest(ref).get("manifests", [])]
+    return [f"{repository(ref)}@{image['digest']}" for image in manifest(ref).get("manifests", [])]
 
 
 def labels(ref: str) -> Mapping[str, str]:
     """Return the labels of an image, or of the first that an index lists."""
     first = next(iter(platforms(ref).values()))
-    found: dict[str, str] = json.loads(crane("config", first)).get("config", {}).get("Labels") or {}
-    return found
+    own: dict[str, str] = json.loads(crane("config", first)).get("config", {}).get("Labels") or {}
+    return own
 
 
 def files(ref: str, folder: str) -> dict[str, bytes]:
@@ -100,22 +100,22 @@ def push_layer(layer: Path, ref: str) -> str:
 
     Raises HackError where the registry has another image of that name: what is published stays.
     """
-    if there := pinned(ref):
-        content = next(iter(platforms(there).values()))
+    if existing := pinned(ref):
+        content = next(iter(platforms(existing).values()))
         held = json.loads(crane("config", content))["rootfs"]["diff_ids"]
         if held != [_digest(layer.read_bytes())]:
             raise HackError(
                 f"{ref} is in the registry already, and holds something else; a version is "
                 "released once: raise it, or delete that if nobody was told of it"
             )
-        return there
+        return existing
     return crane("append", "--oci-empty-base", "-f", layer, "-t", ref).strip()
 
 
 def push_for(names: Sequence[str], layer: Path, ref: str, image_labels: Mapping[str, str]) -> str:
     """Push an index that has the same image of one layer for each platform; return its digest."""
-    if there := pinned(ref):
-        return push_layer(layer, there)
+    if existing := pinned(ref):
+        return push_layer(layer, existing)
     # Read as a line of CSV: a value may have commas.
     options = [f'--label="{key}={value}"' for key, value in sorted(image_labels.items())]
     images = []

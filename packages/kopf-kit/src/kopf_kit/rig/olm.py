@@ -28,15 +28,15 @@ _CRDS = "operators.coreos.com"
 
 def up(name: str = cluster.NAME) -> Cluster:
     """Install OLM and catalogd; takes a few seconds if they are installed."""
-    made = cluster.up(name)
-    if made.registry is None:
+    target = cluster.up(name)
+    if target.registry is None:
         raise HackError(
             "CLUSTER=existing: OLM is only put into a cluster that is made here. Leave CLUSTER "
             "out for a kind cluster, or install OLM into yours as its documentation says."
         )
     ref = image()
-    together(lambda: _install_olm(made, ref), lambda: catalogd.install(made, ref))
-    return made
+    together(lambda: _install_olm(target, ref), lambda: catalogd.install(target, ref))
+    return target
 
 
 def down() -> None:
@@ -46,45 +46,45 @@ def down() -> None:
             "CLUSTER=existing: OLM was not put into this cluster from here, so it is not removed "
             "from here, nor is anything that was installed by it."
         )
-    made = cluster.find()
-    if made is None:
+    target = cluster.find()
+    if target is None:
         return
-    _remove_olm(made)
-    catalogd.remove(made)
+    _remove_olm(target)
+    catalogd.remove(target)
 
 
-def _remove_olm(made: Cluster) -> None:
+def _remove_olm(target: Cluster) -> None:
     with step("OLM, away") as work:
-        if answer([*made.kubectl_command, "get", "crd", f"subscriptions.{_CRDS}"]):
+        if answer([*target.kubectl_command, "get", "crd", f"subscriptions.{_CRDS}"]):
             # OLM itself removes its finalizer from a CSV: without OLM, a remaining CSV would
             # keep its namespace in Terminating forever.
             for kind in ("subscriptions", "clusterserviceversions"):
                 work.run(
                     [
-                        *(*made.kubectl_command, "delete", f"{kind}.{_CRDS}"),
+                        *(*target.kubectl_command, "delete", f"{kind}.{_CRDS}"),
                         *("-A", "--all", "--timeout=120s"),
                     ],
                     timeout=150,
                 )
         work.run(
             [
-                *(*made.helm_command, "uninstall", _RELEASE, "--namespace", _RELEASE_NAMESPACE),
+                *(*target.helm_command, "uninstall", _RELEASE, "--namespace", _RELEASE_NAMESPACE),
                 *("--ignore-not-found", "--wait", "--timeout=3m"),
             ],
             timeout=240,
         )
-        _delete_crds(made, work)
+        _delete_crds(target, work)
         # Nothing else deletes the roles that OLM creates for an OperatorGroup.
         groups = ("clusterroles", "-l", "olm.owner.kind=OperatorGroup")
-        work.run([*made.kubectl_command, "delete", *groups], timeout=60)
+        work.run([*target.kubectl_command, "delete", *groups], timeout=60)
 
 
-def _delete_crds(made: Cluster, work: Step) -> None:
+def _delete_crds(target: Cluster, work: Step) -> None:
     """Delete OLM's CRDs, because Helm never deletes those in a chart's crds/."""
-    found = output([*made.kubectl_command, "get", "crd", "-o", "name"]).split()
-    ours = [name for name in found if name.endswith(f".{_CRDS}")]
+    crds = output([*target.kubectl_command, "get", "crd", "-o", "name"]).split()
+    ours = [name for name in crds if name.endswith(f".{_CRDS}")]
     if ours:
-        work.run([*made.kubectl_command, "delete", "--timeout=120s", "--", *ours], timeout=150)
+        work.run([*target.kubectl_command, "delete", "--timeout=120s", "--", *ours], timeout=150)
 
 
 def image() -> str:
@@ -113,14 +113,14 @@ def _values(ref: str) -> dict[str, Any]:
     }
 
 
-def _install_olm(made: Cluster, ref: str) -> None:
+def _install_olm(target: Cluster, ref: str) -> None:
     look = ("get", "deployment,csv", "-n", NAMESPACE, "-o")
     form = "jsonpath={..image} {.items[?(@.metadata.name=='packageserver')].status.phase}"
-    found = answer([*made.kubectl_command, *look, form]) or ""
-    if ref in found and found.endswith(" Succeeded"):
+    installed = answer([*target.kubectl_command, *look, form]) or ""
+    if ref in installed and installed.endswith(" Succeeded"):
         return
-    if found:  # upgraded in place, OLM may wait for its own package server forever
-        _remove_olm(made)
+    if installed:  # upgraded in place, OLM may wait for its own package server forever
+        _remove_olm(target)
     builder = offline.builder("OLM's chart is in its Go module:")
     chart = builder.module(_OLM) / "deploy" / "chart"
     with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
@@ -128,7 +128,7 @@ def _install_olm(made: Cluster, ref: str) -> None:
         values.write_text(yaml.safe_dump(_values(ref)))
         work.run(
             [
-                *(*made.helm_command, "upgrade", "--install", _RELEASE, chart),
+                *(*target.helm_command, "upgrade", "--install", _RELEASE, chart),
                 *("--namespace", _RELEASE_NAMESPACE, "--values", values),
             ],
             timeout=120,
@@ -137,7 +137,7 @@ def _install_olm(made: Cluster, ref: str) -> None:
         # there sooner than the probes of OLM's own Pods, of ten seconds each, say.
         work.run(
             [
-                *(*made.kubectl_command, "wait", "-n", NAMESPACE, "csv/packageserver"),
+                *(*target.kubectl_command, "wait", "-n", NAMESPACE, "csv/packageserver"),
                 *("--for=jsonpath={.status.phase}=Succeeded", "--timeout=300s"),
                 "--request-timeout=0",
             ],
@@ -145,9 +145,9 @@ def _install_olm(made: Cluster, ref: str) -> None:
         )
 
 
-def report(made: Cluster) -> None:
+def report(target: Cluster) -> None:
     """Print what the user can do next."""
     say(
         f"OLM runs in the namespace {NAMESPACE}; docs/olm.md says how to go on:\n"
-        f"  kubectl --kubeconfig {made.kubeconfig} get catalogsources,subscriptions,csv -A"
+        f"  kubectl --kubeconfig {target.kubeconfig} get catalogsources,subscriptions,csv -A"
     )

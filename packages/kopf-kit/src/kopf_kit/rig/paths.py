@@ -37,7 +37,11 @@ def sources(root: Path, package: str) -> Path:
     """Return the folder of a repository that a package, or a module of one file, is in."""
     folders = (root / "operator", root / "src", root)
     return next(
-        (one for one in folders if (one / package).is_dir() or (one / f"{package}.py").is_file()),
+        (
+            folder
+            for folder in folders
+            if (folder / package).is_dir() or (folder / f"{package}.py").is_file()
+        ),
         root,
     )
 

@@ -37,8 +37,8 @@ def pruned(lock: str, files: str) -> str:
 
     def package(match: re.Match[str]) -> str:
         hashes = re.findall(r"sha256:\w+", match[2])
-        wanted = [each for each in hashes if each in kept] or hashes
-        return " \\\n    --hash=".join([match[1], *wanted]) + "\n"
+        chosen = [sha256 for sha256 in hashes if sha256 in kept] or hashes
+        return " \\\n    --hash=".join([match[1], *chosen]) + "\n"
 
     return _PACKAGE.sub(package, _OWN.sub("", lock))
 
@@ -48,7 +48,7 @@ def _files(lock: str, uv: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "pyproject.toml").write_text(
             '[project]\nname = "locked"\nversion = "0"\nrequires-python = ">=3.11"\n'
-            f"dependencies = {[found[0] for found in _PACKAGE.findall(lock)]}\n"
+            f"dependencies = {[match[0] for match in _PACKAGE.findall(lock)]}\n"
             f"[tool.uv]\npackage = false\nenvironments = {list(_ENVIRONMENTS)}\n"
         )
         output(

@@ -103,23 +103,25 @@ def are_in_reach() -> bool:
     Only the engine knows its proxies, mirrors and credentials. Raise HackError if a registry
     answers but refuses, or if none answers and this machine cannot build the images.
     """
-    wanted = choice()
-    if wanted == "build":
+    chosen = choice()
+    if chosen == "build":
         preflight.check(preflight.FROM_SOURCE)
         return False
     if engine.has_image(BUSYBOX):
         return True
     with step("Look for an image registry") as work:
-        said = _pull(BUSYBOX, work)
-        if said and diagnose(said).is_passing:
-            say(f"    {_host(BUSYBOX)} does not answer in time ({_reason(said)}); asking once more")
-            said = _pull(BUSYBOX, work)
-        if said is None:
+        error = _pull(BUSYBOX, work)
+        if error and diagnose(error).is_passing:
+            say(
+                f"    {_host(BUSYBOX)} does not answer in time ({_reason(error)}); asking once more"
+            )
+            error = _pull(BUSYBOX, work)
+        if error is None:
             return True
-        trouble = diagnose(said)
-        if wanted == "pull" or not trouble.is_unreachable:
-            raise HackError(_explain(BUSYBOX, said))
-    say(f"    {_host(BUSYBOX)}: {trouble.reason} ({_reason(said)})")
+        trouble = diagnose(error)
+        if chosen == "pull" or not trouble.is_unreachable:
+            raise HackError(_explain(BUSYBOX, error))
+    say(f"    {_host(BUSYBOX)}: {trouble.reason} ({_reason(error)})")
     preflight.check(preflight.FROM_SOURCE)
     return False
 
@@ -128,9 +130,9 @@ def pull(reference: str) -> str:
     """Make sure that the engine has a public image; return its name."""
     if not engine.has_image(reference):
         with step(f"Pull {reference}") as work:
-            said = _pull(reference, work)
-            if said is not None:
-                raise HackError(_explain(reference, said))
+            error = _pull(reference, work)
+            if error is not None:
+                raise HackError(_explain(reference, error))
     return reference
 
 
@@ -149,9 +151,9 @@ def explained(reference: str, is_there: Callable[[], bool]) -> Iterator[None]:
         raise HackError(f"{error}\n{_explain(reference, str(error))}") from error
 
 
-def diagnose(said: str) -> Trouble:
+def diagnose(message: str) -> Trouble:
     """Return why an image cannot be pulled, according to the engine's message."""
-    reason = _reason(said)
+    reason = _reason(message)
     matching = (trouble for sign, trouble in _TROUBLES if re.search(sign, reason, re.IGNORECASE))
     return next(matching, _UNKNOWN)
 
@@ -201,12 +203,12 @@ def _told_if_slow(
         timer.cancel()
 
 
-def _explain(reference: str, said: str) -> str:
+def _explain(reference: str, message: str) -> str:
     """Return a message about an image that cannot be pulled, with what to do."""
-    trouble = diagnose(said)
+    trouble = diagnose(message)
     lines = [
         f"{_host(reference)}: {trouble.reason}. {trouble.advice}".rstrip(),
-        f"    {_reason(said)}",
+        f"    {_reason(message)}",
     ]
     if preflight.are_met(preflight.FROM_SOURCE):
         lines.append(f"To build all images here instead, {BUILD_TIME}, say IMAGES=build.")
@@ -217,8 +219,8 @@ def _host(reference: str) -> str:
     return reference.partition("/")[0]
 
 
-def _reason(said: str) -> str:
+def _reason(message: str) -> str:
     """Return the engine's reason, taken from its whole output."""
-    lines = said.strip().splitlines()
+    lines = message.strip().splitlines()
     of_engine = [line for line in lines if _FROM_ENGINE in line]
     return (of_engine or lines)[-1].rpartition(_FROM_ENGINE)[2].strip()

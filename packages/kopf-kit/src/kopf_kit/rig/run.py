@@ -195,7 +195,7 @@ def run(
         raise CommandError(_failure(argv, code, log.read_bytes()[start:]))
 
 
-def _failure(argv: Sequence[Argument], code: int, said: bytes) -> str:
+def _failure(argv: Sequence[Argument], code: int, printed: bytes) -> str:
     """Return a message that a command failed, with the end of its output."""
-    end = tail(said.decode(errors="replace"))
+    end = tail(printed.decode(errors="replace"))
     return f"this command failed (exit code {code}):\n    {_line(argv)}\n{end}"

@@ -48,10 +48,10 @@ def path(name: str) -> Path:
 
 def paths(*names: str) -> list[Path]:
     """Return the paths of programs; build those together of which none on the PATH fits."""
-    found = {name: program for name in names if (program := _found(name))}
-    missing = [name for name in names if name not in found]
-    found |= dict(zip(missing, built(*missing), strict=True))
-    return [found[name] for name in names]
+    programs = {name: program for name in names if (program := _found(name))}
+    missing = [name for name in names if name not in programs]
+    programs |= dict(zip(missing, built(*missing), strict=True))
+    return [programs[name] for name in names]
 
 
 def built(*names: str) -> list[Path]:
@@ -98,7 +98,7 @@ def _found(name: str) -> Path | None:
 def _on_path(name: str) -> list[Path]:
     """Return the programs on the PATH that may be a tool."""
     names = (name, *_ALIASES.get(name, ())) if name in _VERSION else ()
-    return [Path(program) for each in names if (program := shutil.which(each))]
+    return [Path(program) for alias in names if (program := shutil.which(alias))]
 
 
 def _wanted(name: str) -> str:
@@ -106,19 +106,19 @@ def _wanted(name: str) -> str:
     if name not in versions.FITTING:
         return f"{name} {versions.PROGRAMS[name]}"
     least, below = (".".join(map(str, bound)) for bound in versions.FITTING[name])
-    wanted = f"{name} {least} or newer, below {below}"
+    requirement = f"{name} {least} or newer, below {below}"
     for program in _on_path(name):
-        said = _version(answer([program, *_VERSION[name]]))
-        return f"{wanted} ({program} is {said[0] if said else 'no such program'})"
-    return wanted
+        version = _version(answer([program, *_VERSION[name]]))
+        return f"{requirement} ({program} is {version[0] if version else 'no such program'})"
+    return requirement
 
 
-def fits(name: str, said: str | None) -> bool:
+def fits(name: str, printed: str | None) -> bool:
     """Return whether a tool with this output of its version command can be used."""
-    match = _version(said)
+    match = _version(printed)
     least, below = versions.FITTING[name]
     return match is not None and least <= (int(match[1]), int(match[2])) < below
 
 
-def _version(said: str | None) -> re.Match[str] | None:
-    return re.search(r"v?(\d+)\.(\d+)\.\d+", said or "")
+def _version(printed: str | None) -> re.Match[str] | None:
+    return re.search(r"v?(\d+)\.(\d+)\.\d+", printed or "")

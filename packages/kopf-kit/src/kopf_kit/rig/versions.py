@@ -45,7 +45,7 @@ ETCD = MODULES["go.etcd.io/etcd/server/v3"]
 ETCD_PARTS = ("etcd", "etcdutl")
 NEWEST_ETCD = minor(ETCD)
 #: Those that are built beside it, such as etcd-3.6 and etcdutl-3.6, for an operator's tests.
-OLDER_ETCD = {each: version for each, version in ETCDS.items() if each != NEWEST_ETCD}
+OLDER_ETCD = {old: version for old, version in ETCDS.items() if old != NEWEST_ETCD}
 KWOK = MODULES["sigs.k8s.io/kwok"]
 #: The Operator Lifecycle Manager, its `opm`, and OLM v1's catalogd.
 OLM = MODULES["github.com/operator-framework/operator-lifecycle-manager"]

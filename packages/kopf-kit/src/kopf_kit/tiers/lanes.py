@@ -42,11 +42,11 @@ class Result:
 
     def __str__(self) -> str:
         """Return the tier's line of the summary."""
-        what = f"{self.tier.name:<14} {elapsed(self.seconds):>7}  {self.report}"
+        line = f"{self.tier.name:<14} {elapsed(self.seconds):>7}  {self.report}"
         if not self.code:
-            return f"  passed  {what}"
+            return f"  passed  {line}"
         why = "timed out" if self.code == _TIMED_OUT else f"exit code {self.code}"
-        return f"  FAILED  {what}; {self.report.first_failure or why}; {self.log}"
+        return f"  FAILED  {line}; {self.report.first_failure or why}; {self.log}"
 
 
 class Run:
@@ -185,7 +185,7 @@ def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
         while alive and time.monotonic() < deadline:
             time.sleep(0.05)
             alive = _signal(alive, 0)
-            if number == signal.SIGINT and all(each.poll() is not None for each in alive):
+            if number == signal.SIGINT and all(process.poll() is not None for process in alive):
                 break  # they have cleaned up; what they left in the background ignores SIGINT
         if not alive:
             return
@@ -195,10 +195,10 @@ def _signal(
     processes: Sequence["subprocess.Popen[bytes]"], number: int
 ) -> list["subprocess.Popen[bytes]"]:
     """Send a signal to process groups; return the processes whose group is there."""
-    there = []
+    signalled = []
     for process in processes:
         process.poll()  # an ended leader is reaped, so that its group can vanish
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
-            there.append(process)
-    return there
+            signalled.append(process)
+    return signalled

@@ -43,8 +43,8 @@ def record(build: Path, content: str, tier: str, seconds: float, tests: str) -> 
     """Keep that a tier passed."""
     folder = build / "tested" / content
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"seconds": round(seconds, 1), "tests": tests, "ended": round(time.time())}
-    (folder / tier).write_text(json.dumps(told) + "\n")
+    result = {"seconds": round(seconds, 1), "tests": tests, "ended": round(time.time())}
+    (folder / tier).write_text(json.dumps(result) + "\n")
 
 
 def forget(build: Path, content: str, tier: str) -> None:

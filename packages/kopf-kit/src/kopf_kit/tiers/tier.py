@@ -79,14 +79,14 @@ def read(file: Path) -> dict[str, Tier]:
     return {name: tier for name, tier in named.items() if tier.is_there(paths.CHECKOUT)}
 
 
-def of_set(tiers: dict[str, Tier], wanted: Set) -> list[Tier]:
+def of_set(tiers: dict[str, Tier], set_name: Set) -> list[Tier]:
     """Return the tiers of a set; each set has those of the one before it, too."""
-    return [tier for tier in tiers.values() if SETS.index(tier.set) <= SETS.index(wanted)]
+    return [tier for tier in tiers.values() if SETS.index(tier.set) <= SETS.index(set_name)]
 
 
 def choose(tiers: dict[str, Tier], names: Sequence[str], *, with_long: bool = False) -> list[Tier]:
     """Return the tiers with these names; raise HackError with the list if one is unknown."""
     if unknown := [name for name in names if name not in tiers]:
         raise HackError(f"there is no tier {unknown[0]}; choose of {', '.join(tiers)}")
-    wanted = {*names, *(f"{name}{LONG}" for name in names if with_long)}
-    return [tier for name, tier in tiers.items() if name in wanted]
+    chosen = {*names, *(f"{name}{LONG}" for name in names if with_long)}
+    return [tier for name, tier in tiers.items() if name in chosen]
