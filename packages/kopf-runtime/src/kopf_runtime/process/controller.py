@@ -129,7 +129,7 @@ class Controller:
             raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
         if on_delete is not Fate.DELETE and update is Update.RECREATE:
             raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")
-        if isinstance(after, Kind) or not all(isinstance(one, Kind) for one in after):
+        if isinstance(after, Kind) or not all(isinstance(earlier, Kind) for earlier in after):
             raise TypeError(f"after={after!r}: use a tuple of kinds that are declared by owns()")
         if (type_, project, unready) == (None, None, None):
             type_, project, unready = (*readiness.of(kind), str)
@@ -165,8 +165,10 @@ class Controller:
         `owns` does.
         """
         self._check(kind, self.watched if to is None else self.mapped)
-        if not callable(one := to or project):
-            raise TypeError(f"watches({kind}) needs project=, for grandchildren, or to=, not {one}")
+        if not callable(function := to or project):
+            raise TypeError(
+                f"watches({kind}) needs project=, for grandchildren, or to=, not {function}"
+            )
         if to is not None:
             project = project or (lambda thing: thing.metadata.version)
             self.mapped[kind] = Read(kind, type_, project, to)
@@ -231,11 +233,11 @@ class Controller:
                 f"{kind.kind} has no namespace: a {self.kind.kind}, which has one, cannot own it"
             )
 
-    def _take(self, what: str, function: F) -> F:
+    def _take(self, purpose: str, function: F) -> F:
         """Return the function for something; refuse a second one: the first would not be called."""
-        if what in self._taken:
-            raise ValueError(f"{what} is registered twice for {self.kind.kind}; do it once")
-        self._taken.add(what)
+        if purpose in self._taken:
+            raise ValueError(f"{purpose} is registered twice for {self.kind.kind}; do it once")
+        self._taken.add(purpose)
         return function
 
     @overload
@@ -330,7 +332,7 @@ class Controller:
         timeout: float,
     ) -> Callable[[F], F]:
         def register(function: F) -> F:
-            one = webhook(
+            hook = webhook(
                 self.kind,
                 function,
                 on,
@@ -340,9 +342,9 @@ class Controller:
                 timeout,
                 mutating=mutating,
             )
-            if any(other.name == one.name for other in self.webhooks):
-                raise ValueError(f"another function is the webhook {one.name}; rename one of them")
-            self.webhooks.append(one)
+            if any(other.name == hook.name for other in self.webhooks):
+                raise ValueError(f"another function is the webhook {hook.name}; rename one of them")
+            self.webhooks.append(hook)
             return function
 
         return register

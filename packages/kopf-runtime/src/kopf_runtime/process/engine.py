@@ -208,7 +208,7 @@ class Engine(Controller):
             for kind in TopologicalSorter(named).static_order():
                 if kind not in named:
                     raise DeclarationError(f"after= names {kind.kind}; declare it with owns(), too")
-                depths[kind] = max((depths[one] + 1 for one in named[kind]), default=0)
+                depths[kind] = max((depths[earlier] + 1 for earlier in named[kind]), default=0)
         except CycleError as error:
             cycle = " after ".join(kind.kind for kind in error.args[1][::-1])
             raise DeclarationError(f"after= is a circle: {cycle}; leave out one of them") from None
@@ -225,7 +225,7 @@ class Engine(Controller):
                 reflectors.append(source.reflect(scope, period, changed, stands_by))
         # Children come after what owns them: only then can be told whether they were altered.
         owners = self.owners.reflectors.get(namespace) or self.owners.reflectors[None]
-        return [one.run(owners.tried if one is not owners else None) for one in reflectors]
+        return [watch.run(owners.tried if watch is not owners else None) for watch in reflectors]
 
     def why_unserved(self, namespace: str, *, again: bool = False) -> str:
         """Return why a namespace is not served, or an empty text if it is.
@@ -250,12 +250,12 @@ class Engine(Controller):
 
     def unserved(self) -> tuple[list[str], int]:
         """Return the paths that cannot be served, and the number of those that are."""
-        reflectors = [one for source in self.sources for one in source.reflectors.values()]
-        waiting = [one for one in reflectors if not one.served and not one.absent]
-        told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
+        reflectors = [watch for source in self.sources for watch in source.reflectors.values()]
+        waiting = [watch for watch in reflectors if not watch.served and not watch.absent]
+        reasons = [f"{watch.path}: {watch.trouble or 'is being listed'}" for watch in waiting]
         served = [n for n in self.owners.reflectors if self._serves(n or "")]
-        first = [one for one in waiting if one.trouble is None]
-        return told, 0 if first else len(served)
+        first = [watch for watch in waiting if watch.trouble is None]
+        return reasons, 0 if first else len(served)
 
     def _serves(self, namespace: str) -> bool:
         """Return whether objects of a namespace can have children of any kind."""
@@ -268,8 +268,8 @@ class Engine(Controller):
 
         0 means that nothing is served; `unserved` returns the paths that are not.
         """
-        reflectors = (one for source in self.sources for one in source.reflectors.values())
-        return min((one.listed_at for one in reflectors if one.synced), default=0.0)
+        reflectors = (watch for source in self.sources for watch in source.reflectors.values())
+        return min((watch.listed_at for watch in reflectors if watch.synced), default=0.0)
 
     def keys(self, namespace: str | None = None) -> list[Key]:
         """Return the keys of all objects, or of those that depend on a namespace.
@@ -286,10 +286,11 @@ class Engine(Controller):
 
     async def first_lists(self) -> list[str]:
         """Wait until each kind was listed, or could not be; return why not."""
-        every = [one for source in self.sources for one in source.reflectors.values()]
-        while any(one.trouble is None for one in every):  # noqa: ASYNC110 (any may change it)
+        every = [watch for source in self.sources for watch in source.reflectors.values()]
+        while any(watch.trouble is None for watch in every):  # noqa: ASYNC110 (any may change it)
             await asyncio.sleep(0.05)
-        return [f"{one.path}: {one.trouble}" for one in every if one.trouble and not one.absent]
+        troubled = (watch for watch in every if watch.trouble and not watch.absent)
+        return [f"{watch.path}: {watch.trouble}" for watch in troubled]
 
     async def differences(self, key: Key) -> list[str]:
         """Return what `--dry-run` prints of an object; raise if that cannot be told."""
@@ -438,7 +439,7 @@ class Engine(Controller):
     def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
         owner = self.owners.cache.get(parent)
         wanted = owner.wanted if owner is not None else ()
-        return next((one for one in wanted if one.key == key and one.kind == kind), None)
+        return next((child for child in wanted if child.key == key and child.kind == kind), None)
 
     def _owner_changed(self, record: Owner | None, known: Owner | None) -> None:
         self._reads.follow(record, known)
@@ -448,13 +449,13 @@ class Engine(Controller):
             if self._stepwise:  # it may depend on its status, which may differ each time
                 self.queue.add_after(record.key, troubles.SOONEST)
             return
-        told = self._gone is not None and self.queue.running
-        if told and known is not None and (record is None or record.uid != known.uid):
+        must_tell = self._gone is not None and self.queue.running
+        if must_tell and known is not None and (record is None or record.uid != known.uid):
             self._vanished.setdefault(known.key, known.uid)
-        if (one := record or known) is not None:
+        if (owner := record or known) is not None:
             if record is None:
-                self._reconciler.forget(one.key)
-            self._add(one.key)
+                self._reconciler.forget(owner.key)
+            self._add(owner.key)
 
     def _read_changed(self, key: Key, kind: Kind | None = None) -> None:
         """Queue an object that names one which has changed, or to which one of a kind is mapped."""
@@ -467,14 +468,14 @@ class Engine(Controller):
         listing = None in self.owners.reflectors and bool(self.owners.why_unserved(""))
         for number, index in enumerate(self.indexes):
             had, has = (
-                (one.key, one.created, one.values[number]) if one is not None else None
-                for one in (known, record)
+                (owner.key, owner.created, owner.values[number]) if owner is not None else None
+                for owner in (known, record)
             )
             if had is not None:
                 index.remove(*had)
             if has is not None:
                 index.add(*has)
-            values = {value for one in (had, has) if one is not None for value in one[2]}
+            values = {value for entry in (had, has) if entry is not None for value in entry[2]}
             for value in values if turned or (had != has and not listing) else ():
                 for holder in index.holders(value):
                     self.queue.add(holder, listed=True)  # there may be very many

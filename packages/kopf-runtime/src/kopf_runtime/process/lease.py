@@ -105,9 +105,9 @@ class Election:
 
     async def _try(self) -> bool:
         """Acquire or renew the Lease; return False if another holds it or there was no answer."""
-        asked = clock()
+        sent = clock()
         try:
-            if not await self._look() or not self._free(asked):
+            if not await self._look() or not self._free(sent):
                 return False
             await self._write(self._settings.identity, self._settings.lease_duration)
         except ApiError as error:
@@ -116,7 +116,7 @@ class Election:
                 logger.warning("The Lease could not be read or written: %s", error)
             self._lease = None if error.status in (404, 409) else self._lease
             return False
-        self._renewed = asked
+        self._renewed = sent
         self._metrics.lease_renewed.set_to_current_time()
         return True
 

@@ -119,7 +119,7 @@ class Manager(Generic[S]):
     @property
     def webhooks(self) -> list[Webhook]:
         """The functions that the API server has asked before a write."""
-        return [one for controller in self.controllers for one in controller.webhooks]
+        return [webhook for controller in self.controllers for webhook in controller.webhooks]
 
     def adapt(self, function: Callable[[given.Client, S], Awaitable[S]]) -> None:
         """Register a function that adapts the settings: `async (client, settings) -> settings`.
@@ -145,7 +145,7 @@ class Manager(Generic[S]):
 
         The generated roles grant them where they grant the others: in the watched namespaces.
         """
-        if odd := [one for one in rights if not isinstance(one, Right)]:
+        if odd := [right for right in rights if not isinstance(right, Right)]:
             raise TypeError(f"{odd[0]!r} is not a kr.Right")
         self.further_rights += rights
 
@@ -201,8 +201,10 @@ class Manager(Generic[S]):
             for namespace in settings.namespaces or (None,):
                 watching += map(asyncio.ensure_future, controller.reflect(namespace))
         try:
-            failed = [told for one in self.controllers for told in await one.first_lists()]
-            differ = [await self._print(one, failed) for one in self.controllers]
+            failed: list[str] = []
+            for controller in self.controllers:
+                failed += await controller.first_lists()
+            differ = [await self._print(controller, failed) for controller in self.controllers]
             return failed, any(differ)
         finally:
             for task in watching:
@@ -247,12 +249,13 @@ class Manager(Generic[S]):
             refuse_duplicates(self.controllers)
             for controller in self.controllers:
                 controller.set_up(self.client, configured, self.metrics, self._recorder)
+            asked = (pair for controller in self.controllers for pair in controller.asked())
             reviews = Reviews(
-                filter(None, (one.versions for one in self.controllers)),
-                ((path, one.answer) for each in self.controllers for path, one in each.asked()),
+                filter(None, (controller.versions for controller in self.controllers)),
+                ((path, webhook.answer) for path, webhook in asked),
             )
+            crds = [controller.kind for controller in self.controllers if controller.versions]
             if reviews.routes and configured.webhook_bind_address and configured.webhook_secret:
-                crds = [one.kind for one in self.controllers if one.versions]
                 self._certificates = Certificates(self.client, configured, self.webhooks, crds)
         except errors.DeclarationError as error:
             sys.exit(f"{self.program.name}: {error}.")
@@ -260,10 +263,10 @@ class Manager(Generic[S]):
             name = self.program.name
             sys.exit(f"{name}: --webhook-secret needs kopf-runtime[webhooks]: {error}.")
         self.metrics.last_resync.set_function(
-            lambda: min(filter(None, (one.last_resync() for one in self.controllers)), default=0.0)
+            lambda: min(filter(None, map(Engine.last_resync, self.controllers)), default=0.0)
         )
         # The API server asks ready replicas alone, and a cache of a converted kind needs answers.
-        converts = configured.webhook_bind_address and any(one.versions for one in self.controllers)
+        converts = configured.webhook_bind_address and crds
         ready = self._answers if converts else self._ready
         try:
             await self._server.start(
@@ -398,7 +401,7 @@ class Manager(Generic[S]):
                     group.create_task(controller.work())
                 for function in self._tasks:
                     group.create_task(self._keep(function, settings), name="task")
-                kinds = [one.versions for one in self.controllers if one.versions]
+                kinds = list(filter(None, (controller.versions for controller in self.controllers)))
                 if settings.migrate_storage and kinds:
                     migration = Migration(self.client, kinds, self.metrics)
                     group.create_task(self._keep(migration.run, settings), name="migration")
@@ -433,8 +436,8 @@ class Manager(Generic[S]):
         while self._ready():  # noqa: ASYNC110 (any source may change it)
             await asyncio.sleep(0.05)
         sources = [source for controller in self.controllers for source in controller.sources]
-        told = ", ".join(f"{len(list(source))} {source.kind.plural}" for source in sources)
-        logger.info("Ready; there are %s", told)
+        counts = ", ".join(f"{len(list(source))} {source.kind.plural}" for source in sources)
+        logger.info("Ready; there are %s", counts)
 
     def _healthy(self) -> str:
         if self._task is None or self._task.done():

@@ -53,8 +53,8 @@ class Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Make the line."""
         key = _object(record)
-        what = f"{'/'.join(part for part in key if part)}: " if key else ""
-        line = f"{_time(record)} {record.levelname:7} {what}{escape(record.getMessage())}"
+        subject = f"{'/'.join(part for part in key if part)}: " if key else ""
+        line = f"{_time(record)} {record.levelname:7} {subject}{escape(record.getMessage())}"
         line += "".join(f" {name}={value}" for name, value in tracing.ids().items())
         trace = self.formatException(record.exc_info).splitlines() if record.exc_info else []
         return "\n    ".join([line, *map(escape, trace)])

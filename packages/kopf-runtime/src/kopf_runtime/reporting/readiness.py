@@ -74,7 +74,7 @@ class Workload(Object):
 
     def condition(self, type_: str) -> Condition:
         """Return a condition, or an empty one."""
-        conditions = (one for one in self.status.conditions if one.type == type_)
+        conditions = (condition for condition in self.status.conditions if condition.type == type_)
         return next(conditions, Condition())
 
     def lacks(self, type_: str, otherwise: str) -> str:
@@ -100,28 +100,28 @@ def _pod(pod: Workload) -> str:
     return pod.lacks("Ready", f"it is {pod.status.phase or 'Pending'}")
 
 
-def _deployment(one: Workload) -> str:
-    status, wanted = one.status, one.spec.replicas
+def _deployment(workload: Workload) -> str:
+    status, wanted = workload.status, workload.spec.replicas
     behind = (
         _count("available", status.available_replicas, wanted)
         or _count("updated", status.updated_replicas, wanted)
         or _surplus(status.replicas, wanted)
     )
-    if one.unobserved or not behind:
-        return one.unobserved
-    failure, progress = one.condition("ReplicaFailure"), one.condition("Progressing")
+    if workload.unobserved or not behind:
+        return workload.unobserved
+    failure, progress = workload.condition("ReplicaFailure"), workload.condition("Progressing")
     why = failure.message if failure.status == "True" else ""  # for example, a quota
     if progress.reason == "ProgressDeadlineExceeded":
         return f"its rollout has failed: {why or progress.message}"
     return f"{behind} ({why})" if why else behind
 
 
-def _stateful_set(one: Workload) -> str:
-    status, wanted = one.status, one.spec.replicas
+def _stateful_set(workload: Workload) -> str:
+    status, wanted = workload.status, workload.spec.replicas
     return (
-        one.unobserved
+        workload.unobserved
         or _count("ready", status.ready_replicas, wanted)
-        or (_rolling(one) if one.rolls else "")
+        or (_rolling(workload) if workload.rolls else "")
         or _surplus(status.replicas, wanted)
     )
 
@@ -135,12 +135,12 @@ def _rolling(stateful_set: Workload) -> str:
     return _count("updated", status.updated_replicas, stateful_set.spec.replicas - partition)
 
 
-def _daemon_set(one: Workload) -> str:
-    status, wanted = one.status, one.status.desired_number_scheduled
+def _daemon_set(workload: Workload) -> str:
+    status, wanted = workload.status, workload.status.desired_number_scheduled
     return (
-        one.unobserved
+        workload.unobserved
         or _count("available", status.number_available, wanted)
-        or (_count("updated", status.updated_number_scheduled, wanted) if one.rolls else "")
+        or (_count("updated", status.updated_number_scheduled, wanted) if workload.rolls else "")
     )
 
 
@@ -157,11 +157,11 @@ class Anything(Object):
     status: Any = None
 
 
-def _anything(one: Anything) -> str:
+def _anything(thing: Anything) -> str:
     """Return why an object is not ready, by the rules of kstatus for any kind."""
-    status = one.status if isinstance(one.status, dict) else {}
+    status = thing.status if isinstance(thing.status, dict) else {}
     observed = status.get("observedGeneration")
-    if isinstance(observed, int) and observed < one.metadata.generation:
+    if isinstance(observed, int) and observed < thing.metadata.generation:
         return "its status is not up to date yet"
     listed = status.get("conditions")
     conditions = [c for c in (listed if isinstance(listed, list) else ()) if isinstance(c, dict)]
@@ -178,8 +178,8 @@ def of(kind: Kind) -> tuple[type[Object], Callable[[Any], str]]:
     return (Workload, UNREADY[kind]) if kind in UNREADY else (Anything, _anything)
 
 
-def _count(what: str, actual: int, wanted: int) -> str:
-    return "" if actual >= wanted else f"{what} Pods: {actual} of {wanted}"
+def _count(state: str, actual: int, wanted: int) -> str:
+    return "" if actual >= wanted else f"{state} Pods: {actual} of {wanted}"
 
 
 def _surplus(actual: int, wanted: int) -> str:

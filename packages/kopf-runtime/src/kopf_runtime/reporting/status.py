@@ -81,7 +81,7 @@ def default_status(seen: Observed) -> Status:
         text = f"{seen.missing} of its objects are missing."
         return Status(False, "Progressing", text, transient=True)
     if seen.unready:
-        text = "; ".join(one.rstrip(".") for one in seen.unready)
+        text = "; ".join(reason.rstrip(".") for reason in seen.unready)
         return Status(False, "NotReady", f"{text}.", transient=True)
     return Status(True, "Reconciled", "All of its objects are there.")
 
@@ -386,7 +386,7 @@ class StatusReporter:
 
     def _with_pause(self, owner: Owner, now: Status) -> Status:
         """Return the status with the condition `Paused`, if the object is paused or was so."""
-        others = [one for one in now.conditions if one.type != "Paused"]
+        others = [other for other in now.conditions if other.type != "Paused"]
         if owner.paused:
             would = self._would.get(owner.key, "It is paused by its annotation.")
             pause = Condition("Paused", True, "Annotated", would)

@@ -108,7 +108,7 @@ def finalizer_refused(word: str, finalizer: str) -> StopError:
 
 def holding(finalizers: Sequence[str]) -> str:
     """Return who holds an object that is being deleted; two finalizers are Kubernetes' own."""
-    return ", ".join(COLLECTING.get(one, one) for one in finalizers) or COLLECTOR
+    return ", ".join(COLLECTING.get(name, name) for name in finalizers) or COLLECTOR
 
 
 def contradicted(reason: str, message: str) -> StopError:
@@ -179,11 +179,11 @@ def foremost(errors: list[StopError]) -> StopError:
 
     A child that only waits must not hide one that was refused, nor delay its next attempt.
     """
-    error = next((one for one in errors if not one.paused), errors[0])
-    error.retry.after = max(one.retry.after for one in errors)
-    error.retry.pause = min(one.retry.pause for one in errors)
-    error.retry.timed_out = any(one.retry.timed_out for one in errors)
-    return error
+    first = next((error for error in errors if not error.paused), errors[0])
+    first.retry.after = max(error.retry.after for error in errors)
+    first.retry.pause = min(error.retry.pause for error in errors)
+    first.retry.timed_out = any(error.retry.timed_out for error in errors)
+    return first
 
 
 def of(error: Exception) -> StopError:

@@ -59,7 +59,7 @@ class Cache(Generic[R]):
     def within(self, namespace: str | None) -> Iterator[R]:
         """Return the records of a namespace, or all if it is None; look at no other record."""
         everywhere = self._records if namespace is None else (namespace,)
-        return (one for where in everywhere for one in self._records.get(where, {}).values())
+        return (record for where in everywhere for record in self._records.get(where, {}).values())
 
     def get(self, key: Key) -> R | None:
         """Return the newest record of a key, or None if there is no object."""

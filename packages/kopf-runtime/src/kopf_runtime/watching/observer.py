@@ -51,8 +51,9 @@ class Observer:
         # Without its CRD a kind has no objects, and must not keep others from their end.
         space, gone = owner.key[0], owner.deleting
         reasons = {
-            one.kind: one.why_unseen(space, gone=gone) or one.why_unread(owner, self._label)
-            for one in sources
+            source.kind: source.why_unseen(space, gone=gone)
+            or source.why_unread(owner, self._label)
+            for source in sources
         }
         return {kind: why for kind, why in reasons.items() if why}
 
@@ -77,7 +78,7 @@ class Observer:
             "stored": owner.status,
             **self.results(owner),
             "grandchildren": {
-                kind: [one for one in _sorted(source, owner) if one.key[0] in places]
+                kind: [record for record in _sorted(source, owner) if record.key[0] in places]
                 for kind, source in self._grandchildren.items()
             },
         }
@@ -90,7 +91,7 @@ class Observer:
 
 def served(owner: Owner, children: Mapping[Kind, Source[Child]]) -> list[Wanted]:
     """Return the wanted children, without those of optional kinds that are not there."""
-    return [one for one in owner.wanted if not children[one.kind].absent(one.key[0])]
+    return [child for child in owner.wanted if not children[child.kind].absent(child.key[0])]
 
 
 def _sorted(source: Source[Child], owner: Owner) -> list[Child]:

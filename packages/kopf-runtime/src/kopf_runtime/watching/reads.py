@@ -66,33 +66,33 @@ class Reads:
         self._by_label: dict[tuple[Kind, str, tuple[str, str]], set[Labels]] = {}
         # What was last polled, with when that is to be done again, by `time.monotonic`.
         self._polled: dict[Name, tuple[Any, float]] = {}
-        self._decoders = {one.kind: msgspec.json.Decoder(one.type) for one in reads.values()}
+        self._decoders = {read.kind: msgspec.json.Decoder(read.type) for read in reads.values()}
         self.sources: dict[Kind, Source[Seen]] = {
-            one.kind: Source(
+            read.kind: Source(
                 client,
-                one.kind,
-                one.type,
-                self._reader(one),
-                self._news(one.kind),
-                self._unreadable(one.kind),
+                read.kind,
+                read.type,
+                self._reader(read),
+                self._news(read.kind),
+                self._unreadable(read.kind),
                 metrics,
-                needed=partial(self._needed, one.kind),
+                needed=partial(self._needed, read.kind),
             )
-            for one in reads.values()
-            if one.every is None
+            for read in reads.values()
+            if read.every is None
         }
         #: The objects that only queue others, with the keys of these and what counts as a change.
         self.mapped: list[Source[Seen]] = [
             Source(
                 client,
-                one.kind,
-                one.type,
-                self._mapper(one),
-                self._moved(one.kind),
+                read.kind,
+                read.type,
+                self._mapper(read),
+                self._moved(read.kind),
                 lambda _: None,
                 metrics,
             )
-            for one in mapped.values()
+            for read in mapped.values()
         ]
 
     # --- who names what -----------------------------------------------------------------------
@@ -130,8 +130,8 @@ class Reads:
             texts = isinstance(label, str) and isinstance(value, str)
             if not (texts and LABEL.fullmatch(f"{label}={value}")):
                 raise PlanError(f"{label!r:.80}: {value!r:.80} cannot be a label of {read.kind}")
-        one = read.kind.namespaced and not read.across_namespaces
-        return Labels(namespace if one else "", pairs)
+        confined = read.kind.namespaced and not read.across_namespaces
+        return Labels(namespace if confined else "", pairs)
 
     def follow(self, record: Owner | None, known: Owner | None) -> None:
         """Note what an object names now, and forget what nobody names any more."""
@@ -174,11 +174,11 @@ class Reads:
     def _selecting(self, kind: Kind, key: Key, labels: Mapping[str, str]) -> frozenset[Labels]:
         """Return the labels by which an object of a kind is selected."""
         return frozenset(
-            one
+            selector
             for pair in labels.items()
             for namespace in {key[0], ""}
-            for one in self._by_label.get((kind, namespace, pair), ())
-            if one.match(key[0], labels)
+            for selector in self._by_label.get((kind, namespace, pair), ())
+            if selector.match(key[0], labels)
         )
 
     def turned(self, namespace: str) -> None:
@@ -356,17 +356,17 @@ class Reads:
 
     def _news(self, kind: Kind) -> Callable[[Seen | None, Seen | None], None]:
         def changed(record: Seen | None, known: Seen | None) -> None:
-            one = record or known
-            assert one is not None
+            latest = record or known
+            assert latest is not None
             has, had = (
                 seen.selected if seen is not None else frozenset() for seen in (record, known)
             )
             for labels in had - has:
-                self._members.get((kind, labels), set()).discard(one.key)
+                self._members.get((kind, labels), set()).discard(latest.key)
             for labels in has - had:
-                self._members[kind, labels].add(one.key)
+                self._members[kind, labels].add(latest.key)
             if record is None or known is None or record.view != known.view:
-                self._queue((kind, one.key))
+                self._queue((kind, latest.key))
                 turned = has | had
             else:
                 turned = has ^ had
@@ -400,9 +400,9 @@ class Reads:
 
     def _moved(self, kind: Kind) -> Callable[[Seen | None, Seen | None], None]:
         def moved(record: Seen | None, known: Seen | None) -> None:
-            said = [(one.uid, one.view) for one in (record, known) if one is not None]
-            if len(said) == 1 or said[0] != said[1]:
-                for key in {key for _, (keys, _) in said for key in keys}:
+            states = [(seen.uid, seen.view) for seen in (record, known) if seen is not None]
+            if len(states) == 1 or states[0] != states[1]:
+                for key in {key for _, (keys, _) in states for key in keys}:
                     self._changed(key, kind)
 
         return moved
@@ -415,7 +415,7 @@ def _unreadable(kind: Kind, key: Key, why: str) -> Wait:
 
 def _keys(read: Read, thing: Object, kind: Kind) -> Iterator[Key]:
     """Return the keys of what an author names for an object, of a kind."""
-    return (_key(one, thing.metadata.namespace, kind) for one in several(read.keys(thing)))
+    return (_key(name, thing.metadata.namespace, kind) for name in several(read.keys(thing)))
 
 
 def _key(named: Any, own: str, kind: Kind) -> Key:

@@ -156,7 +156,7 @@ class Reflector:
             # What depends on its objects is deleted once it is absent, and one answer may be wrong.
             self.unknown = unknown and now - self._unknown_since >= PATIENCE
             self.absent = self._optional and unknown and (self.unknown or not self._known)
-            said = {
+            trouble = {
                 404: "the API server does not know it; install its CRD",
                 403: f"the operator has no right to it: {error.message}",
             }.get(error.status, str(error))
@@ -165,16 +165,16 @@ class Reflector:
             self.synced = False
             self._missing_since = time.monotonic()
         else:  # it may pass
-            said = str(error)
+            trouble = str(error)
             self._missing_since = self._missing_since or time.monotonic() + PATIENCE
-        if self.trouble != said and (not self.synced or self.trouble is None):
+        if self.trouble != trouble and (not self.synced or self.trouble is None):
             level = logging.INFO if self.absent else logging.WARNING
-            logger.log(level, "%s cannot be served: %s", self.path, said)
+            logger.log(level, "%s cannot be served: %s", self.path, trouble)
         if not self.synced:
             self._metrics.unserved.labels(self._resource, self._namespace or "").set(
                 not self.absent
             )
-            self.trouble = said
+            self.trouble = trouble
             self._changed()
         else:
             logger.info("The watch of %s is opened again: %s", self.path, error)
@@ -254,7 +254,7 @@ class Reflector:
         # No TaskGroup: before Python 3.13 it loses its cancellation if a task fails at the same
         # moment, and the reflector would continue forever while the operator waits for its end.
         coroutines = self._resync(), self._watch_on(), self._again.wait()
-        tasks = [asyncio.ensure_future(one) for one in coroutines]
+        tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -297,8 +297,8 @@ class Reflector:
                 self._position = number(_BOOKMARK.decode(event.object).metadata.resource_version)
                 return
             if event.type == "ERROR":
-                said = _FAILURE.decode(event.object)
-                raise ApiError("GET", self.path, said.code, said.reason, said.message)
+                failure = _FAILURE.decode(event.object)
+                raise ApiError("GET", self.path, failure.code, failure.reason, failure.message)
         except (msgspec.MsgspecError, ValueError) as error:
             raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
         if event.type == "DELETED":

@@ -65,7 +65,7 @@ class Source(Generic[R]):
         self._metrics = metrics
         self._selector, self._selected, self._optional = selector, selected, optional
         #: Whether it is told of an object that it cannot be read.
-        self._needed = needed or (lambda one: selected(one.key[0]))
+        self._needed = needed or (lambda left_out: selected(left_out.key[0]))
         #: Objects that are left out because they cannot be read.
         self.unreadable: Cache[Unreadable] = Cache()
         metrics.count_unreadable(kind.plural, lambda: sum(map(self._needed, self.unreadable)))
@@ -78,10 +78,10 @@ class Source(Generic[R]):
     def keys(self, namespace: str | None) -> list[Key]:
         """Return the keys of the objects in a namespace, or in all, that are in selected ones."""
         return [
-            one.key
+            record.key
             for cache in (self.cache, self.unreadable)
-            for one in cache.within(namespace)
-            if self._selected(one.key[0])
+            for record in cache.within(namespace)
+            if self._selected(record.key[0])
         ]
 
     def owned(self, owner: Owner) -> list[R]:
@@ -90,7 +90,7 @@ class Source(Generic[R]):
         An owner in another namespace is invalid, so an owner reference to one is ignored.
         """
         namespace = owner.key[0]
-        return [one for one in self.cache.owned(owner.uid) if namespace in ("", one.key[0])]
+        return [child for child in self.cache.owned(owner.uid) if namespace in ("", child.key[0])]
 
     def reflect(
         self,
@@ -136,9 +136,9 @@ class Source(Generic[R]):
     def why_unread(self, owner: Owner, label: str) -> str:
         """Return why an object with an owner's uid in a label cannot be read; empty if all can."""
         left_out = (
-            f"{'/'.join(one.key)} cannot be read: {one.reason}"
-            for one in self.unreadable.within(owner.key[0])
-            if one.labels.get(label) == owner.uid
+            f"{'/'.join(record.key)} cannot be read: {record.reason}"
+            for record in self.unreadable.within(owner.key[0])
+            if record.labels.get(label) == owner.uid
         )
         return next(left_out, "")
 
@@ -172,14 +172,14 @@ class Source(Generic[R]):
         The answer comes from etcd, so it is current even if the watch is late. Raise `ApiError` or
         `UnreadableError`.
         """
-        asked = self.cache.get(key)
+        before = self.cache.get(key)
         try:
             raw = await self._client.request("GET", self.kind.at(key))
         except ApiError as error:
             if error.status != 404:
                 raise
             known = self.cache.get(key)
-            if asked is not None and known is not None and known.uid == asked.uid:
+            if before is not None and known is not None and known.uid == before.uid:
                 self.cache.drop(known)  # but not a new object that arrived meanwhile
                 self._changed(None, known)
             return None
@@ -227,13 +227,13 @@ class Source(Generic[R]):
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, _ in pages:
                     taken = map(self.take, page.items or ())
-                    keys += [one[0] for one in taken if one is not None]
+                    keys += [entry[0] for entry in taken if entry is not None]
         return keys
 
     def _spaces(self, namespace: str) -> list[str | None]:
         """Return the namespaces to list for those in a namespace, or in all if it is empty."""
-        one = namespace and self.kind.namespaced
-        return [namespace] if one else list(self.reflectors)
+        confined = namespace and self.kind.namespaced
+        return [namespace] if confined else list(self.reflectors)
 
     async def is_current(self, owner: Owner, label: str) -> bool:
         """Return whether etcd has no newer state of the objects with an owner's uid in a label.
@@ -377,5 +377,5 @@ class Source(Generic[R]):
 
     def _warn(self, left_out: Unreadable) -> None:
         if self._needed(left_out):
-            said = self.kind.kind, *left_out.key, left_out.reason
-            logger.warning("%s %s/%s cannot be read and is left out: %s", *said)
+            details = self.kind.kind, *left_out.key, left_out.reason
+            logger.warning("%s %s/%s cannot be read and is left out: %s", *details)

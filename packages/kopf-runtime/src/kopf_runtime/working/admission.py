@@ -100,10 +100,11 @@ class Asked:
             return {"allowed": True}
         return {"allowed": True, "patchType": "JSONPatch", "patch": msgspec.json.encode(patch)}
 
-    def _patch(self, thing: Resource, made: Any, raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        if not isinstance(made, self._type):
-            raise TypeError(f"it returned {type(made).__name__}, not {self._type.__name__}")
-        before, after = (stored(msgspec.to_builtins(one, str_keys=True)) for one in (thing, made))
+    def _patch(self, thing: Resource, new: Any, raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if not isinstance(new, self._type):
+            raise TypeError(f"it returned {type(new).__name__}, not {self._type.__name__}")
+        plain = (msgspec.to_builtins(version, str_keys=True) for version in (thing, new))
+        before, after = map(stored, plain)
         if _fixed(before) != _fixed(after):
             raise ValueError("it changed more than the spec, the labels and the annotations")
         msgspec.convert(after, self._type)  # what is invalid is told here, with its reason
@@ -161,7 +162,7 @@ def _differences(
         where = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
         if was == now:
             continue
-        if all(isinstance(one, dict) for one in (was, now, raw.get(name))):
+        if all(isinstance(value, dict) for value in (was, now, raw.get(name))):
             yield from _differences(was, now, raw[name], where)  # type: ignore[arg-type]
         elif now is not None:
             yield {"op": "add", "path": where, "value": now}

@@ -259,7 +259,7 @@ class Applier:
         if (fetched := await self._owners.fetch(owner.key)) is not None:
             planned, _ = self._templates.plan(fetched[1], needed=wanted)
             if update is Update.CREATE:  # it may be random, as a password is
-                same = (one for one in planned if (one.kind, one.key) == (wanted.kind, wanted.key))
+                same = (new for new in planned if (new.kind, new.key) == (wanted.kind, wanted.key))
                 wanted = next(same, wanted)
         if (body := self._templates.body(wanted)) is not None:
             return body

@@ -86,7 +86,8 @@ def _merge(live: Any, wanted: Any, owned: Raw) -> Any:
         return kept | {name: value for name, value in wanted.items() if name not in kept}
     if isinstance(live, list) and isinstance(wanted, list) and all(map(_is_item, live + wanted)):
         left = list(live)
-        return [*_items(left, wanted, owned), *(one for one in left if not _is_owned(one, owned))]
+        merged = list(_items(left, wanted, owned))
+        return merged + [item for item in left if not _is_owned(item, owned)]
     return wanted
 
 
@@ -102,12 +103,13 @@ def _items(left: list[Raw], wanted: list[Raw], owned: Raw) -> Iterator[Raw]:
     """Yield the wanted items of a list, merged with the live ones, which are taken out."""
     for item in wanted:
         names = {name: item[name] for name in KEYS & item.keys()}
-        known = next((one for one in left if names.items() <= one.items()), None) if names else None
-        if known is None:
+        same = (other for other in left if names.items() <= other.items())
+        live = next(same, None) if names else None
+        if live is None:
             yield item
         else:
-            left.remove(known)
-            yield _merge(known, item, _owned_part(known, owned) or {})
+            left.remove(live)
+            yield _merge(live, item, _owned_part(live, owned) or {})
 
 
 def _is_owned(item: Raw, owned: Raw) -> bool:
@@ -118,8 +120,8 @@ def _owned_part(item: Raw, owned: Raw) -> Raw | None:
     """Return the operator's fields of a list item, or None if it does not own the item."""
     for name, part in owned.items():
         if name.startswith("k:") and json.loads(name[2:]).items() <= item.items():
-            found: Raw = part
-            return found
+            fields: Raw = part
+            return fields
     return None
 
 

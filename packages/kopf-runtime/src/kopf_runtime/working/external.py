@@ -313,7 +313,7 @@ class External:
             hint = f" To give up, remove its finalizer {self._finalizer}."
             await self._call(self._finalize, owner, thing, hint=hint, unread=unread)
             await self._set_finalizers(
-                owner, lambda former: [one for one in former if one != self._finalizer]
+                owner, lambda former: [name for name in former if name != self._finalizer]
             )
 
     # --- calls --------------------------------------------------------------------------------

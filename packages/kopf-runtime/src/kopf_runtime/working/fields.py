@@ -123,10 +123,12 @@ def _cover_items(owned: dict[str, Any], wanted: list[tuple[Any, Shape]]) -> bool
             return False
     # Each of the others needs an entry of its own; the largest item has the fewest to choose from.
     exact = [names for names, _ in wanted]
-    left = [one for one in entries if not any(_names_exactly(names, one[0]) for names in exact)]
-    left.sort(key=lambda one: _size(one[1]))
-    for names, item in sorted(vague, key=lambda one: _size(one[1]), reverse=True):
-        fits = (one for one in left if _may_name(names, one[0]) and covers(one[1], item))
+    left = [
+        entry for entry in entries if not any(_names_exactly(names, entry[0]) for names in exact)
+    ]
+    left.sort(key=lambda entry: _size(entry[1]))
+    for names, item in sorted(vague, key=lambda pair: _size(pair[1]), reverse=True):
+        fits = (entry for entry in left if _may_name(names, entry[0]) and covers(entry[1], item))
         if (entry := next(fits, None)) is None:
             return False
         left.remove(entry)
@@ -208,8 +210,8 @@ class Ownership:
     def recorded(self, entries: list[ManagedFields] | None) -> tuple[str, ...]:
         """Return the fields of the status that `context.record` has stored."""
         ours = (e.fields_v1 for e in entries or () if e.manager == f"{self._manager}{RECORD}")
-        found = (name for one in ours for name in msgspec.json.decode(one, type=_Owned).status)
-        return tuple(sorted(name[2:] for name in found if name.startswith("f:")))
+        names = (name for part in ours for name in msgspec.json.decode(part, type=_Owned).status)
+        return tuple(sorted(name[2:] for name in names if name.startswith("f:")))
 
     def others(self, entries: list[ManagedFields] | None) -> str:
         """Return the names of other managers that changed an object, for an Event."""

@@ -111,13 +111,13 @@ class Migration:
         remaining = self._metrics.remaining.labels(kind.plural)
         remaining.set(sum(key not in done for key in keys))
         clock = asyncio.get_running_loop().time
-        due = told = clock()
+        due = logged = clock()
         refused: dict[Key, str] = {}
         for number, key in enumerate(keys):
             if key in done:
                 continue
-            if (now := clock()) - told > PROGRESS:
-                told = now
+            if (now := clock()) - logged > PROGRESS:
+                logged = now
                 logger.info("Rewritten: %d of %d %s", number, len(keys), kind.plural)
             await asyncio.sleep(due - now)
             due = max(due, now) + 1 / RATE  # what is late is not made up for
@@ -136,8 +136,8 @@ class Migration:
         keys: list[Key] = []
         async for page, _ in Lister(self._client, kind.path(), "").pages():
             for payload in page.items or ():
-                one = msgspec.json.decode(payload, type=_Named).metadata
-                keys.append((one.namespace, one.name))
+                meta = msgspec.json.decode(payload, type=_Named).metadata
+                keys.append((meta.namespace, meta.name))
                 await asyncio.sleep(0)  # reviews are answered meanwhile
         return keys
 
@@ -179,5 +179,6 @@ class _Named(msgspec.Struct):
 
 
 def _present(crd: dict[str, Any]) -> str:
-    found: list[str] = [one["name"] for one in crd["spec"]["versions"] if one["storage"]]
-    return found[0]
+    versions = crd["spec"]["versions"]
+    names: list[str] = [version["name"] for version in versions if version["storage"]]
+    return names[0]

@@ -125,5 +125,5 @@ def surplus(children: list[Child], wanted: tuple[Wanted, ...], owned: Owned) -> 
     """Return the children of a kind that are to go, because they are no longer wanted."""
     if owned.on_surplus is Fate.RETAIN:
         return []
-    keys = {one.key for one in wanted if one.kind == owned.kind}
+    keys = {child.key for child in wanted if child.kind == owned.kind}
     return [child for child in children if child.key not in keys and not child.deleting]

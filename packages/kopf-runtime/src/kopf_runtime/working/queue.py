@@ -86,9 +86,9 @@ class _Turns:
     def move(self, lane: str, to: "_Turns") -> None:
         """Have all keys of a namespace wait elsewhere, in a time that does not depend on them."""
         if keys := self._lanes.pop(lane, None):
-            there = to._lanes.setdefault(lane, keys)
-            if there is not keys:
-                there.update(keys)
+            target = to._lanes.setdefault(lane, keys)
+            if target is not keys:
+                target.update(keys)
 
     def clear(self) -> None:
         self._lanes.clear()
@@ -318,7 +318,7 @@ class WorkQueue:
 
     def _find_slow(self) -> None:
         now = self._clock()
-        alone = Counter(_lane(one) for one in self._slow_until if not isinstance(one, str))
+        alone = Counter(_lane(slow) for slow in self._slow_until if not isinstance(slow, str))
         for key, began in self._busy.items():
             if now - began > SLOW:
                 lane, known = _lane(key), key in self._slow_until
@@ -330,9 +330,9 @@ class WorkQueue:
                     self._move(lane, self._changed, self._listed)
                 if key not in self._slow and self._may_be_slow():
                     self._is_slow(key)
-        for one in [one for one, until in self._slow_until.items() if until < now]:
-            del self._slow_until[one]
-            self._move(one if isinstance(one, str) else _lane(one), self._held, self._full)
+        for slow in [slow for slow, until in self._slow_until.items() if until < now]:
+            del self._slow_until[slow]
+            self._move(slow if isinstance(slow, str) else _lane(slow), self._held, self._full)
         self._pump()
 
     # --- work ---------------------------------------------------------------------------------

@@ -75,8 +75,8 @@ class Reader:
             return replace(record, wanted=wanted, problem=problem)
         kept = replace(thing, status={}, metadata=replace(meta, managed_fields=None))
         # They see no status either: a change of it alone would not have them called again.
-        found = (several(index.values(kept)) for index in self._indexes)
-        values = tuple(tuple(dict.fromkeys(one)) for one in found)
+        lists = (several(index.values(kept)) for index in self._indexes)
+        values = tuple(tuple(dict.fromkeys(items)) for items in lists)
         record = replace(record, thing=kept, names=self._names(kept), values=values)
         if known is None or known.uid != record.uid:
             return record
@@ -150,7 +150,8 @@ class Reader:
     def _finalizers(self, meta: ObjectMeta) -> tuple[str, ...]:
         """Return an object's finalizers, ours first; others may have added thousands."""
         ours = self._marks.finalizer
-        return tuple(sorted(meta.finalizers or (), key=lambda one: one != ours)[:_MOST_FINALIZERS])
+        names = sorted(meta.finalizers or (), key=lambda name: name != ours)
+        return tuple(names[:_MOST_FINALIZERS])
 
     def _altered(
         self, meta: ObjectMeta, kind: Kind, parent: str, uid: str, template: str

@@ -117,8 +117,8 @@ class Reconciler:
             if owner.paused:
                 would = await self.preview(owner)
                 planned = owner.deleting or self._external.may_plan(owner)
-                said = [str(intent) for intent in would]
-                return await self._reporter.paused(owner, said, planned=planned)
+                texts = [str(intent) for intent in would]
+                return await self._reporter.paused(owner, texts, planned=planned)
             if owner.deleting:
                 return await self._end(owner)
             await self._work(owner)
@@ -288,7 +288,7 @@ class Reconciler:
 
     def _wishes(self, owner: Owner) -> list[Wanted]:
         """Return the wanted children of served kinds, in their order."""
-        return sorted(served(owner, self._children), key=lambda one: self._order[one.kind])
+        return sorted(served(owner, self._children), key=lambda child: self._order[child.kind])
 
     def _former(self, owner: Owner) -> list[Child]:
         """Return the children that are no longer wanted."""
@@ -305,7 +305,7 @@ class Reconciler:
         Raise `StopError` if its children cannot be planned.
         """
         steps = self._external.pending(owner, dry=dry)
-        intents = [Intent(f"{what} the {self._word}") for what in steps]
+        intents = [Intent(f"{action} the {self._word}") for action in steps]
         if owner.deleting or not (dry or self._external.may_plan(owner)):
             return intents
         await self._read(owner)
@@ -328,8 +328,8 @@ class Reconciler:
                     intents.append(Intent(f"{verb} {wanted}", why, wanted, child, waits))
         for child in [] if held else self._former(owner):
             if not self._missing(child):
-                what = f"delete {child.kind.kind} {child.key[1]}"
-                intents.append(Intent(what, "it is not wanted any more", None, child))
+                text = f"delete {child.kind.kind} {child.key[1]}"
+                intents.append(Intent(text, "it is not wanted any more", None, child))
         return intents
 
     async def differences(self, owner: Owner) -> list[str]:
@@ -337,9 +337,9 @@ class Reconciler:
         texts = []
         for intent in await self.preview(owner, dry=True):
             wanted, child = intent.wanted, intent.child
-            said = f"# {self._word} {'/'.join(filter(None, owner.key))}: would {intent}\n"
+            heading = f"# {self._word} {'/'.join(filter(None, owner.key))}: would {intent}\n"
             if (wanted is None and child is None) or intent.waits:
-                texts.append(said)
+                texts.append(heading)
                 continue
             live, manifest, manager = None, None, self._client.manager
             if child is not None:
@@ -347,7 +347,7 @@ class Reconciler:
             if wanted is not None:
                 update = self._owned[wanted.kind].update
                 manifest, manager = await self._applier.manifest(owner, wanted, update, child)
-            texts.append(said + diff(live, manifest, manager))
+            texts.append(heading + diff(live, manifest, manager))
         return texts
 
     def _plan(self, owner: Owner, wanted: Wanted, child: Child, *, held: bool) -> Plan:
@@ -418,7 +418,7 @@ class Reconciler:
         """Raise `StopError` if the step writes, and a child that comes first is not ready."""
         kinds = self._owned[wanted.kind].after if step in WRITING else ()
         firsts = served(owner, self._children) if kinds else ()  # there may be a thousand
-        for first in (one for one in firsts if one.kind in kinds):
+        for first in (wish for wish in firsts if wish.kind in kinds):
             update = self._owned[first.kind].update
             child = self._children[first.kind].cache.get(first.key)
             if child is None or child.controller_uid != owner.uid:
@@ -519,8 +519,8 @@ class Reconciler:
 
     def _lives(self, namespace: str, uid: str) -> bool:
         """Return whether an object of a namespace has a uid: nobody owns in another namespace."""
-        known = self._owners.cache, self._owners.unreadable
-        return any(one.uid == uid for cache in known for one in cache.within(namespace))
+        caches = self._owners.cache, self._owners.unreadable
+        return any(record.uid == uid for cache in caches for record in cache.within(namespace))
 
 
 async def _each(steps: Iterable[Awaitable[None]]) -> None:

@@ -102,7 +102,7 @@ class Templates:
         pass_on: bool = False,
     ) -> None:
         self._kind, self._marks = kind, marks
-        self._owned = {one.kind: one for one in owned}
+        self._owned = {declared.kind: declared for declared in owned}
         self._desired = desired
         self._pass_on = pass_on
         # The manifests, the oldest first.
@@ -240,11 +240,11 @@ class Templates:
         if not isinstance(manifest, dict) or not isinstance(manifest.get("metadata"), dict):
             raise PlanError(f"the plan has a {type(manifest).__name__} that is not a manifest")
         given = manifest["metadata"]
-        said = manifest.get("apiVersion"), manifest.get("kind")
-        kind = next((one for one in self._owned if (one.api_version, one.kind) == said), None)
+        gvk = manifest.get("apiVersion"), manifest.get("kind")
+        kind = next((kind for kind in self._owned if (kind.api_version, kind.kind) == gvk), None)
         if kind is None:
             raise PlanError(
-                f"the plan has a {said[1]} of {said[0]}, "
+                f"the plan has a {gvk[1]} of {gvk[0]}, "
                 "a kind that the operator does not own; declare it with owns()"
             )
         name = given.get("name")
