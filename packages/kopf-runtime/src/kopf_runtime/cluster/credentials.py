@@ -72,10 +72,10 @@ def _authenticates(info: kopf.ConnectionInfo | None) -> bool:
 def _user(files: list[Path]) -> dict[str, Any]:
     """Return the user of the current context; of what has the same name, the first counts."""
     configs = [yaml.safe_load(file.read_text()) or {} for file in files]
-    current = next(one["current-context"] for one in configs if "current-context" in one)
+    current = next(config["current-context"] for config in configs if "current-context" in config)
 
     def named(part: str, name: str) -> dict[str, Any]:
-        items = (item for one in configs for item in one.get(f"{part}s") or ())
+        items = (item for config in configs for item in config.get(f"{part}s") or ())
         return next(item.get(part) or {} for item in items if item["name"] == name)
 
     return named("user", named("context", current)["user"])

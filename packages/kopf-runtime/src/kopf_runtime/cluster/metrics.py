@@ -164,7 +164,7 @@ class Metrics:
         """Add a count of unreadable objects: several controllers may own one kind."""
         counts = self._unreadable.setdefault(resource, [])
         counts.append(count)
-        self.unreadable.labels(resource).set_function(lambda: sum(one() for one in counts))
+        self.unreadable.labels(resource).set_function(lambda: sum(count() for count in counts))
 
     def counter(self, name: str, text: str, *labels: str) -> Counter:
         """Return a new counter; an operator adds its own metrics with these methods too."""

@@ -72,10 +72,10 @@ def _provide(exporters: str, name: str, version: str) -> None:
     otlp = "otlp_proto_grpc" if "grpc" in map(os.environ.get, protocols) else "otlp_proto_http"
     for exporter in exporters.replace(" ", "").split(","):
         exporter = otlp if exporter == "otlp" else exporter
-        found = metadata.entry_points(group="opentelemetry_traces_exporter", name=exporter)
-        if not found:
+        entry_points = metadata.entry_points(group="opentelemetry_traces_exporter", name=exporter)
+        if not entry_points:
             raise ImportError(f"no exporter {exporter} is installed")
-        provider.add_span_processor(BatchSpanProcessor(found[exporter].load()()))
+        provider.add_span_processor(BatchSpanProcessor(entry_points[exporter].load()()))
     trace.set_tracer_provider(provider)  # at the end of the process it sends what is left
 
 

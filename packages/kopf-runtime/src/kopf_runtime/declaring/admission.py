@@ -87,7 +87,7 @@ def webhook(
         kind.group,
         (kind.version,),
         kind.plural,
-        tuple(one.upper() for one in OPERATIONS if one in on),
+        tuple(operation.upper() for operation in OPERATIONS if operation in on),
         failure_policy.capitalize(),
         {**EXEMPT, **match},
         {"matchLabels": dict(namespaces)} if namespaces else {},

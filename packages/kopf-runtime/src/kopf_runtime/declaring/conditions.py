@@ -52,14 +52,14 @@ class Status:
 def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:
     """Return the new status of an object, given the former one; raise `ValueError`."""
     whole = Condition("Ready", now.ready, now.reason, now.message)
-    ours = {one.type: one for one in (*now.conditions, whole)}
+    ours = {condition.type: condition for condition in (*now.conditions, whole)}
     fields = merged(former, now.fields)
     if len(ours) <= len(now.conditions) or fields.get("conditions") != former.get("conditions"):
         raise ValueError(
             "each condition needs a type of its own, other than Ready; return conditions in "
             "kr.Status(conditions=…), not in fields"
         )
-    if texts := [one.type for one in ours.values() if isinstance(one.status, str)]:
+    if texts := [name for name, condition in ours.items() if isinstance(condition.status, str)]:
         raise TypeError(f"the condition {texts[0]} has a text for its status, not a bool or None")
     conditions = former.get("conditions")
     listed = [
@@ -72,7 +72,7 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
         others.sort(key=lambda c: str(c.get("lastTransitionTime")), reverse=True)
         del others[most:]
     before = {c["type"]: c for c in listed if c["type"] in ours}
-    mine = [_condition(before.get(name, {}), generation, one) for name, one in ours.items()]
+    mine = [_condition(before.get(name, {}), generation, new) for name, new in ours.items()]
     return {
         **fields,
         "observedGeneration": generation,
@@ -93,9 +93,9 @@ def stated(fields: Struct) -> dict[str, Any]:
     """
     whole = msgspec.to_builtins(fields, str_keys=True, order="deterministic")
     names = {
-        one.encode_name
-        for one in msgspec.structs.fields(fields)
-        if getattr(fields, one.name) != _default(one)
+        field.encode_name
+        for field in msgspec.structs.fields(fields)
+        if getattr(fields, field.name) != _default(field)
     }
     if not names:
         raise ValueError(
@@ -105,9 +105,9 @@ def stated(fields: Struct) -> dict[str, Any]:
     return {name: value for name, value in whole.items() if name in names}
 
 
-def _default(one: msgspec.structs.FieldInfo) -> Any:
-    made = one.default_factory
-    return one.default if made is msgspec.NODEFAULT else made()
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    factory = field.default_factory
+    return field.default if factory is msgspec.NODEFAULT else factory()
 
 
 def stored(value: Any) -> Any:
@@ -153,7 +153,7 @@ def _condition(former: dict[str, Any], generation: int, now: Condition) -> dict[
 def condition(status: dict[str, Any], type_: str) -> dict[str, Any]:
     """Return a status's condition of a type, or an empty one."""
     conditions = status.get("conditions")
-    for one in conditions if isinstance(conditions, list) else ():
-        if isinstance(one, dict) and one.get("type") == type_:
-            return one
+    for entry in conditions if isinstance(conditions, list) else ():
+        if isinstance(entry, dict) and entry.get("type") == type_:
+            return entry
     return {}

@@ -170,10 +170,10 @@ def custom_resource(
 
 def declared(type_: type[Resource]) -> CustomResource:
     """Return the declaration of a class; raise `TypeError` if it has none."""
-    found = vars(type_).get(_ATTRIBUTE)
-    if not isinstance(found, CustomResource):
+    declaration = vars(type_).get(_ATTRIBUTE)
+    if not isinstance(declaration, CustomResource):
         raise TypeError(
             f"{type_.__name__} is not declared as a kind; put "
             "@kr.custom_resource(group, version, plural) above the class"
         )
-    return found
+    return declaration

@@ -51,16 +51,16 @@ class ApiError(Exception):
 def refusal(method: str, path: str, response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
     """Return the error of a request that was answered with a refusal."""
     try:
-        said = _FAILURE.decode(payload)
+        failure = _FAILURE.decode(payload)
     except (msgspec.MsgspecError, RecursionError):  # not from the API server: a proxy's page
-        said = Failure(payload[:500].decode(errors="replace"))
+        failure = Failure(payload[:500].decode(errors="replace"))
     after = response.headers.get("Retry-After", "")
     return ApiError(
         method,
         path,
         response.status,
-        (said.reason or response.reason or "")[:_REASON],
-        said.message[:2000],
+        (failure.reason or response.reason or "")[:_REASON],
+        failure.message[:2000],
         min(float(after), 600.0) if after.isdecimal() and len(after) < 10 else 0.0,
     )
 

@@ -50,28 +50,28 @@ class Versions:
         self.kind = declared(own).kind
         self._steps = {(_version(old), _version(new)): step for (old, new), step in steps.items()}
         self.all: dict[str, CustomResource] = {}
-        for type_ in (own, *(one for pair in steps for one in pair)):
+        for type_ in (own, *(type_ for pair in steps for type_ in pair)):
             self._add(declared(type_))
-        self._paths = {one: dict(self._reached(one)) for one in self.all}
+        self._paths = {version: dict(self._reached(version)) for version in self.all}
         self._check()
-        marked = [one.kind.version for one in self.all.values() if one.storage]
+        marked = [resource.kind.version for resource in self.all.values() if resource.storage]
         self.stored = self._only(marked) if len(self.all) > 1 else _version(own)
         #: The annotation with what the version that an object has cannot hold.
         self.annotation = _annotation(self.kind.group)
 
     # --- what is declared -------------------------------------------------------------------------
 
-    def _add(self, one: CustomResource) -> None:
-        version = one.kind.version
-        if (known := self.all.setdefault(version, one)).resource is not one.resource:
-            first, second = known.resource, one.resource
+    def _add(self, new: CustomResource) -> None:
+        version = new.kind.version
+        if (known := self.all.setdefault(version, new)).resource is not new.resource:
+            first, second = known.resource, new.resource
             raise DeclarationError(
                 f"{first.__module__}.{first.__qualname__} and {second.__module__}."
-                f"{second.__qualname__} are both {one.kind.api_version}; give one another version"
+                f"{second.__qualname__} are both {new.kind.api_version}; give one another version"
             )
-        if one.kind._replace(version=self.kind.version) != self.kind:
+        if new.kind._replace(version=self.kind.version) != self.kind:
             raise DeclarationError(
-                f"{one.kind.api_version} {one.kind.kind} ({one.kind}) is no version of "
+                f"{new.kind.api_version} {new.kind.kind} ({new.kind}) is no version of "
                 f"{self.kind.kind} ({self.kind}); group, plural, scope and kind= must be the same"
             )
 
@@ -132,37 +132,37 @@ class Versions:
         not make the list of all others fail. Its annotation then says why, and holds it. Once the
         controller's version is stored, the version before may still be, so nothing is refused.
         """
-        here, there = self._of(raw.get("apiVersion")), self._of(api_version)
+        old, new = self._of(raw.get("apiVersion")), self._of(api_version)
         metadata: Any = raw.get("metadata")
         try:
             msgspec.convert(metadata, _Metadata)  # not only the API server may ask
         except msgspec.ValidationError as error:
-            what = f"the metadata of an object of {raw['apiVersion']}"
-            raise ConversionError(f"{what} cannot be read: {error}") from error
-        if here == there:
+            subject = f"the metadata of an object of {raw['apiVersion']}"
+            raise ConversionError(f"{subject} cannot be read: {error}") from error
+        if old == new:
             return raw
-        asked, former = raw, self._kept(metadata)
-        refuses = self.stored not in (here, self.kind.version)
+        original, former = raw, self._kept(metadata)
+        refuses = self.stored not in (old, self.kind.version)
         kept = dict(former)
         try:
-            raw, here = self._whole(raw, here, kept)
+            raw, old = self._whole(raw, old, kept)
             former = dict(kept)
-            fields = _fields_of(raw) if here == there else self._converted(raw, here, there, kept)
+            fields = _fields_of(raw) if old == new else self._converted(raw, old, new, kept)
         except Exception as error:
             name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
-            said = f"{asked.get('kind')} {name} cannot be converted from {here} to {there}"
-            why = f"{said}: {_said(error)[:_LONGEST]}"
+            text = f"{original.get('kind')} {name} cannot be converted from {old} to {new}"
+            why = f"{text}: {_said(error)[:_LONGEST]}"
             if refuses:
                 raise ConversionError(why) from error
-            fields = self._shown(raw, there)
-            kept = former | {here: {"why": why, "whole": _fields_of(raw)}}
+            fields = self._shown(raw, new)
+            kept = former | {old: {"why": why, "whole": _fields_of(raw)}}
         metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {})}}
         metadata["annotations"].pop(self.annotation, None)
         if kept:
             metadata["annotations"][self.annotation] = msgspec.json.encode(kept).decode()
         elif not metadata["annotations"]:
             del metadata["annotations"]
-        kind = asked.get("kind")
+        kind = original.get("kind")
         return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
     def _of(self, api_version: Any) -> str:
@@ -176,38 +176,38 @@ class Versions:
         parts = _parts(metadata.get("annotations") or {}, self.annotation)
         return {key: part for key, part in parts.items() if key in self.all or "whole" in part}
 
-    def _converted(self, raw: Raw, here: str, there: str, kept: dict[str, Raw]) -> Raw:
+    def _converted(self, raw: Raw, old: str, new: str, kept: dict[str, Raw]) -> Raw:
         """Return the fields of an object in another version, and change what is kept."""
-        mine, valid = self._read(here, raw)
-        made = self._along(here, there, mine, raw, valid)
-        if (lost := kept.pop(there, {}).get("lost")) is not None:
+        mine, valid = self._read(old, raw)
+        converted = self._along(old, new, mine, raw, valid)
+        if (lost := kept.pop(new, {}).get("lost")) is not None:
             with contextlib.suppress(*_FORGED):
-                whole = _body(_restored(_fields(made), lost), raw)
-                made = self._read(there, whole, valid=True)[0]
-        result, before = _fields(made), _fields(mine)
-        again = _fields(self._along(there, here, made, raw, valid))
-        kept.pop(here, None)
+                whole = _body(_restored(_fields(converted), lost), raw)
+                converted = self._read(new, whole, valid=True)[0]
+        result, before = _fields(converted), _fields(mine)
+        again = _fields(self._along(new, old, converted, raw, valid))
+        kept.pop(old, None)
         if lost := _lost(before, again):
-            kept[here] = {"lost": lost}
+            kept[old] = {"lost": lost}
         lean = stored(result)  # without what is null and may be left out
-        same = lean == result or _fields(self._read(there, _body(lean, raw))[0]) == result
+        same = lean == result or _fields(self._read(new, _body(lean, raw))[0]) == result
         return lean if same else result
 
-    def _along(self, here: str, there: str, thing: Resource, raw: Raw, valid: bool) -> Resource:
+    def _along(self, old: str, new: str, thing: Resource, raw: Raw, valid: bool) -> Resource:
         """Return an object after each function on the way to another version."""
-        for step in self._paths[here][there]:
+        for step in self._paths[old][new]:
             thing = step(thing, raw, valid)
         return thing
 
     def _step(
         self, convert: Convert, old: str, new: str, thing: Resource, raw: Raw, valid: bool
     ) -> Resource:
-        made, name = convert(thing), getattr(convert, "__name__", "the function")
-        if not isinstance(made, wanted := self._type(new)):
-            raise TypeError(f"{name} returned {type(made).__name__}, not {wanted.__name__} ({new})")
-        if made.metadata != thing.metadata:
+        other, name = convert(thing), getattr(convert, "__name__", "the function")
+        if not isinstance(other, type_ := self._type(new)):
+            raise TypeError(f"{name} returned {type(other).__name__}, not {type_.__name__} ({new})")
+        if other.metadata != thing.metadata:
             raise ValueError(f"{name} changed the metadata; pass it on as it is")
-        fields = _fields(made)
+        fields = _fields(other)
         if not fields.get("status"):  # most kinds have one status in all versions
             fields["status"] = thing.status
         try:
@@ -247,8 +247,8 @@ class Versions:
         Raise `ConversionError` if somebody has changed what is shown. In the stored version that is
         allowed, and the annotation may be somebody's own: then it counts for nothing.
         """
-        claims = [one for one in kept if one in self.all and "whole" in kept[one]]
-        for version in (one for one in claims if one != here):
+        claims = [claim for claim in kept if claim in self.all and "whole" in kept[claim]]
+        for version in (claim for claim in claims if claim != here):
             if (original := self._unchanged(raw, here, version, kept[version]["whole"])) is None:
                 continue
             del kept[version]
@@ -347,7 +347,7 @@ def _fields(thing: Struct) -> Raw:
 def _names(type_: type[Struct]) -> list[tuple[str, str]]:
     """Return the names of a class's fields except the metadata, in Python and in the API."""
     fields = msgspec.structs.fields(type_)
-    return [(one.name, one.encode_name) for one in fields if one.name != "metadata"]
+    return [(field.name, field.encode_name) for field in fields if field.name != "metadata"]
 
 
 def _body(fields: Raw, raw: Raw) -> Raw:
@@ -395,24 +395,24 @@ def _field(fields: Raw, name: str) -> list[Any]:
 @functools.cache
 def _strict(type_: type[Resource]) -> type[Resource]:
     """Return the class with metadata of which nothing is required: a new object has no uid."""
-    metadata = next(one.type for one in msgspec.structs.fields(type_) if one.name == "metadata")
+    metadata = next(info.type for info in msgspec.structs.fields(type_) if info.name == "metadata")
     fields = [("metadata", _loose(metadata))]
-    made: Any = msgspec.defstruct(type_.__name__, fields, bases=(type_,), kw_only=True)
-    return made  # type: ignore[no-any-return]
+    strict: Any = msgspec.defstruct(type_.__name__, fields, bases=(type_,), kw_only=True)
+    return strict  # type: ignore[no-any-return]
 
 
 @functools.cache
 def _loose(type_: Any) -> Any:
     """Return a subclass in which no field is required, and no bound applies."""
     fields: list[tuple[str, Any, Any]] = []
-    for one in msgspec.structs.fields(type_):
-        wanted = _loosened(one.type)
-        options: dict[str, Any] = {"default": one.default}
-        if one.default_factory is not msgspec.NODEFAULT:
-            options = {"default_factory": one.default_factory}
-        elif one.required:
-            wanted, options = Union[wanted, UnsetType], {"default": UNSET}  # noqa: UP007
-        fields.append((one.name, wanted, msgspec.field(name=one.encode_name, **options)))
+    for field in msgspec.structs.fields(type_):
+        loosened = _loosened(field.type)
+        options: dict[str, Any] = {"default": field.default}
+        if field.default_factory is not msgspec.NODEFAULT:
+            options = {"default_factory": field.default_factory}
+        elif field.required:
+            loosened, options = Union[loosened, UnsetType], {"default": UNSET}  # noqa: UP007
+        fields.append((field.name, loosened, msgspec.field(name=field.encode_name, **options)))
     return msgspec.defstruct(type_.__name__, fields, bases=(type_,), kw_only=True)
 
 

@@ -65,7 +65,7 @@ class Certificates:
             (VALIDATING_WEBHOOK_CONFIGURATION, "validating"),
             (MUTATING_WEBHOOK_CONFIGURATION, "mutating"),
         ):
-            names = [one.name for one in webhooks if one.kind == which]
+            names = [webhook.name for webhook in webhooks if webhook.kind == which]
             if names and settings.webhook_configuration:
                 self._trusting.append((kind, settings.webhook_configuration, names))
         self._data: dict[str, bytes] = {}  # what is served
@@ -83,16 +83,16 @@ class Certificates:
 
     async def run(self) -> None:
         """Keep the certificate and those that trust it up to date."""
-        backoff, told = Backoff(), ""
+        backoff, logged = Backoff(), ""
         while True:
             try:
                 pause = await self._step()
                 backoff.reset()
-                told = ""
+                logged = ""
             except (ApiError, ValueError) as error:
                 pause = backoff.next()
-                if (text := str(error)) != told and getattr(error, "status", 0) != 409:
-                    told = text
+                if (text := str(error)) != logged and getattr(error, "status", 0) != 409:
+                    logged = text
                     logger.warning(
                         "The certificate of the webhooks cannot be looked after: %s", text
                     )
@@ -121,9 +121,9 @@ class Certificates:
             logger.info("Serving the webhooks with a new certificate")
             return 0.0
         if self._due(data[_CERTIFICATE]):
-            made = self._made(data[_CA])
-            made[_NEXT] = made[_KEY] + made[_CERTIFICATE]
-            await self._write(made | {name: data[name] for name in (_CERTIFICATE, _KEY)}, version)
+            new = self._made(data[_CA])
+            new[_NEXT] = new[_KEY] + new[_CERTIFICATE]
+            await self._write(new | {name: data[name] for name in (_CERTIFICATE, _KEY)}, version)
             return 0.0
         return LOOK
 
@@ -143,7 +143,7 @@ class Certificates:
         A new one is applied, not posted, because a role can restrict that to a name. Each replica
         does so as another manager, so the second one is refused.
         """
-        encoded = {name: base64.b64encode(one).decode() for name, one in data.items()}
+        encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
         metadata = {
             "name": self._settings.webhook_secret,
             "namespace": self._settings.own_namespace,
@@ -179,9 +179,9 @@ class Certificates:
 
     async def _trusted(self) -> bytes:
         """Return what the API server trusts now: other replicas may still serve with it."""
-        found = [await self._asker(kind, name) for kind, name, _ in self._trusting]
-        bundles = [bundle for one in found if one for bundle in self._asking(one).values()]
-        return b"".join(dict.fromkeys(one for each in bundles for one in _split(each)))
+        askers = [await self._asker(kind, name) for kind, name, _ in self._trusting]
+        bundles = [bundle for asker in askers if asker for bundle in self._asking(asker).values()]
+        return b"".join(dict.fromkeys(part for bundle in bundles for part in _split(bundle)))
 
     async def _trust(self, bundle: bytes) -> None:
         """Have the CRDs and webhook configurations that exist trust these certificates."""
@@ -204,16 +204,16 @@ class Certificates:
 
     async def _write_trust(self, kind: Kind, name: str, names: list[str], bundle: bytes) -> bool:
         """Have one of them trust the bundle; return whether all of it does now."""
-        found = await self._asker(kind, name) or {}
-        asking = {one: known for one, known in self._asking(found).items() if one in names}
+        asker = await self._asker(kind, name) or {}
+        asking = {hook: trusted for hook, trusted in self._asking(asker).items() if hook in names}
         crd = kind is CUSTOM_RESOURCE_DEFINITION
-        if any(known != bundle for known in asking.values()):
+        if any(trusted != bundle for trusted in asking.values()):
             # No apply: nobody else could take out a webhook of which we own a part.
             client = {"clientConfig": {"caBundle": base64.b64encode(bundle).decode()}}
-            part: dict[str, Any] = {"webhooks": [{"name": one, **client} for one in asking]}
+            part: dict[str, Any] = {"webhooks": [{"name": hook, **client} for hook in asking]}
             if crd:
                 part = {"spec": {"conversion": {"webhook": client}}}
-            part["metadata"] = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            part["metadata"] = {"resourceVersion": asker["metadata"]["resourceVersion"]}
             await self._client.ask(
                 "PATCH",
                 kind.path(name=name),
@@ -222,7 +222,7 @@ class Certificates:
                 content_type=MERGE_PATCH if crd else STRATEGIC_PATCH,
                 query=f"fieldManager={self._client.manager}-certificates",
             )
-        if crd and found and not asking:
+        if crd and asker and not asking:
             self._tell(f"{name} is converted by somebody else, or not at all, and left alone")
         return len(asking) == len(names)
 
@@ -241,11 +241,11 @@ class Certificates:
         )
         return None
 
-    def _asking(self, found: dict[str, Any]) -> dict[str, bytes]:
+    def _asking(self, asker: dict[str, Any]) -> dict[str, bytes]:
         """Return what is trusted by those webhooks of an object that ask our Service."""
         return {
             name: _decode(client.get("caBundle", ""))
-            for name, client in _clients(found).items()
+            for name, client in _clients(asker).items()
             if (service := client.get("service"))
             and (service["namespace"], service["name"]) == self._service
         }
@@ -260,14 +260,14 @@ class Certificates:
     def _due(self, certificate: bytes) -> bool:
         from cryptography import x509
 
-        one = x509.load_pem_x509_certificate(certificate)
+        leaf = x509.load_pem_x509_certificate(certificate)
         try:
-            names = one.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except x509.ExtensionNotFound:
             return True
         if names.get_values_for_type(x509.DNSName) != self._names:
             return True
-        return one.not_valid_after_utc.timestamp() - self._client.now() < RENEW
+        return leaf.not_valid_after_utc.timestamp() - self._client.now() < RENEW
 
     def _made(self, trusted: bytes) -> dict[str, bytes]:
         """Return a new certificate with its key, and what to trust: also the last that were.
@@ -293,11 +293,11 @@ class Certificates:
             )
             for extension, critical in extensions:
                 builder = builder.add_extension(extension, critical)
-            made = builder.sign(root, hashes.SHA256())
-            return made.public_bytes(serialization.Encoding.PEM)
+            certificate = builder.sign(root, hashes.SHA256())
+            return certificate.public_bytes(serialization.Encoding.PEM)
 
         ca = signed(issuer, root, [(x509.BasicConstraints(ca=True, path_length=0), True)])
-        alternative = x509.SubjectAlternativeName([x509.DNSName(one) for one in self._names])
+        alternative = x509.SubjectAlternativeName([x509.DNSName(name) for name in self._names])
         usage = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH])
         leaf = signed(_name("webhooks"), key, [(alternative, False), (usage, False)])
         private = key.private_bytes(
@@ -315,15 +315,15 @@ def _name(text: str) -> Any:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
 
 
-def _clients(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _clients(asker: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return whom an object has asked: by one webhook without a name, or by several with names."""
-    conversion = found.get("spec", {}).get("conversion", {}).get("webhook")
-    webhooks = [{"name": "", **conversion}] if conversion else found.get("webhooks", [])
-    return {one["name"]: one["clientConfig"] for one in webhooks}
+    conversion = asker.get("spec", {}).get("conversion", {}).get("webhook")
+    webhooks = [{"name": "", **conversion}] if conversion else asker.get("webhooks", [])
+    return {webhook["name"]: webhook["clientConfig"] for webhook in webhooks}
 
 
 def _decoded(secret: dict[str, Any]) -> dict[str, bytes]:
-    return {name: _decode(one) for name, one in (secret.get("data") or {}).items()}
+    return {name: _decode(value) for name, value in (secret.get("data") or {}).items()}
 
 
 def _decode(text: str) -> bytes:
@@ -334,23 +334,23 @@ def _split(bundle: bytes) -> list[bytes]:
     """Return the certificates of a bundle that can be read."""
     from cryptography import x509
 
-    found = []
+    certificates = []
     for part in bundle.split(_END)[:-1]:
         try:
             x509.load_pem_x509_certificate(part + _END)
         except ValueError:
             continue
-        found.append(part + _END)
-    return found
+        certificates.append(part + _END)
+    return certificates
 
 
 def _issued(certificate: bytes, bundle: bytes) -> bool:
     from cryptography import exceptions, x509
 
-    one = x509.load_pem_x509_certificate(certificate)
+    leaf = x509.load_pem_x509_certificate(certificate)
     for authority in _split(bundle):
         try:
-            one.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+            leaf.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
         except (ValueError, TypeError, exceptions.InvalidSignature):
             continue
         return True

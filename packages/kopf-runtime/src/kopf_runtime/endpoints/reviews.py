@@ -94,7 +94,9 @@ class Reviews:
     def __init__(
         self, versions: Iterable[Versions], admit: Iterable[tuple[str, Answer]] = ()
     ) -> None:
-        self._versions = {(one.kind.group, one.kind.kind): one for one in versions}
+        self._versions = {
+            (converter.kind.group, converter.kind.kind): converter for converter in versions
+        }
         self._admit = dict(admit)
         self._large = asyncio.Semaphore()
         self._parsed = 0
@@ -103,7 +105,7 @@ class Reviews:
     @property
     def routes(self) -> list[web.RouteDef]:
         """What is served; nothing if nothing is declared that the API server asks for."""
-        served = {path: (_Review[Admission], one, VALUE) for path, one in self._admit.items()}
+        served = {path: (_Review[Admission], answer, VALUE) for path, answer in self._admit.items()}
         conversion: Any = (_Review[Conversion], self._convert, PLACE)
         served |= {"/convert": conversion} if self._versions else {}
         return [web.post(path, self._handler(*rest)) for path, rest in served.items()]
@@ -156,17 +158,17 @@ class Reviews:
         self._parsed -= size
         self._freed.set()
 
-    async def _convert(self, asked: Conversion) -> dict[str, Any]:
+    async def _convert(self, conversion: Conversion) -> dict[str, Any]:
         try:
-            converted = await self._converted(asked)
+            converted = await self._converted(conversion)
         except ConversionError as error:
             logger.warning("%s", error)
             return {"result": {"status": "Failure", "message": str(error)}}
         return {"result": {"status": "Success"}, "convertedObjects": converted}
 
-    async def _converted(self, asked: Conversion) -> list[Raw]:
+    async def _converted(self, conversion: Conversion) -> list[Raw]:
         converted, since = [], time.monotonic()
-        for payload in asked.objects:
+        for payload in conversion.objects:
             if time.monotonic() - since > TURN:
                 await asyncio.sleep(0)
                 since = time.monotonic()
@@ -179,14 +181,14 @@ class Reviews:
                 kind = f"{raw.get('apiVersion')} {raw.get('kind')}"
                 raise ConversionError(f"{kind:.200} is no kind that this operator converts")
             # Only one of them is in memory as Python objects.
-            converted.append(Raw(msgspec.json.encode(versions.convert(raw, asked.desired))))
+            converted.append(Raw(msgspec.json.encode(versions.convert(raw, conversion.desired))))
         return converted
 
 
 async def _answered(review: _Review[Any], answer: Answer) -> bytes:
-    told = {"uid": review.request.uid, **await answer(review.request)}
+    response = {"uid": review.request.uid, **await answer(review.request)}
     envelope = {"apiVersion": review.api_version, "kind": review.kind}
-    return msgspec.json.encode({**envelope, "response": told})
+    return msgspec.json.encode({**envelope, "response": response})
 
 
 async def _send(request: web.Request, body: bytes) -> web.StreamResponse:

@@ -122,11 +122,11 @@ class Scrapers:
         return answer
 
     async def _ask(self, token: str) -> Answer:
-        told = await self._post(TOKEN_REVIEWS, {"token": token})
-        if not told.authenticated:
+        status = await self._post(TOKEN_REVIEWS, {"token": token})
+        if not status.authenticated:
             return Answer(401, "Unauthorized: the token is not valid.")
-        user = told.user
-        told = await self._post(
+        user = status.user
+        status = await self._post(
             ACCESS_REVIEWS,
             {
                 "user": user.username,
@@ -136,7 +136,7 @@ class Scrapers:
                 "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
             },
         )
-        if not told.allowed:
+        if not status.allowed:
             return Answer(403, f"Forbidden: {user.username} may not get /metrics.")
         return Answer(200, known=True)
 

@@ -51,16 +51,16 @@ class Listener(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection; close another one if there are too many."""
         connection, address = super().accept()
-        found = [(one, host) for reference, host in self._accepted if (one := reference())]
-        alive = [(one, host) for one, host in found if one.fileno() >= 0]
+        accepted = [(sock, host) for reference, host in self._accepted if (sock := reference())]
+        alive = [(sock, host) for sock, host in accepted if sock.fileno() >= 0]
         if len(alive) >= self._most:
             most = Counter(host for _, host in alive).most_common(1)[0][0]
-            oldest = next(one for one in alive if one[1] == most)
+            oldest = next(entry for entry in alive if entry[1] == most)
             alive.remove(oldest)
             with contextlib.suppress(OSError):  # it is closed already
                 oldest[0].shutdown(socket.SHUT_RDWR)
         alive.append((connection, address[0]))
-        self._accepted = [(weakref.ref(one), host) for one, host in alive]
+        self._accepted = [(weakref.ref(sock), host) for sock, host in alive]
         return connection, address
 
 
@@ -207,7 +207,8 @@ class Server:
     async def stop(self) -> None:
         """Stop serving, and close all connections."""
         servers = [runner.server for runner in self._runners if runner.server is not None]
-        left = [one.transport for server in servers for one in server.connections if one.transport]
+        connections = (connection for server in servers for connection in server.connections)
+        left = [connection.transport for connection in connections if connection.transport]
         for runner in self._runners:
             await runner.cleanup()
         for transport in left:
