@@ -217,7 +217,7 @@ class Phases(Collector):
     def collect(self) -> Iterator[Metric]:
         """Return the gauge."""
         family = GaugeMetricFamily(self._name, "Messages, by phase.", labels=["phase"])
-        phases = Counter(str(one.status.get("phase") or "Pending") for one in self._known())
+        phases = Counter(str(message.status.get("phase") or "Pending") for message in self._known())
         for phase in ("Pending", "Processed", "Failed"):
             family.add_metric([phase], phases[phase])
         yield family

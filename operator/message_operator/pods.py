@@ -99,9 +99,9 @@ def project(pod: Pod) -> PodState:
 
 
 def _text(spec: _Spec) -> int:
-    variables = (one for c in spec.containers if c.name == CONTAINER for one in c.env[::-1])
+    variables = (env for c in spec.containers if c.name == CONTAINER for env in c.env[::-1])
     return hash(
-        next((str(one.get("value", "")) for one in variables if one.get("name") == TEXT), "")
+        next((str(env.get("value", "")) for env in variables if env.get("name") == TEXT), "")
     )
 
 
