@@ -178,7 +178,7 @@ async def test_a_tracer_that_fails_is_told_once_and_the_work_goes_on(
     provider.add_span_processor(Broken(when))
     monkeypatch.setattr(tracing, "_api", trace)
     monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("tests"))
-    monkeypatch.setattr(tracing, "_told", False)
+    monkeypatch.setattr(tracing, "_logged", False)
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller()):
         await until(lambda: ready(server.get(WIDGET, ("ns", "one"))).get("status") == "True")

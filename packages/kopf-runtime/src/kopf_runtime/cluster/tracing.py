@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _api: Any = None
 _tracer: Any = None
 #: Whether an error of the tracer has been logged.
-_told = False
+_logged = False
 #: A path of the API server; its template leaves out the namespace and the name.
 _PATH = re.compile(r"(/api/[^/]+|/apis/[^/]+/[^/]+)(/namespaces/[^/]+(?=/))?(/[^/]+)(/[^/]+)?")
 
@@ -103,13 +103,13 @@ def span(name: str, attributes: Mapping[str, Any], **more: Any) -> Iterator[None
 @contextlib.contextmanager
 def _going_on() -> Iterator[None]:
     """Log the first error of a tracer, such as of a sampler or a span processor; raise none."""
-    global _told
+    global _logged
     try:
         yield
     except Exception:
-        if not _told:
+        if not _logged:
             logger.exception("A span cannot be traced; the work goes on, and no more is said of it")
-        _told = True
+        _logged = True
 
 
 def note(name: str, value: Any) -> None:

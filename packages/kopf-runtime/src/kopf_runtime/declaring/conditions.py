@@ -127,10 +127,10 @@ def difference(former: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]
     """Return the JSON merge patch from one object to the other; empty if they are equal."""
     patch: dict[str, Any] = dict.fromkeys(former.keys() - wanted.keys())
     for name, value in wanted.items():
-        known = former.get(name)
-        if isinstance(known, dict) and isinstance(value, dict) and known != value:
-            patch[name] = difference(known, value)
-        elif known != value:
+        before = former.get(name)
+        if isinstance(before, dict) and isinstance(value, dict) and before != value:
+            patch[name] = difference(before, value)
+        elif before != value:
             patch[name] = value
     return patch
 

@@ -63,8 +63,8 @@ class Versions:
 
     def _add(self, new: CustomResource) -> None:
         version = new.kind.version
-        if (known := self.all.setdefault(version, new)).resource is not new.resource:
-            first, second = known.resource, new.resource
+        if (old := self.all.setdefault(version, new)).resource is not new.resource:
+            first, second = old.resource, new.resource
             raise DeclarationError(
                 f"{first.__module__}.{first.__qualname__} and {second.__module__}."
                 f"{second.__qualname__} are both {new.kind.api_version}; give one another version"
@@ -77,12 +77,12 @@ class Versions:
 
     def _reached(self, start: str) -> Iterator[tuple[str, list[Step]]]:
         """Yield each version that can be reached, with the functions that lead there."""
-        queue, seen = [(start, list[Step]())], {start}
+        queue, visited = [(start, list[Step]())], {start}
         for version, path in queue:
             yield version, path
             for (old, new), step in self._steps.items():
-                if old == version and new not in seen:
-                    seen.add(new)
+                if old == version and new not in visited:
+                    visited.add(new)
                     queue.append((new, [*path, functools.partial(self._step, step, old, new)]))
 
     def _check(self) -> None:

@@ -73,7 +73,7 @@ class Certificates:
         self._bundle, self._look_again = b"", 0.0
         #: Why the API server cannot ask yet; empty as soon as it could once.
         self.untrusted = "the certificate of the webhooks is not trusted yet"
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.context.sni_callback = self._choose
 
@@ -112,7 +112,7 @@ class Certificates:
                     _KEY,
                 )
             # Who serves has what the API server trusts.
-            await self._write(self._data or self._made(await self._trusted()), version)
+            await self._write(self._data or self._generate(await self._trusted()), version)
             return 0.0
         await self._trust(data[_CA])
         if waiting := _pair(data.get(_NEXT, b"")):
@@ -121,7 +121,7 @@ class Certificates:
             logger.info("Serving the webhooks with a new certificate")
             return 0.0
         if self._due(data[_CERTIFICATE]):
-            new = self._made(data[_CA])
+            new = self._generate(data[_CA])
             new[_NEXT] = new[_KEY] + new[_CERTIFICATE]
             await self._write(new | {name: data[name] for name in (_CERTIFICATE, _KEY)}, version)
             return 0.0
@@ -251,8 +251,8 @@ class Certificates:
         }
 
     def _tell(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._logged:
+            self._logged.add(text)
             logger.warning("%s", text)
 
     # --- certificates -----------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class Certificates:
             return True
         return leaf.not_valid_after_utc.timestamp() - self._client.now() < RENEW
 
-    def _made(self, trusted: bytes) -> dict[str, bytes]:
+    def _generate(self, trusted: bytes) -> dict[str, bytes]:
         """Return a new certificate with its key, and what to trust: also the last that were.
 
         Its authority signs nothing else, because the key of that is not kept.

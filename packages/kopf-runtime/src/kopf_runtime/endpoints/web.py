@@ -99,7 +99,7 @@ def renewing(flag: str, folder: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key, password="")
         return context
 
-    seen = look()
+    last = look()
     try:
         newest = first = load()
     except OSError as error:  # an SSLError is one, too
@@ -109,9 +109,9 @@ def renewing(flag: str, folder: Path) -> ssl.SSLContext:
         ) from error
 
     def choose(connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
-        nonlocal seen, newest
-        if (files := look()) != seen:
-            seen = files  # unusable files are tried and logged only once
+        nonlocal last, newest
+        if (files := look()) != last:
+            last = files  # unusable files are tried and logged only once
             try:
                 newest = load()
                 logger.info("Serving with the new certificate %s", certificate)

@@ -304,7 +304,7 @@ class Controller:
         object names is not read. A `timeout` is at most 25 seconds. Raise `TypeError` or
         `ValueError` as `owns` does.
         """
-        return self._asked(False, on, failure_policy, match, namespaces, timeout)
+        return self._registering(False, on, failure_policy, match, namespaces, timeout)
 
     def default(
         self,
@@ -320,9 +320,9 @@ class Controller:
         It is asked as a function of `validate` is, but before all of those. What it returns may
         differ in the spec, the labels and the annotations.
         """
-        return self._asked(True, on, failure_policy, match, namespaces, timeout)
+        return self._registering(True, on, failure_policy, match, namespaces, timeout)
 
-    def _asked(
+    def _registering(
         self,
         mutating: bool,
         on: Sequence[str],

@@ -339,10 +339,13 @@ class Engine(Controller):
         """Return an object with its children, planned with all that is known now if need be."""
         if owner.thing is None:
             return owner
-        seen = self._observer
-        for kind, why in seen.unseen(owner).items() if self._stepwise else ():
-            raise troubles.missing(kind, why)
-        given = seen.given(owner, seen.children(owner)) if self._stepwise else seen.results(owner)
+        observer = self._observer
+        if self._stepwise:
+            for kind, why in observer.unseen(owner).items():
+                raise troubles.missing(kind, why)
+            given = observer.given(owner, observer.children(owner))
+        else:
+            given = observer.results(owner)
         dry = self.settings.dry_run
         context = Dry(**given | self._external.untold()) if dry else Context(**given)
         wanted, problem = self._templates.plan(owner.thing, context, needed)
@@ -386,8 +389,8 @@ class Engine(Controller):
             return None
         if self.why_unserved(key[0]):
             return None
-        known = self.owners.cache.get(key) or self.owners.unreadable.get(key)
-        if known is None or known.uid != self._vanished[key]:
+        record = self.owners.cache.get(key) or self.owners.unreadable.get(key)
+        if record is None or record.uid != self._vanished[key]:
             try:
                 self._gone(key)
             except Exception as error:
@@ -441,18 +444,18 @@ class Engine(Controller):
         wanted = owner.wanted if owner is not None else ()
         return next((child for child in wanted if child.key == key and child.kind == kind), None)
 
-    def _owner_changed(self, record: Owner | None, known: Owner | None) -> None:
-        self._reads.follow(record, known)
-        self._index(record, known)
+    def _owner_changed(self, record: Owner | None, former: Owner | None) -> None:
+        self._reads.follow(record, former)
+        self._index(record, former)
         written = self._reporter.is_own_write
-        if record is not None and known is not None and written(record, known):
+        if record is not None and former is not None and written(record, former):
             if self._stepwise:  # it may depend on its status, which may differ each time
                 self.queue.add_after(record.key, troubles.SOONEST)
             return
         must_tell = self._gone is not None and self.queue.running
-        if must_tell and known is not None and (record is None or record.uid != known.uid):
-            self._vanished.setdefault(known.key, known.uid)
-        if (owner := record or known) is not None:
+        if must_tell and former is not None and (record is None or record.uid != former.uid):
+            self._vanished.setdefault(former.key, former.uid)
+        if (owner := record or former) is not None:
             if record is None:
                 self._reconciler.forget(owner.key)
             self._add(owner.key)
@@ -462,14 +465,14 @@ class Engine(Controller):
         self._external.outdate(key, kind)
         self._add(key)
 
-    def _index(self, record: Owner | None, known: Owner | None, *, turned: bool = False) -> None:
+    def _index(self, record: Owner | None, former: Owner | None, *, turned: bool = False) -> None:
         """Note an object's values, and queue the others that have one which it gained or lost."""
         # The end of a list of all queues all: meanwhile, many with one value would cost its square.
         listing = None in self.owners.reflectors and bool(self.owners.why_unserved(""))
         for number, index in enumerate(self.indexes):
             had, has = (
                 (owner.key, owner.created, owner.values[number]) if owner is not None else None
-                for owner in (known, record)
+                for owner in (former, record)
             )
             if had is not None:
                 index.remove(*had)
@@ -481,19 +484,19 @@ class Engine(Controller):
                     self.queue.add(holder, listed=True)  # there may be very many
 
     def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
-        def changed(record: Child | None, known: Child | None) -> None:
+        def changed(record: Child | None, former: Child | None) -> None:
             if record is not None:
                 self._pace.made(kind, record)
-            elif known is not None:
-                parent = self._parent(known)
+            elif former is not None:
+                parent = self._parent(former)
                 if parent is None or self.owners.cache.get(parent) is not None:
-                    self._pace.lost(kind, known, self._client.now())
-            self._grandchild_changed(record, known)
+                    self._pace.lost(kind, former, self._client.now())
+            self._grandchild_changed(record, former)
 
         return changed
 
-    def _grandchild_changed(self, record: Child | None, known: Child | None) -> None:
-        for child in (record, known):
+    def _grandchild_changed(self, record: Child | None, former: Child | None) -> None:
+        for child in (record, former):
             if child is not None and (parent := self._parent(child)) is not None:
                 self._external.outdate(parent, child.kind)
                 # In a backlog, the children of the others come before the next status of this one.

@@ -189,7 +189,7 @@ def about(kind: Kind, owner: Owner) -> dict[str, Any]:
     }
 
 
-def _expire(known: OrderedDict[Any, V], is_over: Callable[[V], bool]) -> None:
+def _expire(entries: OrderedDict[Any, V], is_over: Callable[[V], bool]) -> None:
     """Remove expired entries, oldest first, and those beyond the limit."""
-    while known and (len(known) > REMEMBERED or is_over(next(iter(known.values())))):
-        known.popitem(last=False)
+    while entries and (len(entries) > REMEMBERED or is_over(next(iter(entries.values())))):
+        entries.popitem(last=False)

@@ -85,8 +85,8 @@ class Workload(Object):
     @property
     def unobserved(self) -> str:
         """Why the status tells nothing yet, empty if it is about the current generation."""
-        known = self.status.observed_generation >= self.metadata.generation
-        return "" if known else "its status is not up to date yet"
+        observed = self.status.observed_generation >= self.metadata.generation
+        return "" if observed else "its status is not up to date yet"
 
     @property
     def rolls(self) -> bool:

@@ -146,8 +146,8 @@ class StatusWriter:
         lost = sorted(name for name, value in wanted.items() if stored.status.get(name) != value)
         if lost:
             self._warn(why, lost)
-        known = self._owners.cache.get(owner.key)
-        if known is not None and known.version > stored.version and known.status != stored.status:
+        newer = self._owners.cache.get(owner.key)
+        if newer is not None and newer.version > stored.version and newer.status != stored.status:
             raise RetryError("somebody else has changed it meanwhile")
         return True
 
@@ -223,10 +223,10 @@ class StatusReporter:
         self._refused.discard(key)
         self._would.pop(key, None)
 
-    def is_own_write(self, record: Owner, known: Owner) -> bool:
+    def is_own_write(self, record: Owner, former: Owner) -> bool:
         """Return whether a change is nothing but the status that is being written."""
         ours = record.deleting, record.finalizers, record.state
-        same = ours == (known.deleting, known.finalizers, known.state)
+        same = ours == (former.deleting, former.finalizers, former.state)
         return same and record.key in self._writer.sending
 
     def in_trouble(self, key: Key) -> bool:
@@ -254,8 +254,8 @@ class StatusReporter:
 
     async def well(self, owner: Owner) -> float | None:
         """Report an object without trouble; return the seconds after which to requeue it."""
-        known = self._owners.cache.get(owner.key)
-        if known is None or known.state != owner.state:
+        cached = self._owners.cache.get(owner.key)
+        if cached is None or cached.state != owner.state:
             return None  # it changed meanwhile, and is queued again
         self._troubles.pop(owner.key, None)
         return await self.report(owner.key, None)
@@ -303,9 +303,9 @@ class StatusReporter:
         except ApiError as error:
             if error.status != 404:  # it is gone, or its kind has no status subresource
                 raise RetryError(str(error), after=error.after) from error
-        known = self._owners.unreadable.get(left_out.key)  # our own write made a newer one
-        if known is not None and left_out.is_as(known):
-            self._owners.unreadable.put(structs.replace(known, told=True))
+        cached = self._owners.unreadable.get(left_out.key)  # our own write made a newer one
+        if cached is not None and left_out.is_as(cached):
+            self._owners.unreadable.put(structs.replace(cached, told=True))
 
     async def report(
         self,
@@ -323,17 +323,19 @@ class StatusReporter:
         owner = self._owners.cache.get(key)
         if owner is None:
             return None
-        seen = self._observer.wanted(owner)
-        missing = len(self._observer.served(owner)) - len(seen)
+        children = self._observer.wanted(owner)
+        missing = len(self._observer.served(owner)) - len(children)
         if trouble is not None and not owner.wanted:  # which are wanted may be unknown
-            seen = self._observer.children(owner)
-        unready = tuple(f"{c.kind.kind} {c.key[1]}: {why}" for c in seen if (why := why_unready(c)))
+            children = self._observer.children(owner)
+        unready = tuple(
+            f"{c.kind.kind} {c.key[1]}: {why}" for c in children if (why := why_unready(c))
+        )
         observed = Observed(
             object=owner,
             trouble=trouble,
             unready=unready,
             missing=missing,
-            **self._observer.given(owner, seen),
+            **self._observer.given(owner, children),
         )
         now, wanted, failed = self._state(owner, observed if planned else None)
         tracing.note("reconcile.reason", now.reason)
@@ -360,7 +362,7 @@ class StatusReporter:
             self._recorder.warning(about(self._owners.kind, owner), "StatusRefused", text)
 
     def _state(
-        self, owner: Owner, seen: Observed | None
+        self, owner: Owner, observed: Observed | None
     ) -> tuple[Status, dict[str, Any], Exception | None]:
         """Return the state of an object, the status that says so, and the author's error.
 
@@ -368,7 +370,7 @@ class StatusReporter:
         """
         failed = None
         try:
-            state = self._status(seen) if seen is not None else _as_before(owner)
+            state = self._status(observed) if observed is not None else _as_before(owner)
             now = self._with_pause(owner, state)
             wanted = build(owner.status, owner.generation, now)
             if lost := [n for n in owner.recorded if wanted.get(n) != owner.status.get(n)]:

@@ -71,14 +71,15 @@ class Cache(Generic[R]):
 
     def put(self, record: R) -> bool:
         """Store a record; return False if the known one is at least as new."""
-        known = self.get(record.key)
-        if known is not None and record.version <= known.version:
-            if record.version == known.version:  # the same object, perhaps read with more knowledge
+        cached = self.get(record.key)
+        if cached is not None and record.version <= cached.version:
+            if record.version == cached.version:
+                # The same object, perhaps read with more knowledge.
                 self._records[record.key[0]][record.key[1]] = record
             return False
         if any(record.version <= gone.get(record.key, -1) for gone in self._deleted):
             return False
-        if known is not None:
+        if cached is not None:
             self._drop(record.key)
         self._records.setdefault(record.key[0], {})[record.key[1]] = record
         if record.controller_uid:
@@ -90,8 +91,8 @@ class Cache(Generic[R]):
 
         It may be the same object: it left the watch when it lost a label, and came back with it.
         """
-        known = self.get(key)
-        if known is not None and known.version > version:
+        cached = self.get(key)
+        if cached is not None and cached.version > version:
             return False
         self._drop(key)
         if time.monotonic() - self._turned > LATE:
@@ -105,7 +106,7 @@ class Cache(Generic[R]):
         if self.get(record.key) is record:
             self._drop(record.key)
 
-    def replace(self, seen: Mapping[Key, int], version: int, namespace: str | None) -> list[R]:
+    def replace(self, listed: Mapping[Key, int], version: int, namespace: str | None) -> list[R]:
         """Drop the records that are missing from a full list at this version, and return them.
 
         `namespace` is the listed one, or None for all.
@@ -113,7 +114,7 @@ class Cache(Generic[R]):
         ghosts = [
             record
             for record in self.within(namespace)
-            if record.key not in seen and record.version <= version
+            if record.key not in listed and record.version <= version
         ]
         for ghost in ghosts:
             self._drop(ghost.key)
@@ -131,11 +132,11 @@ class Cache(Generic[R]):
 
     def _drop(self, key: Key) -> None:
         space = self._records.get(key[0], {})
-        known = space.pop(key[1], None)
-        if known is not None and not space:
+        dropped = space.pop(key[1], None)
+        if dropped is not None and not space:
             del self._records[key[0]]
-        if known is not None and known.controller_uid:
-            self._disown(known)
+        if dropped is not None and dropped.controller_uid:
+            self._disown(dropped)
 
     def _own(self, record: R) -> None:
         mine = self._owned.get(record.controller_uid, ())

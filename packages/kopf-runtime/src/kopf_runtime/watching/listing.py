@@ -38,7 +38,7 @@ class Sink(Protocol):
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
         """Remove a deleted object; return its key and version, or None if it is unreadable."""
 
-    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
+    def replace(self, listed: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
         """Remove objects that are missing from a full list; return their keys."""
 
     def reset(self, namespace: str | None) -> None:

@@ -38,9 +38,9 @@ class Observer:
     def children(self, owner: Owner) -> tuple[Child, ...]:
         """Return all children that exist: first those that are wanted, then by kind and name."""
         wanted = self.wanted(owner)
-        known = {(child.kind, child.key) for child in wanted}
+        names = {(child.kind, child.key) for child in wanted}
         every = (child for source in self._children.values() for child in _sorted(source, owner))
-        return *wanted, *(child for child in every if (child.kind, child.key) not in known)
+        return *wanted, *(child for child in every if (child.kind, child.key) not in names)
 
     def unseen(self, owner: Owner) -> dict[Kind, str]:
         """Return the kinds of which not all objects of an owner can be seen now, with the reasons.

@@ -133,16 +133,16 @@ class Reads:
         confined = read.kind.namespaced and not read.across_namespaces
         return Labels(namespace if confined else "", pairs)
 
-    def follow(self, record: Owner | None, known: Owner | None) -> None:
+    def follow(self, record: Owner | None, former: Owner | None) -> None:
         """Note what an object names now, and forget what nobody names any more."""
-        if known is not None:
-            self._naming.remove(known.key, known.created, known.names)
+        if former is not None:
+            self._naming.remove(former.key, former.created, former.names)
         if record is not None:
             self._naming.add(record.key, record.created, record.names)
         for name in record.names if record is not None else ():
             if isinstance(name[1], Labels) and name not in self._members:
                 self._select(name[0], name[1])
-        for name in known.names if known is not None else ():
+        for name in former.names if former is not None else ():
             if not self._naming.holders(name):
                 self._drop(name)
 
@@ -225,7 +225,7 @@ class Reads:
 
         Raise `PlanError`, `Wait` or `ApiError` if that is not possible.
         """
-        for kind, named in self._told(owner):
+        for kind, named in self._named(owner):
             self._check(owner, kind, named)
             if kind not in self.sources:
                 assert not isinstance(named, Labels)
@@ -246,13 +246,13 @@ class Reads:
     def ready(self, owner: Owner) -> bool:
         """Return whether all that an object names is known, as `prepare` has it."""
         try:
-            for kind, named in self._told(owner):
+            for kind, named in self._named(owner):
                 self._check(owner, kind, named)
         except (PlanError, Wait):
             return False
         return not any(self._unread(*name) for name in owner.names)
 
-    def _told(self, owner: Owner) -> tuple[Name, ...]:
+    def _named(self, owner: Owner) -> tuple[Name, ...]:
         """Return what an object names; raise `PlanError` if that cannot be told."""
         return owner.names or (self.names(owner.thing) if owner.thing is not None else ())
 
@@ -322,7 +322,7 @@ class Reads:
 
     async def _poll(self, owner: Owner, kind: Kind, key: Key) -> None:
         read, now = self._reads[kind], time.monotonic()
-        known, at = self._polled.get((kind, key), (_UNREAD, 0.0))
+        former, at = self._polled.get((kind, key), (_UNREAD, 0.0))
         if now < at:
             return
         view = None
@@ -341,7 +341,7 @@ class Reads:
         assert read.every is not None
         # Objects that a start has asked for together do not stay together.
         self._polled[kind, key] = view, now + read.every * random.uniform(0.9, 1.0)  # noqa: S311
-        if known is not _UNREAD and view != known:
+        if former is not _UNREAD and view != former:
             self._queue((kind, key))
 
     def _reader(self, read: Read) -> Callable[[Object, Seen | None], Seen]:
@@ -355,17 +355,17 @@ class Reads:
         return seen
 
     def _news(self, kind: Kind) -> Callable[[Seen | None, Seen | None], None]:
-        def changed(record: Seen | None, known: Seen | None) -> None:
-            latest = record or known
+        def changed(record: Seen | None, former: Seen | None) -> None:
+            latest = record or former
             assert latest is not None
             has, had = (
-                seen.selected if seen is not None else frozenset() for seen in (record, known)
+                seen.selected if seen is not None else frozenset() for seen in (record, former)
             )
             for labels in had - has:
                 self._members.get((kind, labels), set()).discard(latest.key)
             for labels in has - had:
                 self._members[kind, labels].add(latest.key)
-            if record is None or known is None or record.view != known.view:
+            if record is None or former is None or record.view != former.view:
                 self._queue((kind, latest.key))
                 turned = has | had
             else:
@@ -399,8 +399,8 @@ class Reads:
         return seen
 
     def _moved(self, kind: Kind) -> Callable[[Seen | None, Seen | None], None]:
-        def moved(record: Seen | None, known: Seen | None) -> None:
-            states = [(seen.uid, seen.view) for seen in (record, known) if seen is not None]
+        def moved(record: Seen | None, former: Seen | None) -> None:
+            states = [(seen.uid, seen.view) for seen in (record, former) if seen is not None]
             if len(states) == 1 or states[0] != states[1]:
                 for key in {key for _, (keys, _) in states for key in keys}:
                     self._changed(key, kind)

@@ -184,7 +184,7 @@ class Reflector:
     async def _list(self, *, resync: bool = False) -> None:
         """Store all objects, page by page."""
         before, version = self._position, 0
-        seen: dict[Key, int] = {}
+        listed: dict[Key, int] = {}
         repairs = 0
         deleted: dict[Key, int] = {}
         self._deleted = deleted
@@ -199,7 +199,7 @@ class Reflector:
                             await asyncio.sleep(0)  # leaves time for other tasks
                         if (taken := self._sink.take(raw)) is not None:
                             key, at, news = taken
-                            seen[key] = at
+                            listed[key] = at
                             repairs += news and at <= before
                     if not before:
                         # What the first list brings is no garbage: to look for it there took longer
@@ -208,9 +208,9 @@ class Reflector:
         finally:
             self._deleted = None
         for key, at in deleted.items():  # a page may have brought back what was gone by then
-            if seen.get(key, at + 1) <= at:
-                del seen[key]
-        ghosts = set(self._sink.replace(seen, version, self._namespace)) - deleted.keys()
+            if listed.get(key, at + 1) <= at:
+                del listed[key]
+        ghosts = set(self._sink.replace(listed, version, self._namespace)) - deleted.keys()
         if resync:
             # The event of a recent deletion may still be on its way: a deletion was missed only if
             # no event has arrived by the next resync.

@@ -43,16 +43,16 @@ class Selection:
         """Whether the namespaces are known; false during the first list and one after a gap."""
         return not any(source.why_unserved("") for source in self.sources)
 
-    def _changed(self, record: Selected | None, known: Selected | None) -> None:
+    def _changed(self, record: Selected | None, former: Selected | None) -> None:
         if record is None:
-            assert known is not None
-            self._tell("The namespace %s is not selected any more: it is left alone", known)
-            self._turned(known.key[1])
+            assert former is not None
+            self._tell("The namespace %s is not selected any more: it is left alone", former)
+            self._turned(former.key[1])
             return
-        if known is None:
+        if former is None:
             self._tell("The namespace %s is selected by its labels now", record)
         # During a gap of the watch, the label or the namespace may have gone and come back.
-        if known is None or known.uid != record.uid or not self.synced:
+        if former is None or former.uid != record.uid or not self.synced:
             self._turned(record.key[1])
 
     def _tell(self, text: str, about: Selected) -> None:

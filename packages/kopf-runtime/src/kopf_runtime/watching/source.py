@@ -129,8 +129,8 @@ class Source(Generic[R]):
         With `gone`, a kind that the API server has not known for a while has no objects.
         """
         spaces = [namespace] if namespace else [space or "" for space in self.reflectors]
-        seen = self.gone_for_good if gone else self.absent
-        reasons = (self.why_unserved(space) for space in spaces if not seen(space))
+        absent = self.gone_for_good if gone else self.absent
+        reasons = (self.why_unserved(space) for space in spaces if not absent(space))
         return next(filter(None, reasons), "")
 
     def why_unread(self, owner: Owner, label: str) -> str:
@@ -178,10 +178,10 @@ class Source(Generic[R]):
         except ApiError as error:
             if error.status != 404:
                 raise
-            known = self.cache.get(key)
-            if before is not None and known is not None and known.uid == before.uid:
-                self.cache.drop(known)  # but not a new object that arrived meanwhile
-                self._changed(None, known)
+            cached = self.cache.get(key)
+            if before is not None and cached is not None and cached.uid == before.uid:
+                self.cache.drop(cached)  # but not a new object that arrived meanwhile
+                self._changed(None, cached)
             return None
         thing = decode(self._decoder, raw)
         return self._learn(thing), thing
@@ -244,23 +244,23 @@ class Source(Generic[R]):
         for namespace in self._spaces(owner.key[0]):
             if self.absent(namespace or ""):
                 continue
-            seen, version = set[str](), 0
+            uids, version = set[str](), 0
             lister = Lister(self._client, self.kind.path(namespace), selector)
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, version in pages:  # noqa: B007 (the last one is used below)
                     for raw in page.items or ():
                         record = self.read(raw)
-                        known = self.cache.get(record.key)
-                        seen.add(record.uid)
-                        if known is None or known.version < record.version:
+                        cached = self.cache.get(record.key)
+                        uids.add(record.uid)
+                        if cached is None or cached.version < record.version:
                             current = False
                             self.learn(raw)
-            for known in self.owned(owner):
-                here = namespace in (None, known.key[0])
-                if here and known.uid not in seen and known.version <= version:
+            for cached in self.owned(owner):
+                here = namespace in (None, cached.key[0])
+                if here and cached.uid not in uids and cached.version <= version:
                     current = False
-                    self.cache.drop(known)
-                    self._changed(None, known)
+                    self.cache.drop(cached)
+                    self._changed(None, cached)
         return current
 
     def _learn(self, thing: Object) -> R:
@@ -270,10 +270,10 @@ class Source(Generic[R]):
         return record
 
     def _put(self, record: R) -> bool:
-        known = self.cache.get(record.key)
+        former = self.cache.get(record.key)
         news = self.cache.put(record)
         if news:
-            self._changed(record, known)
+            self._changed(record, former)
         return news
 
     def _record(self, thing: Object) -> R:
@@ -318,15 +318,15 @@ class Source(Generic[R]):
             version = int(identity.resource_version)
         if (left_out := self.unreadable.get(key)) is not None:
             self._take_back(left_out)
-        known = self.cache.get(key)
-        if self.cache.remove(key, version) and known is not None:
-            self._changed(None, known)
+        cached = self.cache.get(key)
+        if self.cache.remove(key, version) and cached is not None:
+            self._changed(None, cached)
         return key, version
 
-    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
+    def replace(self, listed: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
         """Remove the objects that are missing from a full list; return their keys."""
-        ghosts = self.cache.replace(seen, version, namespace)
-        for left_out in self.unreadable.replace(seen, version, namespace):
+        ghosts = self.cache.replace(listed, version, namespace)
+        for left_out in self.unreadable.replace(listed, version, namespace):
             self._left_out(left_out)
         for ghost in ghosts:
             self._changed(None, ghost)
@@ -363,9 +363,9 @@ class Source(Generic[R]):
         if former is not None and left_out.is_as(former):
             self.unreadable.put(replace(left_out, told=former.told))
         elif self.unreadable.put(left_out):
-            if (known := self.cache.get(key)) is not None:
-                self.cache.drop(known)
-                self._changed(None, known)  # its owner has to know
+            if (cached := self.cache.get(key)) is not None:
+                self.cache.drop(cached)
+                self._changed(None, cached)  # its owner has to know
             self._warn(left_out)
             self._left_out(left_out)
         return key, version, False

@@ -47,7 +47,7 @@ class Asked:
     ) -> None:
         self._webhook, self._type, self._decoder, self._given = webhook, type_, decoder, given
         self._own = own
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     async def answer(self, request: Admission) -> dict[str, Any]:
         """Return the response to a request, without its uid."""
@@ -67,7 +67,7 @@ class Asked:
             before = None if deletes or not old else self._decoder.decode(_encoded(old))
         except msgspec.MsgspecError:
             before = None
-        call = self._asked(request, thing, before)
+        call = self._call(request, thing, before)
         try:
             return self._response(thing, raw, await ending(call, self._webhook.timeout))
         except Refusal as refusal:
@@ -78,7 +78,7 @@ class Asked:
             self._tell(error)
             return self._failed(f"{type(error).__name__}: {describe_error(error)}")
 
-    async def _asked(self, request: Admission, thing: Resource, old: Resource | None) -> Any:
+    async def _call(self, request: Admission, thing: Resource, old: Resource | None) -> Any:
         user = User(request.user_info.username, tuple(request.user_info.groups))
         context = Context[Any](
             **await self._given(thing),
@@ -124,8 +124,8 @@ class Asked:
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         place = f"{type(error).__name__} {trace.tb_lineno if trace else 0}"
-        if place not in self._told:
-            self._told.add(place)
+        if place not in self._logged:
+            self._logged.add(place)
             logger.exception("%s failed", self._webhook.name)
 
 

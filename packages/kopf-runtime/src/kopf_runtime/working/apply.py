@@ -74,7 +74,7 @@ class Applier:
             if error.status != 409 or error.reason != exists:
                 raise
             return None
-        child = self._made(owner, wanted, raw, "created")
+        child = self._learn(owner, wanted, raw, "created")
         if child.key != wanted.key:
             await self._drop_renamed(owner, wanted, child)
         return child
@@ -106,7 +106,7 @@ class Applier:
             raw = await self._apply(wanted, self._marks.only(body), force=True, role=OWNER)
         else:
             raw = await self._apply(wanted, body, force=True)
-        child = self._made(owner, wanted, raw, "applied")
+        child = self._learn(owner, wanted, raw, "applied")
         return await self._release(child) if wanted.outlives and not child.retained else child
 
     async def _release(self, child: Child) -> Child:
@@ -217,7 +217,7 @@ class Applier:
         """Record that a child is as it should be, so its manifest is no longer needed."""
         self._templates.forget(wanted)
 
-    def _made(self, owner: Owner, wanted: Wanted, raw: bytes, verb: str) -> Child:
+    def _learn(self, owner: Owner, wanted: Wanted, raw: bytes, verb: str) -> Child:
         child = self._children[wanted.kind].learn(raw)
         self._pace.made(wanted.kind, child)
         logger.info("%s %s", verb, wanted)
@@ -238,7 +238,7 @@ class Applier:
         **exactly: str,
     ) -> bytes:
         """Return the manifest to send, with these preconditions in its metadata."""
-        body = self._templates.body(wanted) or await self._made_again(owner, wanted, update)
+        body = self._templates.body(wanted) or await self._planned_again(owner, wanted, update)
         former = self._pace.former(wanted, owner.uid)
         count = child.replaced if child is not None else former.count if former is not None else 0
         if not exactly and not count:
@@ -249,7 +249,7 @@ class Applier:
             manifest["metadata"]["annotations"][self._marks.replaced] = str(count)
         return msgspec.json.encode(manifest)
 
-    async def _made_again(self, owner: Owner, wanted: Wanted, update: Update) -> bytes:
+    async def _planned_again(self, owner: Owner, wanted: Wanted, update: Update) -> bytes:
         """Return a manifest that was not kept, created again from the object itself."""
         if owner.thing is not None:  # its plan depends on more, which may have changed
             self._planned(owner, wanted)
@@ -271,7 +271,7 @@ class Applier:
         raise RetryError(f"the {self._owners.kind.kind} was edited meanwhile")
 
 
-def _remember(known: dict[str, V], uid: str, value: V) -> None:
-    known[uid] = value
-    if len(known) > REMEMBERED:
-        del known[next(iter(known))]
+def _remember(memory: dict[str, V], uid: str, value: V) -> None:
+    memory[uid] = value
+    if len(memory) > REMEMBERED:
+        del memory[next(iter(memory))]

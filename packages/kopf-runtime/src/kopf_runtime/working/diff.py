@@ -45,9 +45,9 @@ def _masked(manifest: Raw | None, other: Raw | None, *, after: bool = False) -> 
     """
     if manifest is None or manifest["kind"] != "Secret":
         return manifest
-    known, when = (other or {}).get("data") or {}, "after" if after else "before"
+    theirs, when = (other or {}).get("data") or {}, "after" if after else "before"
     data = {
-        name: "***" if name not in known or known[name] == value else f"*** ({when})"
+        name: "***" if name not in theirs or theirs[name] == value else f"*** ({when})"
         for name, value in (manifest.get("data") or {}).items()
     }
     masked, notes = {**manifest, "data": data}, manifest["metadata"].get("annotations") or {}

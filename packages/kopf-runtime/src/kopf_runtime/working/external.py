@@ -278,10 +278,10 @@ class External:
         thing = await self._get(owner)
         if thing is None or thing.metadata.generation != owner.generation:
             raise RetryError("it changed meanwhile")
-        known = self._owners.cache.get(owner.key)
-        if known is None or known.state != owner.state:
+        cached = self._owners.cache.get(owner.key)
+        if cached is None or cached.state != owner.state:
             raise RetryError("it changed meanwhile")
-        owner = known  # with what `sync` has just returned
+        owner = cached  # with what `sync` has just returned
         if news := (at := (owner.key, call.reason)) in self._news:
             self._news.discard(at)  # what changes during the call is news again
         try:
@@ -290,13 +290,13 @@ class External:
             if news:  # it is still to be looked at
                 self._news.add(at)
             raise
-        known = self._owners.cache.get(owner.key)
-        if known is None or known.state != owner.state:
+        cached = self._owners.cache.get(owner.key)
+        if cached is None or cached.state != owner.state:
             raise RetryError("it changed meanwhile")
         # Objects that a start has called together do not stay together.
         early, now = random.uniform(0.0, 0.1) * min(every, 3600.0), _now()  # noqa: S311
-        former, result = getattr(known, field), Outcome(value, now, now + every - early)
-        self._owners.cache.put(replace(known, **{field: result}))
+        former, result = getattr(cached, field), Outcome(value, now, now + every - early)
+        self._owners.cache.put(replace(cached, **{field: result}))
         return former is None or bool(former.value != value)
 
     def needs_cleanup(self, owner: Owner) -> bool:

@@ -116,10 +116,10 @@ def _cover_items(owned: dict[str, Any], wanted: list[tuple[Any, Shape]]) -> bool
     ]
     vague = []
     for names, item in wanted:
-        known = [part for named, part in entries if _names_exactly(names, named)]
-        if not known:
+        matches = [part for named, part in entries if _names_exactly(names, named)]
+        if not matches:
             vague.append((names, item))
-        elif not covers(known[0], item):
+        elif not covers(matches[0], item):
             return False
     # Each of the others needs an entry of its own; the largest item has the fewest to choose from.
     exact = [names for names, _ in wanted]

@@ -39,7 +39,7 @@ class Migration:
 
     def __init__(self, client: Client, kinds: Sequence[Versions], metrics: Metrics) -> None:
         self._client, self._kinds, self._metrics = client, kinds, metrics
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         #: What this leader has rewritten of a kind, and for which generation of its CRD.
         self._done: dict[str, tuple[int, set[Key]]] = {}
 
@@ -64,9 +64,9 @@ class Migration:
             problem = await self._problem(versions)
         except ApiError as error:
             problem = str(error)
-        if problem and self._told.get(name) != problem:
+        if problem and self._logged.get(name) != problem:
             logger.warning("%s is not all stored in its present version: %s", name, problem)
-        self._told[name] = problem
+        self._logged[name] = problem
         return not problem
 
     async def _problem(self, versions: Versions) -> str:

@@ -88,8 +88,8 @@ class Pace:
 
     def lost(self, kind: Kind, child: Child, now: float) -> None:
         """Record that a child is gone, unless the operator deleted it."""
-        known = self._former.get((kind, child.key))
-        if known is None or known.uid != child.uid:
+        former = self._former.get((kind, child.key))
+        if former is None or former.uid != child.uid:
             # The label: admission may write another owner, whose child is collected at once.
             self.deleted(kind, child, now, child.made_for or child.controller_uid, gone(kind))
 

@@ -321,10 +321,10 @@ class WorkQueue:
         alone = Counter(_lane(slow) for slow in self._slow_until if not isinstance(slow, str))
         for key, began in self._busy.items():
             if now - began > SLOW:
-                lane, known = _lane(key), key in self._slow_until
-                if key in self._outside and (known or alone[lane] < SLOW_ALONE):
+                lane, was_slow = _lane(key), key in self._slow_until
+                if key in self._outside and (was_slow or alone[lane] < SLOW_ALONE):
                     self._slow_until[key] = now + SLOW_FOR
-                    alone[lane] += not known
+                    alone[lane] += not was_slow
                 else:
                     self._slow_until[lane] = now + SLOW_FOR
                     self._move(lane, self._changed, self._listed)

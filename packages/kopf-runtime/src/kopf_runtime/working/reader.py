@@ -44,12 +44,12 @@ class Reader:
         self._templates, self._wanted = templates, wanted
         self._ownership = Ownership(marks.manager)
 
-    def owner(self, thing: Resource, known: Owner | None) -> Owner:
+    def owner(self, thing: Resource, former: Owner | None) -> Owner:
         """Return the record of an object."""
         meta = thing.metadata
         labels = hash((_items(meta.labels), _items(meta.annotations)))
         record = Owner(
-            known.key if known is not None else meta.key,
+            former.key if former is not None else meta.key,
             meta.uid,
             meta.version,
             meta.generation,
@@ -64,9 +64,9 @@ class Reader:
             paused=(meta.annotations or {}).get(self._marks.paused) == "true",
             recorded=self._ownership.recorded(meta.managed_fields),
         )
-        if known is not None and known.state == record.state:
+        if former is not None and former.state == record.state:
             same = "view", "wanted", "problem", "outcome", "checked", "thing", "names", "values"
-            return replace(record, **{name: getattr(known, name) for name in same})
+            return replace(record, **{name: getattr(former, name) for name in same})
         record = replace(record, view=self._project(thing))
         if not self._late:
             if record.deleting:
@@ -78,21 +78,21 @@ class Reader:
         lists = (several(index.values(kept)) for index in self._indexes)
         values = tuple(tuple(dict.fromkeys(items)) for items in lists)
         record = replace(record, thing=kept, names=self._names(kept), values=values)
-        if known is None or known.uid != record.uid:
+        if former is None or former.uid != record.uid:
             return record
         # A child that is there because of what `check` returned is not dropped by an edit.
-        record = replace(record, checked=_outdated(known.checked))
-        if known.generation != record.generation:
+        record = replace(record, checked=_outdated(former.checked))
+        if former.generation != record.generation:
             return record
         # Its children stay as they are until it is reconciled, and `sync` is called then.
         return replace(
-            record, wanted=known.wanted, problem=known.problem, outcome=_outdated(known.outcome)
+            record, wanted=former.wanted, problem=former.problem, outcome=_outdated(former.outcome)
         )
 
     def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:
         """Return a function that creates the records of a kind of children."""
 
-        def read(thing: Object, known: Child | None) -> Child:
+        def read(thing: Object, former: Child | None) -> Child:
             meta = thing.metadata
             owner = meta.controller
             parent = ""
@@ -111,7 +111,7 @@ class Reader:
             altered = self._altered(meta, owned.kind, parent, uid, template)
             return Child(
                 kind=owned.kind,
-                key=known.key if known is not None else meta.key,
+                key=former.key if former is not None else meta.key,
                 uid=meta.uid,
                 version=meta.version,
                 controller_uid=uid,
@@ -140,8 +140,8 @@ class Reader:
         """Return a function that creates grandchildren's records from the marks they inherit."""
         child = self.child(watched)
 
-        def read(thing: Object, known: Child | None) -> Child:
-            record = child(thing, known)
+        def read(thing: Object, former: Child | None) -> Child:
+            record = child(thing, former)
             parent = (thing.metadata.annotations or {}).get(self._marks.name, "")
             return replace(record, controller_uid=record.made_for, parent=_name(parent))
 

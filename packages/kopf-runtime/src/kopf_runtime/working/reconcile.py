@@ -191,16 +191,16 @@ class Reconciler:
 
         Without the result, children that are there because of it would not be wanted.
         """
-        known = self._owners.cache.get(owner.key) or owner
-        if not self._external.unchecked(known) or not self._external.may_plan(known):
+        cached = self._owners.cache.get(owner.key) or owner
+        if not self._external.unchecked(cached) or not self._external.may_plan(cached):
             return None
-        if not self._has_children(known):
+        if not self._has_children(cached):
             # Children of a kind that is absent now may be there once it is served again.
-            if not any(source.absent(known.key[0]) for source in self._children.values()):
-                self._external.not_checked_yet(known)
+            if not any(source.absent(cached.key[0]) for source in self._children.values()):
+                self._external.not_checked_yet(cached)
             return None
         try:
-            await self._external.check(known)
+            await self._external.check(cached)
         except (ApiError, StopError) as error:
             return error
         return None
@@ -215,10 +215,10 @@ class Reconciler:
 
     async def _take_steps(self, owner: Owner, *, held: bool = False) -> None:
         """Plan the children of an object, if they can be planned, and take a step for each."""
-        known = self._owners.cache.get(owner.key)
-        if known is None or known.uid != owner.uid or known.deleting or known.paused:
+        cached = self._owners.cache.get(owner.key)
+        if cached is None or cached.uid != owner.uid or cached.deleting or cached.paused:
             raise RetryError(f"the {self._word} changed meanwhile")
-        owner = known
+        owner = cached
         if self._external.may_plan(owner):
             await self._steps(await self._with_plan(owner), held=held)
 
@@ -434,11 +434,11 @@ class Reconciler:
         """Return the object that has a child's name; read it if the cache does not suffice."""
         child = self._children[wanted.kind].cache.get(wanted.key)
         if child is not None:
-            known = child.altered is not None or child.template != wanted.template
+            suffices = child.altered is not None or child.template != wanted.template
         else:  # we watch only our own objects
             in_place = self._owned[wanted.kind].update is Update.APPLY
-            known = not in_place and not self._reporter.in_trouble(owner.key)
-        if not known:
+            suffices = not in_place and not self._reporter.in_trouble(owner.key)
+        if not suffices:
             child = await self._applier.look(wanted)
         if child is not None and child.altered and self._applier.is_as_made(child):
             return replace(child, altered=False)
