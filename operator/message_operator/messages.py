@@ -211,13 +211,13 @@ def _why_stuck(child: kr.Child, pod: PodState) -> str:
 class Phases(Collector):
     """Counts the Messages by phase at each scrape."""
 
-    def __init__(self, name: str, known: Callable[[], Iterator[kr.Owner]]) -> None:
-        self._name, self._known = name, known
+    def __init__(self, name: str, owners: Callable[[], Iterator[kr.Owner]]) -> None:
+        self._name, self._owners = name, owners
 
     def collect(self) -> Iterator[Metric]:
         """Return the gauge."""
         family = GaugeMetricFamily(self._name, "Messages, by phase.", labels=["phase"])
-        phases = Counter(str(message.status.get("phase") or "Pending") for message in self._known())
+        phases = Counter(str(owner.status.get("phase") or "Pending") for owner in self._owners())
         for phase in ("Pending", "Processed", "Failed"):
             family.add_metric([phase], phases[phase])
         yield family
