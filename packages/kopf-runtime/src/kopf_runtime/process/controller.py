@@ -157,8 +157,9 @@ class Controller:
     ) -> None:
         """Declare a kind of grandchildren: `status` sees what `project` returns of them.
 
-        They are created from the `spec.template` of a child, as the Pods of a Deployment are. With
-        `to`, any objects of the kind are watched: when one changes, the objects are reconciled
+        They are created from the `spec.template` of a child, as the Pods of a Deployment are.
+        Whoever may label Pods in a namespace can make them appear in the status of an object there.
+        With `to`, any objects of the kind are watched: when one changes, the objects are reconciled
         whose names `to` returns for it (a name is one in its namespace). Then a change is one of
         what `project` returns, or any without it. An object that does not fit the type, or for
         which `to` raises, is logged and counted as unreadable. Raise `TypeError` or `ValueError` as

@@ -61,6 +61,9 @@ class Manager(Generic[S]):
 
     kopf's own handlers run only while this replica leads: kopf starts them once it does, and the
     process ends when it does not any more. With `handlers_on_standby` they run on every replica.
+    kopf looks only once which kinds there are. If that of a handler may be installed later, set
+    `settings.scanning.disabled = False` in a `@kopf.on.startup()` handler below the manager; kopf
+    then needs the rights to watch CustomResourceDefinitions and namespaces.
     """
 
     #: The metrics of the process, to which an author can add some.
