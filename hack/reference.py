@@ -43,12 +43,12 @@ PAGES = {
     "flags": Page(
         Text("Flags and environment variables", "플래그와 환경 변수"),
         Text(
-            "Each flag of the operator has an environment variable. A flag wins over its "
+            "Almost every flag of the operator has an environment variable. A flag wins over its "
             "variable. The chart sets them from its "
             "[values](../../charts/message-operator/README.md#values).",
-            "오퍼레이터의 플래그마다 환경 변수가 있습니다. 둘 다 있으면 플래그를 사용합니다. "
-            "차트는 [값](../../charts/message-operator/README.md#values)에 따라 플래그를 "
-            "지정합니다.",
+            "오퍼레이터의 플래그에는 대부분 환경 변수가 있습니다. 둘 다 있으면 플래그를 "
+            "사용합니다. 차트는 [값](../../charts/message-operator/README.md#values)에 따라 "
+            "플래그를 지정합니다.",
         ),
         PROJECT.code / "settings.py",
         reference_tables.flags,

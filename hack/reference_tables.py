@@ -80,7 +80,7 @@ def _fields(say: Say, schema: dict[str, Any], path: str) -> Iterator[str]:
         where = f"{path}.{name}"
         default = f"`{field['default']}`" if "default" in field else ""
         meaning = _prose(translated(say, field["description"])) if "description" in field else ""
-        yield row(f"`{where}`", _type(say, field), default, _bounds(say, field), meaning)
+        yield row(f"`{where}`", _type(say, field), default, _bounds(say, field, where), meaning)
         yield from _fields(say, field, where)
         yield from _fields(say, field.get("items", {}), f"{where}[]")
 
@@ -92,7 +92,7 @@ def _type(say: Say, field: dict[str, Any]) -> str:
     return str(field["type"])
 
 
-def _bounds(say: Say, field: dict[str, Any]) -> str:
+def _bounds(say: Say, field: dict[str, Any], where: str) -> str:
     words = {
         "minimum": say("at least {}", "{} 이상"),
         "maximum": say("at most {}", "{} 이하"),
@@ -102,8 +102,10 @@ def _bounds(say: Say, field: dict[str, Any]) -> str:
     }
     bounds = [text.format(field[key]) for key, text in words.items() if key in field]
     bounds += [say(" or ", ", ").join(f"`{value}`" for value in field.get("enum", []))]
-    rules = field.get("x-kubernetes-validations", [])
-    bounds += [translated(say, rule["message"]) for rule in rules]
+    for rule in field.get("x-kubernetes-validations", []):
+        # The message of a refusal names the field, and goes on with why, and with what to do.
+        what = re.split("[:;] ", rule["message"].removeprefix(f"{where} "))[0]
+        bounds.append(say(what.removeprefix("must have "), korean(rule["message"])))
     return ", ".join(filter(None, bounds))
 
 
@@ -135,6 +137,17 @@ def flags(say: Say) -> Iterator[str]:
         say(
             "watch all namespaces; this is the default",
             "모든 네임스페이스를 감시합니다. 기본 동작입니다",
+        ),
+    )
+    yield row(
+        "`--dry-run`",
+        "",
+        "",
+        say(
+            "write nothing; print what one pass would change, and end with 0 (nothing), 1 "
+            "(something) or 2 (an error)",
+            "아무것도 쓰지 않고, 한 번 실행하면 바뀔 것을 출력합니다. 바뀔 것이 없으면 0, 있으면 "
+            "1, 오류가 나면 2로 끝납니다",
         ),
     )
     for field in dataclasses.fields(settings.Settings):
