@@ -42,20 +42,26 @@ def commands(say: Say) -> Iterator[str]:
         for name, entry in entries:
             command = PROGRAM.get_command(context, name)
             assert command
-            usage = command.collect_usage_pieces(click.Context(command, context, name))
-            options = [
-                f"`{record[0]}`: {translated(say, record[1])}"
-                for option in command.params
-                if isinstance(option, click.Option) and (record := option.get_help_record(context))
-            ]
-            meaning = (command.help or entry.help).partition("\n\n")[0]
-            meaning = meaning[0].upper() + meaning[1:]
-            yield row(
-                f"`kopf-kit {' '.join([name, *usage[1:]])}`",
-                translated(say, meaning),
-                "<br>".join(options),
-            )
+            parts = command.commands if isinstance(command, click.Group) else {}
+            for part, further in parts.items():
+                yield _command(say, f"{name} {part}", further, entry.help)
+            if not parts:
+                yield _command(say, name, command, entry.help)
     yield say("\n## Environment variables", "\n## 환경 변수")
     yield from table(say("variable", "변수"), say("meaning", "설명"))
     for variable, meaning in VARIABLES.items():
         yield row(f"`{variable}`", translated(say, meaning))
+
+
+def _command(say: Say, name: str, command: click.Command, help_: str) -> str:
+    """Return the row of a command; if it says nothing of itself, the program's list does."""
+    context = click.Context(command, info_name=name, resilient_parsing=True)
+    _, *usage = command.collect_usage_pieces(context)
+    options = [
+        f"`{record[0]}`: {translated(say, record[1])}"
+        for option in command.params
+        if isinstance(option, click.Option) and (record := option.get_help_record(context))
+    ]
+    meaning = " ".join((command.help or help_).partition("\n\n")[0].split())
+    meaning = translated(say, meaning[0].upper() + meaning[1:])
+    return row(f"`kopf-kit {' '.join([name, *usage])}`", meaning, "<br>".join(options))

@@ -34,7 +34,6 @@ FLAGS = sources("docs/reference/flags.md")
 MORE = sources(
     "bench/run.py",
     "examples/flightticket/charts/flightticket-operator/templates/_operator.tpl",
-    "packages/kopf-kit/src/kopf_kit/commands/rights.py",
     "packages/kopf-kit/src/kopf_kit/testing/plugin.py",
 )
 OURS = set(re.findall(r"--[a-z][a-z-]+", FLAGS + KIT + PLUGIN + MORE))
