@@ -20,7 +20,9 @@ from message_operator.settings import Settings
 
 KIND, HELM = (".".join(map(str, versions.FITTING[name][0])) for name in ("kind", "helm3"))
 INTERVAL, SPEC = get_args(messages.Interval)[1], messages.Spec()
-OURS = {field.name: field.metadata.get("default") for field in dataclasses.fields(Settings)}
+OURS: dict[str, Any] = {
+    field.name: field.metadata.get("default") for field in dataclasses.fields(Settings)
+}
 TIMEOUT = inspect.signature(Controller.validate).parameters["timeout"].default
 TICKETS = "examples/flightticket/README"
 #: A page, what it says in English and in Korean with groups, and the values of the groups.
