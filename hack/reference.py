@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hack import reference_korean, reference_packages, reference_rights, reference_tables
+from hack import reference_packages, reference_rights, reference_tables
 from hack.reference_tables import Body
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.plugin.text import Text
@@ -108,13 +108,11 @@ def files() -> dict[Path, str]:
     """Return the texts of the pages, by path; none for another project."""
     if PROJECT.root != paths.CHECKOUT:
         return {}
-    pages = {
+    return {
         FOLDER / f"{name}{suffix}": "\n".join(_lines(name, page, language)) + "\n"
         for name, page in PAGES.items()
         for language, suffix in (("en", ".md"), ("ko", ".ko.md"))
     }
-    reference_korean.complete()
-    return pages
 
 
 def source(page: Path) -> Path | None:

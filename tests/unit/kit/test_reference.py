@@ -2,7 +2,7 @@
 
 import pytest
 
-from hack import reference_korean, reference_rights
+from hack import reference, reference_korean, reference_rights
 from kopf_kit.rig.run import HackError
 
 ROLE = """\
@@ -34,19 +34,8 @@ def test_a_rule_without_a_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         [*reference_rights._rendered()]
 
 
-def test_a_text_without_korean_stops_the_generation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference_korean, "_KOREAN", {})
-    monkeypatch.setattr(reference_korean, "_asked", set())
+def test_the_korean_pages_have_all_sentences_in_korean_and_no_others() -> None:
+    assert reference.files()
 
-    assert reference_korean.korean("What it does.") == "What it does."
-
-    with pytest.raises(HackError, match=r"add the Korean .*:\n  What it does\."):
-        reference_korean.complete()
-
-
-def test_korean_that_nothing_says_stops_the_generation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference_korean, "_KOREAN", {"What it did.": "한 일입니다."})
-    monkeypatch.setattr(reference_korean, "_asked", set())
-
-    with pytest.raises(HackError, match=r"remove .*:\n  What it did\."):
-        reference_korean.complete()
+    assert reference_korean.missing() == set()
+    assert reference_korean.unused() == set()
