@@ -188,7 +188,7 @@ def test_p18_the_guide_explains_what_a_helm_says_that_was_built_for_an_older_kub
     ],
 )
 def test_the_documents_name_the_oldest_kubernetes_that_is_proved(document: str) -> None:
-    named = re.findall(r"Kubernetes (1\.\d+)", (CHECKOUT / document).read_text())
+    named = re.findall(r"(?:Kubernetes|쿠버네티스) (1\.\d+)", (CHECKOUT / document).read_text())
 
     assert named
     assert set(named) == {OLDEST_KUBERNETES}
