@@ -9,12 +9,11 @@ from typing import Annotated, Any
 
 import kopf_runtime as kr
 import msgspec
-from msgspec import Meta
 
 from etcd_operator import agent, jobs, stored
 from etcd_operator.cron import Schedule
 from etcd_operator.jobs import JOB, POD, Course
-from etcd_operator.kinds import BACKUP, CLUSTER, EtcdCluster, Text, known
+from etcd_operator.kinds import BACKUP, CLUSTER, EtcdCluster, Text, described, fixed, known
 from etcd_operator.manifests import Manifest
 from etcd_operator.settings import Settings, manager
 from etcd_operator.stored import Taken
@@ -28,12 +27,8 @@ TIME = "%Y-%m-%dT%H:%M:%SZ"
 class Keep(kr.Fields, frozen=True):
     """Which backups are kept. The newest one always is."""
 
-    last: Annotated[int, Meta(ge=1, le=1000, description="How many.")] = 28
-    days: Annotated[int, Meta(ge=0, le=36_500, description="Days to keep; 0 sets no limit.")] = 0
-
-
-def _fixed(field: str) -> kr.Rule:
-    return kr.Rule("self == oldSelf", f"{field} of an EtcdBackup cannot be changed")
+    last: Annotated[int, described("How many.", ge=1, le=1000)] = 28
+    days: Annotated[int, described("Days to keep; 0 sets no limit.", ge=0, le=36_500)] = 0
 
 
 class Spec(kr.Fields, frozen=True, kw_only=True):
@@ -41,33 +36,27 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
 
     cluster: Annotated[
         kr.ObjectName,
-        Meta(description="The EtcdCluster.", extra_json_schema=kr.rules(_fixed("the cluster"))),
+        described("The EtcdCluster.", fixed("the cluster of an EtcdBackup cannot be changed")),
     ]
     store: Annotated[
         stored.Store,
-        Meta(
-            description="Where to.",
-            extra_json_schema=kr.rules(_fixed("the store"), stored.ONE),
-        ),
+        described("Where to.", fixed("the store of an EtcdBackup cannot be changed"), stored.ONE),
     ]
     schedule: (
         Annotated[
             str,
-            Meta(
-                max_length=100,
-                description='When, as cron has it, such as "0 */6 * * *"; without it, once.',
+            described(
+                'When, as cron has it, such as "0 */6 * * *"; without it, once.', max_length=100
             ),
         ]
         | None
     ) = None
-    time_zone: Annotated[str, Meta(max_length=64, description="That of the schedule.")] = "UTC"
-    suspended: Annotated[bool, Meta(description="Whether no backup is begun.")] = False
+    time_zone: Annotated[str, described("That of the schedule.", max_length=64)] = "UTC"
+    suspended: Annotated[bool, described("Whether no backup is begun.")] = False
     timeout: Annotated[
-        int, Meta(ge=60, le=86_400, description="Seconds for a backup with all its retries.")
+        int, described("Seconds for a backup with all its retries.", ge=60, le=86_400)
     ] = 1800
-    retries: Annotated[
-        int, Meta(ge=0, le=20, description="How often one that fails is tried again.")
-    ] = 4
+    retries: Annotated[int, described("How often one that fails is tried again.", ge=0, le=20)] = 4
     keep: Keep = Keep()
 
 
@@ -75,15 +64,15 @@ class Run(kr.Fields, frozen=True, kw_only=True):
     """A backup that was begun."""
 
     job: kr.ObjectName
-    due: Annotated[float, Meta(description="For when it was due, in seconds of Unix time.")]
+    due: Annotated[float, described("For when it was due, in seconds of Unix time.")]
     ended: bool = False
 
 
 class Shown(kr.Fields, frozen=True):
     """The fields that are only for users."""
 
-    last: Annotated[Taken | None, Meta(description="The newest one.")] = None
-    next_time: Annotated[str, Meta(max_length=32, description="When the next one is due.")] = ""
+    last: Annotated[Taken | None, described("The newest one.")] = None
+    next_time: Annotated[str, described("When the next one is due.", max_length=32)] = ""
 
 
 class Status(Shown, frozen=True):
@@ -91,11 +80,11 @@ class Status(Shown, frozen=True):
 
     run: Run | None = None
     backups: Annotated[
-        list[Taken], Meta(max_length=MAX_BACKUPS, description="The newest ones, the newest first.")
+        list[Taken], described("The newest ones, the newest first.", max_length=MAX_BACKUPS)
     ] = []
-    failures: Annotated[int, Meta(ge=0, description="Backups in a row that have failed.")] = 0
-    error: Annotated[Text, Meta(description="Why the last one has failed.")] = ""
-    warning: Annotated[Text, Meta(description="What went wrong beside the last one.")] = ""
+    failures: Annotated[int, described("Backups in a row that have failed.", ge=0)] = 0
+    error: Annotated[Text, described("Why the last one has failed.")] = ""
+    warning: Annotated[Text, described("What went wrong beside the last one.")] = ""
 
 
 @kr.custom_resource(

@@ -13,11 +13,24 @@ Text = Annotated[str, Meta(max_length=1024)]
 #: An ID of etcd's, in the hexadecimal form that etcdctl and the members' logs use.
 ID = Annotated[str, Meta(max_length=16, pattern="^[0-9a-f]*$")]
 Version = Annotated[str, Meta(max_length=16, pattern=r"^3\.[0-9]{1,2}\.[0-9]{1,3}$")]
+Hours = Annotated[int, Meta(ge=0, le=8760)]
 Quantity = Annotated[str, Meta(max_length=20, pattern="^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
 
 
-def _by(key: str) -> dict[str, Any]:
-    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+def described(text: str, *rules: kr.Rule, **limits: Any) -> Meta:
+    """Return what the schema says of a field: a description, rules, and limits such as `ge`."""
+    return Meta(description=text, extra_json_schema=kr.rules(*rules) if rules else None, **limits)
+
+
+def fixed(message: str) -> kr.Rule:
+    """Return the rule that a field cannot be changed."""
+    return kr.Rule("self == oldSelf", message)
+
+
+def _by(key: str) -> Meta:
+    """Return what the schema says of a list with one entry for each value of a field."""
+    extra = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    return Meta(extra_json_schema=extra)
 
 
 class Storage(kr.Fields, frozen=True):
@@ -25,40 +38,34 @@ class Storage(kr.Fields, frozen=True):
 
     size: Annotated[
         Quantity,
-        Meta(
-            description="How large it is. It can grow if the storage class allows that.",
-            extra_json_schema=kr.rules(
-                kr.Rule("!quantity(self).isLessThan(quantity(oldSelf))", "volumes cannot shrink")
-            ),
+        described(
+            "How large it is. It can grow if the storage class allows that.",
+            kr.Rule("!quantity(self).isLessThan(quantity(oldSelf))", "volumes cannot shrink"),
         ),
     ] = "8Gi"
     class_name: Annotated[
         str,
-        Meta(
+        described(
+            "Its storage class; empty for the default one.",
+            fixed("the storage class of a cluster cannot be changed"),
             max_length=253,
-            description="Its storage class; empty for the default one.",
-            extra_json_schema=kr.rules(
-                kr.Rule("self == oldSelf", "the storage class of a cluster cannot be changed")
-            ),
         ),
     ] = ""
     when_deleted: Annotated[
         Literal["Retain", "Delete"],
-        Meta(
-            description="What becomes of the volumes when the cluster is deleted. If they stay, no "
-            "other cluster of the same name is formed until somebody decides on them."
+        described(
+            "What becomes of the volumes when the cluster is deleted. If they stay, no other "
+            "cluster of the same name is formed until somebody decides on them."
         ),
     ] = "Retain"
     adopt: Annotated[
         str,
-        Meta(
+        described(
+            "What the names of the volumes end with that a deleted cluster of the same name has "
+            "left: its members run again on them. The version has to be that of the data.",
+            fixed("which volumes are adopted cannot be changed"),
             max_length=5,
             pattern="^([0-9a-f]{5})?$",
-            description="What the names of the volumes end with that a deleted cluster of the same "
-            "name has left: its members run again on them. The version has to be that of the data.",
-            extra_json_schema=kr.rules(
-                kr.Rule("self == oldSelf", "which volumes are adopted cannot be changed")
-            ),
         ),
     ] = ""
 
@@ -83,10 +90,9 @@ class Tls(kr.Fields, frozen=True, kw_only=True):
     `*.CLUSTER.NAMESPACE.svc`; a certificate with a CommonName cannot be used with auth.
     """
 
-    peer_secret: Annotated[kr.ObjectName, Meta(description="For the traffic between members.")]
+    peer_secret: Annotated[kr.ObjectName, described("For the traffic between members.")]
     client_secret: Annotated[
-        kr.ObjectName,
-        Meta(description="For clients, who need a certificate of the same authority."),
+        kr.ObjectName, described("For clients, who need a certificate of the same authority.")
     ]
 
 
@@ -95,9 +101,9 @@ class Auth(kr.Fields, frozen=True, kw_only=True):
 
     root_secret: Annotated[
         kr.ObjectName,
-        Meta(
-            description="A Secret whose `password` is that of etcd's root. To change it, put the "
-            "present one there as `previousPassword`, and the next one as `password`."
+        described(
+            "A Secret whose `password` is that of etcd's root. To change it, put the present one "
+            "there as `previousPassword`, and the next one as `password`."
         ),
     ]
 
@@ -106,18 +112,16 @@ class Maintenance(kr.Fields, frozen=True):
     """What is done while all members are healthy."""
 
     defragment_hours: Annotated[
-        int,
-        Meta(ge=0, le=8760, description="After how many hours a member is defragmented; 0: never."),
+        Hours, described("After how many hours a member is defragmented; 0: never.")
     ] = 0
     compare_hours: Annotated[
-        int,
-        Meta(ge=0, le=8760, description="After how many hours the data are compared; 0: never."),
+        Hours, described("After how many hours the data are compared; 0: never.")
     ] = 24
     backup_before_upgrade: Annotated[
         kr.ObjectName | None,
-        Meta(
-            description="An EtcdBackup of this cluster: before the minor version changes, another "
-            "backup is taken as it says."
+        described(
+            "An EtcdBackup of this cluster: before the minor version changes, another backup is "
+            "taken as it says."
         ),
     ] = None
 
@@ -139,16 +143,15 @@ class PodOptions(kr.Fields, frozen=True):
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """The cluster that the user wants."""
 
-    size: Annotated[int, Meta(ge=1, le=MAX_MEMBERS, description="How many members there are.")] = 3
-    version: Annotated[Version, Meta(description="The version of etcd, such as 3.6.16.")]
+    size: Annotated[int, described("How many members there are.", ge=1, le=MAX_MEMBERS)] = 3
+    version: Annotated[Version, described("The version of etcd, such as 3.6.16.")]
     repository: Annotated[
         str,
-        Meta(
-            max_length=253,
-            description="Where its images are, if not where the operator's setting says.",
+        described(
+            "Where its images are, if not where the operator's setting says.", max_length=253
         ),
     ] = ""
-    paused: Annotated[bool, Meta(description="Whether it is only looked at.")] = False
+    paused: Annotated[bool, described("Whether it is only looked at.")] = False
     storage: Storage = Storage()
     options: Options = Options()
     tls: Tls | None = None
@@ -156,12 +159,7 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
     pod: PodOptions = PodOptions()
     maintenance: Maintenance = Maintenance()
     node_lost_after: Annotated[
-        int,
-        Meta(
-            ge=10,
-            le=86_400,
-            description="Seconds after which the Pod of a lost node is given up.",
-        ),
+        int, described("Seconds after which the Pod of a lost node is given up.", ge=10, le=86_400)
     ] = 300
 
 
@@ -169,13 +167,13 @@ class Entry(kr.Fields, frozen=True, kw_only=True):
     """A member, from the intent to add it until nothing of it is left."""
 
     name: kr.ObjectName
-    version: Annotated[Version, Meta(description="The version that its Pod is made of.")]
-    template: Annotated[Text, Meta(description="A hash of all else that its Pod is made of.")] = ""
-    volume: Annotated[Text, Meta(description="The uid of the volume with its data.")] = ""
-    id: Annotated[ID, Meta(description="Its ID, once it was in the member list.")] = ""
-    leaving: Annotated[Text, Meta(description="Why it goes; empty while it stays.")] = ""
+    version: Annotated[Version, described("The version that its Pod is made of.")]
+    template: Annotated[Text, described("A hash of all else that its Pod is made of.")] = ""
+    volume: Annotated[Text, described("The uid of the volume with its data.")] = ""
+    id: Annotated[ID, described("Its ID, once it was in the member list.")] = ""
+    leaving: Annotated[Text, described("Why it goes; empty while it stays.")] = ""
     proved: Annotated[
-        bool, Meta(description="Whether it was a healthy voter with this version and template.")
+        bool, described("Whether it was a healthy voter with this version and template.")
     ] = False
 
 
@@ -190,67 +188,60 @@ class Compared(kr.Fields, frozen=True):
     """When the members' data were compared."""
 
     at: float
-    differ: Annotated[Text, Meta(description="How they differ; empty if they do not.")] = ""
+    differ: Annotated[Text, described("How they differ; empty if they do not.")] = ""
 
 
 class Recovery(kr.Fields, frozen=True, kw_only=True):
     """The EtcdRestore that is being carried out, or the last one."""
 
-    uid: Annotated[Text, Meta(description="Its uid: it acts once.")]
+    uid: Annotated[Text, described("Its uid: it acts once.")]
     revision: Annotated[
-        int, Meta(description="The highest revision of the former data, as far as is known.")
+        int, described("The highest revision of the former data, as far as is known.")
     ] = 0
-    survivor: Annotated[Text, Meta(description="The member that survives, if one does.")] = ""
-    lost: Annotated[int, Meta(description="Revisions that the survivor lacks.")] = 0
+    survivor: Annotated[Text, described("The member that survives, if one does.")] = ""
+    lost: Annotated[int, described("Revisions that the survivor lacks.")] = 0
     ended: bool = False
 
 
 class Shown(kr.Fields, frozen=True):
     """The fields that are only for users."""
 
-    version: Annotated[Text, Meta(description="The oldest version that a member runs.")] = ""
-    leader: Annotated[Text, Meta(description="The member that leads.")] = ""
-    replicas: Annotated[int, Meta(description="How many Pods there are.")] = 0
-    ready: Annotated[int, Meta(description="How many members are healthy voters.")] = 0
-    selector: Annotated[Text, Meta(description="Selects the members' Pods.")] = ""
-    service: Annotated[Text, Meta(description="The Service for clients.")] = ""
+    version: Annotated[Text, described("The oldest version that a member runs.")] = ""
+    leader: Annotated[Text, described("The member that leads.")] = ""
+    replicas: Annotated[int, described("How many Pods there are.")] = 0
+    ready: Annotated[int, described("How many members are healthy voters.")] = 0
+    selector: Annotated[Text, described("Selects the members' Pods.")] = ""
+    service: Annotated[Text, described("The Service for clients.")] = ""
     certificates_expire: Annotated[
-        Text, Meta(description="When the first of the certificates and their authorities expires.")
+        Text, described("When the first of the certificates and their authorities expires.")
     ] = ""
 
 
 class Status(Shown, frozen=True):
     """The status, with what must be remembered between steps; all else is observed each time."""
 
-    cluster_id: Annotated[ID, Meta(description="The cluster's ID, once it was formed.")] = ""
-    last_member: Annotated[int, Meta(description="The number of the newest member's name.")] = 0
+    cluster_id: Annotated[ID, described("The cluster's ID, once it was formed.")] = ""
+    last_member: Annotated[int, described("The number of the newest member's name.")] = 0
     members: Annotated[
         list[Entry],
-        Meta(
-            max_length=20,
-            description="The members that there are, or are to be.",
-            extra_json_schema=_by("name"),
-        ),
+        described("The members that there are, or are to be.", max_length=20),
+        _by("name"),
     ] = []
-    failed_joins: Annotated[int, Meta(description="New members in a row that never started.")] = 0
-    failed_at: Annotated[float, Meta(description="When the last one was given up.")] = 0.0
+    failed_joins: Annotated[int, described("New members in a row that never started.")] = 0
+    failed_at: Annotated[float, described("When the last one was given up.")] = 0.0
     defragmented: Annotated[
         list[Defragmented],
-        Meta(
-            max_length=20,
-            description="The members that were defragmented to gain space.",
-            extra_json_schema=_by("id"),
-        ),
+        described("The members that were defragmented to gain space.", max_length=20),
+        _by("id"),
     ] = []
     compared: Compared | None = None
     recovery: Recovery | None = None
     revision: Annotated[
-        int, Meta(description="The highest revision that was noted, which is done now and then.")
+        int, described("The highest revision that was noted, which is done now and then.")
     ] = 0
-    revision_at: Annotated[float, Meta(description="When that was.")] = 0.0
+    revision_at: Annotated[float, described("When that was.")] = 0.0
     flushed: Annotated[
-        bool,
-        Meta(description="Whether no member's log has entries of 3.5, which 3.7 cannot read."),
+        bool, described("Whether no member's log has entries of 3.5, which 3.7 cannot read.")
     ] = False
 
 

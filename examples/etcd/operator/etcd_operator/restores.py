@@ -15,7 +15,7 @@ from msgspec import Meta
 from etcd_operator import agent, jobs, kinds, stored
 from etcd_operator.backups import EtcdBackup
 from etcd_operator.jobs import JOB, POD, Course
-from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Recovery, Text, known
+from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Text, described
 from etcd_operator.manifests import Manifest
 from etcd_operator.recovery import Order
 from etcd_operator.settings import Settings, manager
@@ -25,19 +25,17 @@ from etcd_operator.stored import Path, Taken
 class FromBackup(kr.Fields, frozen=True, kw_only=True):
     """A backup that an EtcdBackup of the same namespace has taken."""
 
-    name: Annotated[kr.ObjectName, Meta(description="The EtcdBackup.")]
-    entry: Annotated[
-        Path, Meta(description="The name of one in its status; empty for the newest.")
-    ] = ""
+    name: Annotated[kr.ObjectName, described("The EtcdBackup.")]
+    entry: Annotated[Path, described("The name of one in its status; empty for the newest.")] = ""
 
 
 class FromStore(kr.Fields, frozen=True, kw_only=True):
     """A backup in a store, such as that of another cluster."""
 
     store: Annotated[stored.Store, Meta(extra_json_schema=kr.rules(stored.ONE))]
-    name: Annotated[Path, Meta(min_length=1, description="Its file, below prefix or path.")]
+    name: Annotated[Path, described("Its file, below prefix or path.", min_length=1)]
     sha256: Annotated[
-        stored.Sha256 | None, Meta(description="If the record beside it is not to be trusted.")
+        stored.Sha256 | None, described("If the record beside it is not to be trusted.")
     ] = None
 
 
@@ -45,7 +43,7 @@ class Survivor(kr.Fields, frozen=True):
     """The data of a member that is left after the quorum was lost for good."""
 
     member: Annotated[
-        str, Meta(max_length=63, description="Which; empty for the one with the newest data.")
+        str, described("Which; empty for the one with the newest data.", max_length=63)
     ] = ""
 
 
@@ -60,19 +58,18 @@ class Source(kr.Fields, frozen=True):
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """What is restored, and where."""
 
-    cluster: Annotated[kr.ObjectName, Meta(description="The EtcdCluster whose data are replaced.")]
+    cluster: Annotated[kr.ObjectName, described("The EtcdCluster whose data are replaced.")]
     confirm: Annotated[
-        kr.ObjectName,
-        Meta(description="Its name again: all that was written after the backup is lost."),
+        kr.ObjectName, described("Its name again: all that was written after the backup is lost.")
     ]
     source: Source
     revision_bump: Annotated[
         int,
-        Meta(
+        described(
+            "By how much revisions are raised above all that are known, so that none comes back "
+            "that a client may have seen: more than were written in five minutes.",
             ge=0,
             le=10**15,
-            description="By how much revisions are raised above all that are known, so that none "
-            "comes back that a client may have seen: more than were written in five minutes.",
         ),
     ] = 10**9
 
@@ -83,22 +80,20 @@ Phase = Literal["Checking", "Waiting", "Restoring", "Complete", "Refused"]
 class Shown(kr.Fields, frozen=True):
     """The fields that are only for users."""
 
-    phase: Annotated[Phase, Meta(description="How far it is.")] = "Checking"
+    phase: Annotated[Phase, described("How far it is.")] = "Checking"
 
 
 class Status(Shown, frozen=True):
     """The status, with what the operator has to remember."""
 
-    accepted: Annotated[bool, Meta(description="Whether it may be carried out.")] = False
-    backup: Annotated[Taken | None, Meta(description="What is restored.")] = None
-    filled: Annotated[
-        str, Meta(max_length=63, description="The member whose volume has the backup.")
-    ] = ""
+    accepted: Annotated[bool, described("Whether it may be carried out.")] = False
+    backup: Annotated[Taken | None, described("What is restored.")] = None
+    filled: Annotated[str, described("The member whose volume has the backup.", max_length=63)] = ""
     lost: Annotated[
-        int, Meta(description="Of a survivor: how many revisions are lost, as far as is known.")
+        int, described("Of a survivor: how many revisions are lost, as far as is known.")
     ] = 0
-    refused: Annotated[Text, Meta(description="Why it is not carried out.")] = ""
-    complete: Annotated[bool, Meta(description="Whether it was carried out.")] = False
+    refused: Annotated[Text, described("Why it is not carried out.")] = ""
+    complete: Annotated[bool, described("Whether it was carried out.")] = False
 
 
 @kr.custom_resource(
@@ -144,7 +139,9 @@ class EtcdRestore(kr.Resource, kw_only=True):
 controller = manager.controller_for(EtcdRestore, project=lambda restore: restore.spec)
 controller.owns(JOB, jobs.JobObject, update=kr.CREATE, project=jobs.outcome)
 controller.watches(POD, jobs.PodObject, project=jobs.attempt)
-controller.reads(CLUSTER, EtcdCluster, keys=lambda restore: [restore.spec.cluster], project=known)
+controller.reads(
+    CLUSTER, EtcdCluster, keys=lambda restore: [restore.spec.cluster], project=kinds.known
+)
 controller.reads(
     BACKUP,
     EtcdBackup,
@@ -199,7 +196,7 @@ class Target:
     """What is known of the cluster whose data is replaced."""
 
     #: How far this EtcdRestore has come; None if the cluster has not begun with it.
-    recovery: Recovery | None
+    recovery: kinds.Recovery | None
     #: The member whose volume gets the backup, once there is one.
     seed: Entry | None
     #: The status of its condition Available.
