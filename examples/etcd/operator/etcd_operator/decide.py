@@ -241,6 +241,11 @@ def wait(why: str) -> Step:
     return Step(Do.WAIT, why=why)
 
 
+def refuse(why: str) -> Step:
+    """Refuse to go on, for a reason that a person has to remove."""
+    return Step(Do.REFUSE, why=why)
+
+
 def latch(s: Seen, why: str, **changes: Any) -> Step:
     """Record changes to the status."""
     return Step(Do.LATCH, why=why, latched=replace(s.latched, **changes))
@@ -303,7 +308,7 @@ def _lost(s: Seen) -> Step | None:
         return None
     why = "the status was lost, but not the cluster: restore status.clusterId, .lastMember and "
     why += ".members (such as from a backup of this object); to start again without the data, "
-    return Step(Do.REFUSE, why=f"{why}delete its Pods and PersistentVolumeClaims")
+    return refuse(f"{why}delete its Pods and PersistentVolumeClaims")
 
 
 def _left(s: Seen) -> Step | None:
@@ -313,7 +318,7 @@ def _left(s: Seen) -> Step | None:
     why = f"an earlier EtcdCluster {s.name} has left its data in {', '.join(s.left)}: to begin "
     why += "without it, delete these PersistentVolumeClaims, or remove their label "
     why += "etcd.example.com/cluster; to continue with it, create the EtcdCluster again, with the "
-    return Step(Do.REFUSE, why=f"{why}end of their names in spec.storage.adopt")
+    return refuse(f"{why}end of their names in spec.storage.adopt")
 
 
 def _adopt(s: Seen) -> Step | None:
@@ -325,11 +330,9 @@ def _adopt(s: Seen) -> Step | None:
     if not s.wanted.adopt or s.latched.cluster_id:
         return None
     if missing := {member.name for member in entries} - s.volumes.keys() - s.found:
-        return Step(Do.REFUSE, why=f"the volume of {', '.join(sorted(missing))} is gone")
+        return refuse(f"the volume of {', '.join(sorted(missing))} is gone")
     if not entries and not s.found:
-        return Step(
-            Do.REFUSE, why=f"no PersistentVolumeClaim of {s.name} ends with {s.wanted.adopt}"
-        )
+        return refuse(f"no PersistentVolumeClaim of {s.name} ends with {s.wanted.adopt}")
     if not entries:
         entries = [
             Entry(name=name, version=s.wanted.version, template=s.wanted.template)
@@ -370,7 +373,7 @@ def _bootstrap(s: Seen) -> Step | None:
     if s.latched.cluster_id:
         return None
     if not s.latched.members and s.refusal:
-        return Step(Do.REFUSE, why=s.refusal)
+        return refuse(s.refusal)
     if not s.latched.members:
         return _name(s, s.wanted.version)
     seed = s.latched.members[0]
@@ -574,10 +577,10 @@ def _anonymous(s: Seen) -> Step | None:
     if any(alarm.kind == "CORRUPT" and not alarm.id for alarm in s.alarms):
         why = "the members' data differ, and etcd cannot tell whose is corrupt: compare their "
         why += "hashes (etcdctl endpoint hashkv), delete the volume of the one that differs"
-        return Step(Do.REFUSE, why=f"{why}, and disarm the alarm")
+        return refuse(f"{why}, and disarm the alarm")
     if s.latched.compared is not None and s.latched.compared.differ:
         why = f"the members' data differ: {s.latched.compared.differ}; find out which is right, "
-        return Step(Do.REFUSE, why=f"{why}and delete the volumes of the others, one at a time")
+        return refuse(f"{why}and delete the volumes of the others, one at a time")
     return None
 
 
@@ -652,10 +655,10 @@ def _unsettled(s: Seen) -> Step | None:
     for member in s.members or ():
         if not member.name and any(entry.id == member.id for entry in s.latched.members):
             why = "somebody changed the peer URL of"
-            return Step(Do.REFUSE, why=f"{why} {member.id}; `etcdctl member update` it back")
+            return refuse(f"{why} {member.id}; `etcdctl member update` it back")
         if not member.name:
             why = f"somebody added the member {member.id}; remove it, or scale the cluster instead"
-            return Step(Do.REFUSE, why=why)
+            return refuse(why)
     return None
 
 
@@ -680,9 +683,7 @@ def _space(s: Seen) -> Step | None:
     if any(v.quota and v.size > FULL * v.quota for v in s.voices.values()):
         if any(member.template != s.wanted.template for member in s.voters):
             return None  # the quota may be raised by that
-        return Step(
-            Do.REFUSE, why="the data fills the quota; delete keys and compact, or raise the quota"
-        )
+        return refuse("the data fills the quota; delete keys and compact, or raise the quota")
     return _disarm(alarms[0], "there is space again")
 
 
@@ -709,7 +710,7 @@ def _version(s: Seen) -> Step | None:
         if s.backup is None:
             return Step(Do.BACK_UP, why=f"a backup is taken before {s.wanted.version}")
         why = f"the backup before {s.wanted.version} has failed: {s.backup}; once the cause is "
-        return Step(Do.REFUSE, why=f"{why}removed, delete the EtcdBackup to try again")
+        return refuse(f"{why}removed, delete the EtcdBackup to try again")
     if minors == {6} and wanted == 7 and not s.latched.flushed:  # where 3.7 runs, all was read
         return _flush(s)
     if wanted == 5 and s.latched.flushed:
@@ -747,7 +748,7 @@ def _size(s: Seen) -> Step | None:
     if len(s.staying) < s.wanted.size:
         if s.latched.failed_joins >= FAILURES and s.now - s.latched.failed_at < PATIENCE:
             why = f"{FAILURES} new members in a row did not start; the last ones' logs say why"
-            return Step(Do.REFUSE, why=why)
+            return refuse(why)
         return _name(s, s.staying[0].version)
     if len(s.staying) > s.wanted.size:
         newest = max(s.staying, key=lambda member: (not s.leads(member), _number(member)))
