@@ -272,14 +272,15 @@ def _name(s: Seen, version: str) -> Step:
     return latch(s, f"{new.name} is to join", last_member=number, members=members)
 
 
-def _pod(s: Seen, member: Entry, boot: Boot) -> Step:
+def create_pod(s: Seen, member: Entry, boot: Boot) -> Step:
     """Create a member's Pod, which knows the others only when it joins them."""
     others = [other.name for other in s.latched.members if s.listed(other) is not None]
     beside = others if boot == "join" else [member.name]
     return Step(Do.CREATE_POD, member.name, boot=boot, uid=member.volume, beside=tuple(beside))
 
 
-def _delete_pod(s: Seen, member: Entry, why: str) -> Step:
+def delete_pod(s: Seen, member: Entry, why: str) -> Step:
+    """Delete a member's Pod, the one that was seen and no later one."""
     return Step(Do.DELETE_POD, member.name, why, uid=s.pods[member.name].uid)
 
 
@@ -348,9 +349,9 @@ def _adopt(s: Seen) -> Step | None:
         if not s.as_wanted(member):
             return _set(s, member, "as is wanted by now", **_wanted(s))
         if (pod := s.pods.get(member.name)) is None:
-            return _pod(s, member, "member")
+            return create_pod(s, member, "member")
         if not pod.deleting and (pod.ended or not _made_of(pod, member)):
-            return _delete_pod(s, member, "it is created again")
+            return delete_pod(s, member, "it is created again")
     if s.members is None:
         return wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
     ids = {member.name: member.id for member in s.members}
@@ -388,9 +389,9 @@ def _bootstrap(s: Seen) -> Step | None:
     if not s.as_wanted(seed):  # it may be as it is the reason why it does not start
         return _set(s, seed, "as is wanted by now", **_wanted(s))
     if pod is None:
-        return _pod(s, seed, "new")
+        return create_pod(s, seed, "new")
     if pod.ended or not _made_of(pod, seed):
-        return wait(f"{seed.name} ends") if pod.deleting else _delete_pod(s, seed, "created again")
+        return wait(f"{seed.name} ends") if pod.deleting else delete_pod(s, seed, "created again")
     return wait(f"{seed.name} starts")
 
 
@@ -427,7 +428,7 @@ def _take_back_alone(s: Seen) -> Step | None:
         if pod is None or pod.deleting:
             continue
         if pod.version != member.version or pod.template not in templates:
-            return _delete_pod(s, member, "it is created again")
+            return delete_pod(s, member, "it is created again")
     return None
 
 
@@ -439,14 +440,14 @@ def _restart(s: Seen) -> Step | None:
     for member in s.staying if s.members is not None else s.latched.members:
         pod = s.pods.get(member.name)
         if pod is not None and pod.ended and not pod.deleting:
-            return _delete_pod(s, member, "it has ended")
+            return delete_pod(s, member, "it has ended")
         if pod is not None or not s.intact(member) or not member.id:
             continue
         listed = s.listed(member)
         if s.members is None or (listed is not None and listed.started):
-            return _pod(s, member, "member")
+            return create_pod(s, member, "member")
         if listed is not None:
-            return _pod(s, member, "join")
+            return create_pod(s, member, "join")
     return None
 
 
@@ -499,7 +500,7 @@ def _leave(s: Seen) -> Step | None:
         if pod is not None:
             if pod.deleting:  # it ends when its node comes back; nobody waits for that
                 continue
-            return _delete_pod(s, member, member.leaving)
+            return delete_pod(s, member, member.leaving)
         if member.name in s.volumes:
             return Step(Do.DELETE_VOLUME, member.name, member.leaving, uid=s.volumes[member.name])
         left = [other for other in s.latched.members if other.name != member.name]
@@ -531,7 +532,7 @@ def _learner(s: Seen) -> Step | None:
             return _set(s, member, "as is wanted by now", **_wanted(s))
         if pod is not None and not pod.deleting:
             if not _made_of(pod, member):
-                return _delete_pod(s, member, "it is created again")
+                return delete_pod(s, member, "it is created again")
             if pod.stuck:
                 failed = {"failed_joins": s.latched.failed_joins + 1, "failed_at": s.now}
                 return _let_go(s, member, pod.stuck, failed)
@@ -634,7 +635,7 @@ def _outdated(s: Seen) -> Step | None:
             return None  # two members cannot do without each other; soon there are more
         if s.leads(member) and s.count > 1:
             return _move_leader(s, member)
-        return _delete_pod(s, member, "it is created again")
+        return delete_pod(s, member, "it is created again")
     return None
 
 

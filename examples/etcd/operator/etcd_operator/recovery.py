@@ -4,13 +4,16 @@ It comes before all rules of `decide`. What it does cannot be undone, so each pa
 first, with the uid of the EtcdRestore, which therefore acts only once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from etcd_operator.decide import Boot, Do, Seen, Step, latch, wait
+from etcd_operator.decide import Do, Seen, Step, create_pod, delete_pod, latch, wait
 from etcd_operator.kinds import Entry, Recovery, Status
 
+#: Why the members leave that do not survive.
+LOST = "lost with the quorum"
 #: Seconds between two notes of the revision.
 NOTED = 300.0
 
@@ -83,17 +86,24 @@ def _begin(s: Seen, order: Order) -> Step | None:
     return latch(s, f"{best.name} survives", recovery=recovery)
 
 
+def _end_pods(s: Seen, members: Sequence[Entry], why: str = "") -> Step | None:
+    """Delete the Pods of members, by default because they leave, and wait until they have ended."""
+    running = [member for member in members if member.name in s.pods]
+    for member in running:
+        if not s.pods[member.name].deleting:
+            return delete_pod(s, member, why or member.leaving)
+    names = ", ".join(member.name for member in running)
+    return wait(f"{names} ends; if its node is lost, delete its Pod by force") if names else None
+
+
 # --- a backup --------------------------------------------------------------------------------
 
 
 def _clear(s: Seen, now: Recovery) -> Step | None:
     """Delete all Pods, then all volumes; then name the member that gets the backup."""
     old = [member for member in s.latched.members if member.leaving]
-    for member in old:
-        if (pod := s.pods.get(member.name)) is not None and not pod.deleting:
-            return Step(Do.DELETE_POD, member.name, member.leaving, uid=pod.uid)
-    if ending := [member.name for member in old if member.name in s.pods]:
-        return wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
+    if (step := _end_pods(s, old)) is not None:
+        return step
     for member in old:
         if member.name in s.volumes:
             return Step(Do.DELETE_VOLUME, member.name, member.leaving, uid=s.volumes[member.name])
@@ -115,7 +125,7 @@ def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
     if order is None or order.filled != seed.name:
         return wait(f"the volume of {seed.name} gets the backup")
     if seed.name not in s.pods:
-        return _boot(seed, "member")  # its log is there
+        return create_pod(s, seed, "member")  # its log is there
     if (voice := s.voices.get(seed.name)) is None or not voice.leader:
         return wait(f"{seed.name} starts")
     return latch(
@@ -133,29 +143,21 @@ def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
 def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
     """Make the survivor the only member; the data of the others never comes back."""
     others = [other for other in s.latched.members if other.name != survivor.name]
-    for other in others:
-        if (pod := s.pods.get(other.name)) is not None and not pod.deleting:
-            return Step(Do.DELETE_POD, other.name, "lost with the quorum", uid=pod.uid)
-    if ending := [other.name for other in others if other.name in s.pods]:
-        return wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
+    if (step := _end_pods(s, others, LOST)) is not None:
+        return step
     pod = s.pods.get(survivor.name)
     if pod is None:
-        return _boot(survivor, "force")
+        return create_pod(s, survivor, "force")
     if pod.deleting:
         return wait(f"{survivor.name} ends")
     if pod.boot != "force":
-        return Step(Do.DELETE_POD, survivor.name, "it becomes the cluster", uid=pod.uid)
+        return delete_pod(s, survivor, "it becomes the cluster")
     if [listed.id for listed in s.members or ()] != [survivor.id]:
         return wait(f"{survivor.name} becomes the cluster")
-    lost = "lost with the quorum"
     gone = [
-        member if member.name == survivor.name else replace(member, leaving=member.leaving or lost)
+        member if member.name == survivor.name else replace(member, leaving=member.leaving or LOST)
         for member in s.latched.members
     ]
     return latch(
         s, f"{survivor.name} is the cluster", members=gone, recovery=replace(now, ended=True)
     )
-
-
-def _boot(member: Entry, boot: Boot) -> Step:
-    return Step(Do.CREATE_POD, member.name, boot=boot, uid=member.volume, beside=(member.name,))
