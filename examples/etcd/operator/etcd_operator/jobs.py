@@ -167,7 +167,7 @@ def backup(
 ) -> Manifest:
     """Return the Job that takes a backup."""
     container = _agent("backup", request, settings)
-    volumes = [*_store(request.store, [container]), *_client(cluster, container)]
+    volumes = [*_store(request.store, container), *_client(cluster, container)]
     return _job(cluster, name, [container], volumes, seconds, retries)
 
 
@@ -175,7 +175,7 @@ def check(cluster: EtcdCluster, name: str, request: agent.Fetch, settings: Setti
     """Return the Job that reads and verifies a backup, but writes nothing."""
     dry = msgspec.structs.replace(request, dry=True)
     container = _agent("check", dry, settings)
-    return _job(cluster, name, [container], _store(request.store, [container]), 24 * 3600, 2)
+    return _job(cluster, name, [container], _store(request.store, container), 24 * 3600, 2)
 
 
 def restore(
@@ -218,8 +218,8 @@ def restore(
     containers = [fetch, etcdutl, _agent("finish", agent.Finish(), settings)]
     for container in containers:
         container["volumeMounts"] = [{"name": "data", "mountPath": data}]
-    claim = {"claimName": manifests.volume_name(cluster, member)}
-    volumes = [*_store(request.store, [fetch]), {"name": "data", "persistentVolumeClaim": claim}]
+    claim = manifests.volume_name(cluster, member)
+    volumes = [*_store(request.store, fetch), manifests.claim_volume("data", claim)]
     return _job(cluster, name, containers, volumes, 24 * 3600, 10)
 
 
@@ -235,21 +235,17 @@ def _agent(name: str, request: agent.Request, settings: Settings) -> Manifest:
     }
 
 
-def _store(store: stored.Store, containers: Sequence[Manifest]) -> list[Manifest]:
-    """Return the volumes that a store needs; give the containers their mounts and variables."""
+def _store(store: stored.Store, container: Manifest) -> list[Manifest]:
+    """Return the volumes that a store needs; give the container its mounts and variables."""
     volumes: list[Manifest] = []
-    for container in containers:
-        if store.volume is not None:
-            container["volumeMounts"].append({"name": "backups", "mountPath": agent.BACKUPS})
-        if store.s3 is not None and store.s3.secret is not None:
-            container["env"] += [_from(store.s3.secret, name, name) for name in KEYS]
-        if store.s3 is not None and store.s3.ca_secret is not None:
-            container["volumeMounts"].append({"name": "store", "mountPath": agent.CA})
     if store.volume is not None:
-        claim = {"claimName": store.volume.claim}
-        volumes.append({"name": "backups", "persistentVolumeClaim": claim})
+        container["volumeMounts"].append({"name": "backups", "mountPath": agent.BACKUPS})
+        volumes.append(manifests.claim_volume("backups", store.volume.claim))
+    if store.s3 is not None and store.s3.secret is not None:
+        container["env"] += [_from(store.s3.secret, name, name) for name in KEYS]
     if store.s3 is not None and store.s3.ca_secret is not None:
-        volumes.append(_secret("store", store.s3.ca_secret))
+        container["volumeMounts"].append({"name": "store", "mountPath": agent.CA})
+        volumes.append(manifests.secret_volume("store", store.s3.ca_secret))
     return volumes
 
 
@@ -261,17 +257,13 @@ def _client(cluster: EtcdCluster, container: Manifest) -> list[Manifest]:
     if spec.tls is None:
         return []
     container["volumeMounts"].append({"name": "tls", "mountPath": agent.TLS})
-    return [_secret("tls", spec.tls.client_secret)]
+    return [manifests.secret_volume("tls", spec.tls.client_secret)]
 
 
 def _from(secret: str, key: str, variable: str) -> Manifest:
     """Return a variable with one key of a Secret, so that no other key comes into the Pod."""
     source = {"name": secret, "key": key, "optional": key == "AWS_SESSION_TOKEN"}
     return {"name": variable, "valueFrom": {"secretKeyRef": source}}
-
-
-def _secret(name: str, secret: str) -> Manifest:
-    return {"name": name, "secret": {"secretName": secret, "defaultMode": 0o440}}
 
 
 def _job(
@@ -286,9 +278,7 @@ def _job(
     *first, last = containers
     pod = {
         "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": manifests.ANYBODY,
+        **manifests.COMMON,
         "initContainers": first,
         "containers": [last],
         "volumes": volumes,

@@ -15,23 +15,22 @@ CLIENT, PEER, METRICS = 2379, 2380, 2381
 DATA, TLS = "/var/lib/etcd", "/etc/etcd/tls"
 #: Annotations of a Pod: what it was made of.
 GROUP = "etcd.example.com"
-CLUSTER, VERSION, TEMPLATE, BOOT = (
-    f"{GROUP}/cluster",
-    f"{GROUP}/version",
-    f"{GROUP}/pod-hash",
-    f"{GROUP}/boot",
-)
-AUTHORITY = f"{GROUP}/authority"
+CLUSTER, VERSION, TEMPLATE = f"{GROUP}/cluster", f"{GROUP}/version", f"{GROUP}/pod-hash"
+BOOT, AUTHORITY = f"{GROUP}/boot", f"{GROUP}/authority"
 
 Manifest = dict[str, Any]
 
-#: As whom all Pods run, so that they can read the same volumes.
-ANYBODY: Manifest = {
-    "runAsNonRoot": True,
-    "runAsUser": 65532,
-    "fsGroup": 65532,
-    "fsGroupChangePolicy": "OnRootMismatch",
-    "seccompProfile": {"type": "RuntimeDefault"},
+#: What all Pods have: no access to the API server, and one user, who can read all volumes.
+COMMON: Manifest = {
+    "automountServiceAccountToken": False,
+    "enableServiceLinks": False,
+    "securityContext": {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "fsGroup": 65532,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
 }
 #: What each container may not do.
 ALONE: Manifest = {
@@ -178,9 +177,7 @@ def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Ma
         "spec": {
             "hostname": make.member,
             "subdomain": name,
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "securityContext": ANYBODY,
+            **COMMON,
             "containers": [_container(cluster, make, spec.repository or repository)],
             "volumes": _volumes(cluster, make.member),
             "affinity": options.affinity,
@@ -261,15 +258,21 @@ def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
 
 
 def _volumes(cluster: EtcdCluster, member: str) -> list[Manifest]:
-    claim = {"claimName": volume_name(cluster, member)}
-    volumes: list[Manifest] = [{"name": "data", "persistentVolumeClaim": claim}]
-    if (tls := cluster.spec.tls) is not None:
-        secrets = {"peer": tls.peer_secret, "client": tls.client_secret}
-        volumes += [
-            {"name": use, "secret": {"secretName": secret, "defaultMode": 0o440}}
-            for use, secret in secrets.items()
-        ]
+    volumes, tls = [claim_volume("data", volume_name(cluster, member))], cluster.spec.tls
+    if tls is not None:
+        volumes.append(secret_volume("peer", tls.peer_secret))
+        volumes.append(secret_volume("client", tls.client_secret))
     return volumes
+
+
+def claim_volume(name: str, claim: str) -> Manifest:
+    """Return a volume of a Pod that is a PersistentVolumeClaim."""
+    return {"name": name, "persistentVolumeClaim": {"claimName": claim}}
+
+
+def secret_volume(name: str, secret: str) -> Manifest:
+    """Return a volume of a Pod that has the files of a Secret."""
+    return {"name": name, "secret": {"secretName": secret, "defaultMode": 0o440}}
 
 
 def _tolerations(spec: Spec) -> list[Manifest]:
