@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import kopf_runtime as kr
+from msgspec.structs import asdict
 
 from etcd_operator import versions
 from etcd_operator.decide import Boot, quorum
@@ -238,16 +239,10 @@ def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
         "initial-cluster-state": "new" if make.boot == "new" else "existing",
         "initial-cluster-token": cluster.metadata.uid,
     }
-    options = spec.options
-    flags |= {
-        "quota-backend-bytes": options.quota_backend_bytes,
-        "snapshot-count": options.snapshot_count,
-        "heartbeat-interval": options.heartbeat_interval,
-        "election-timeout": options.election_timeout,
-    }
-    if options.auto_compaction_retention is not None:
-        flags["auto-compaction-mode"] = options.auto_compaction_mode
-        flags["auto-compaction-retention"] = options.auto_compaction_retention
+    options = asdict(spec.options)  # they are named after the flags
+    flags |= {name.replace("_", "-"): value for name, value in options.items()}
+    if spec.options.auto_compaction_retention is None:
+        del flags["auto-compaction-mode"]
     given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
     given += ["--force-new-cluster"] if make.boot == "force" else []
     for use, prefix in (("client", ""), ("peer", "peer-")) if spec.tls is not None else ():
