@@ -175,7 +175,7 @@ async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Membe
     tls = None
     if request.tls:
         parts = (Path(TLS, name).read_text() for name in ("tls.crt", "tls.key", "ca.crt"))
-        tls = client.context(client.Certificate(*parts))
+        tls = client.context(*parts)
     door = Member(session, request.address, request.host, tls)
     token = await door.authenticate(password) if (password := os.environ.get(PASSWORD)) else ""
     door = Member(session, request.address, request.host, tls, token)

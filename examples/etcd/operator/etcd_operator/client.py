@@ -10,7 +10,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
@@ -297,21 +297,12 @@ def _refusal(status: int, text: bytes) -> EtcdError:
 # --- TLS ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """A certificate, its key, and the authorities to trust, as PEM."""
-
-    crt: str
-    key: str = field(repr=False)
-    ca: str
-
-
 @functools.lru_cache(maxsize=256)  # connections are kept for a context
-def context(certificate: Certificate) -> ssl.SSLContext:
-    """Return the TLS context of a client: what it trusts, and its own certificate."""
-    tls = ssl.create_default_context(cadata=certificate.ca)
-    with _file(certificate.crt) as crt, _file(certificate.key) as key:
-        tls.load_cert_chain(crt, key)
+def context(crt: str, key: str, ca: str) -> ssl.SSLContext:
+    """Return the TLS context of a client: its certificate, its key, and whom it trusts, as PEM."""
+    tls = ssl.create_default_context(cadata=ca)
+    with _file(crt) as certificate_file, _file(key) as key_file:
+        tls.load_cert_chain(certificate_file, key_file)
     return tls
 
 

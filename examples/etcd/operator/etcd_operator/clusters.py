@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from etcd_operator import backups, client, manifests, restores, versions
 from etcd_operator.backups import EtcdBackup
-from etcd_operator.client import Alarm, Certificate, EtcdError, Listed, Voice
+from etcd_operator.client import Alarm, EtcdError, Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
 from etcd_operator.jobs import PodObject
 from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status
@@ -270,7 +270,7 @@ class Eye:
         if (tls := self.cluster.spec.tls) is None:
             return None
         parts = (self._secret(tls.client_secret, key) for key in ("tls.crt", "tls.key", "ca.crt"))
-        return client.context(Certificate(*parts))
+        return client.context(*parts)
 
     def _secret(self, name: str, key: str) -> str:
         text: str | None = self.context.read(SECRET, name).get(key)
