@@ -272,9 +272,7 @@ class Member:
             yield rest
 
     def _post(self, path: str, body: dict[str, Any], limit: aiohttp.ClientTimeout) -> Any:
-        scheme, more = "http", {}
-        if self.tls is not None:
-            scheme, more = "https", {"ssl": self.tls, "server_hostname": self.host}
+        scheme = "http" if self.tls is None else "https"
         host = f"[{self.address}]" if ":" in self.address else self.address
         return self.session.post(
             f"{scheme}://{host}:2379/v3/{path}",
@@ -282,7 +280,8 @@ class Member:
             headers={"Authorization": self.token} if self.token else {},
             timeout=limit,
             allow_redirects=False,
-            **more,  # type: ignore[arg-type]
+            ssl=True if self.tls is None else self.tls,
+            server_hostname=None if self.tls is None else self.host,
         )
 
 
