@@ -8,10 +8,11 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 #: Bytes of a part of a file. Two parts are in memory at most; S3 takes 10,000 parts, so 160 GiB.
 PART = 16 << 20
@@ -23,28 +24,6 @@ class StoreError(Exception):
     """A store refused a request, or did not do what it had confirmed."""
 
 
-class Store(Protocol):
-    """What the agent needs from a store."""
-
-    async def write(self, name: str, parts: AsyncIterator[bytes], expected: int) -> None:
-        """Write a file; leave no file if `parts` raises. `expected` is its approximate size."""
-
-    def read(self, name: str) -> AsyncIterator[bytes]:
-        """Yield the content of a file."""
-
-    async def create(self, name: str, content: bytes) -> None:
-        """Write a small file, which must not exist."""
-
-    async def size(self, name: str) -> int:
-        """Return the size of a file."""
-
-    async def names(self, folder: str) -> list[str]:
-        """Return the names of all files in a folder."""
-
-    async def delete(self, name: str) -> None:
-        """Delete a file; do nothing if it does not exist."""
-
-
 class Folder:
     """A folder of a volume."""
 
@@ -52,7 +31,10 @@ class Folder:
         self._path = path
 
     async def write(self, name: str, parts: AsyncIterator[bytes], expected: int) -> None:
-        """Write to a `.part` file, read it back from the disk, and then rename it."""
+        """Write a file; leave no file if `parts` raises. `expected` is its approximate size.
+
+        Write to a `.part` file, read it back from the disk, and then rename it.
+        """
         target = self._path / name
         part = target.with_name(f"{target.name}.part")
         written = hashlib.sha256()
@@ -80,12 +62,9 @@ class Folder:
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
         """Yield the content of a file."""
-        try:
-            with (self._path / name).open("rb") as file:
-                while block := await asyncio.to_thread(file.read, PART):
-                    yield block
-        except OSError as error:
-            raise StoreError(f"{name}: {error.strerror}") from error
+        with _told(name), (self._path / name).open("rb") as file:
+            while block := await asyncio.to_thread(file.read, PART):
+                yield block
 
     async def create(self, name: str, content: bytes) -> None:
         """Write a small file, which must not exist."""
@@ -99,10 +78,8 @@ class Folder:
 
     async def size(self, name: str) -> int:
         """Return the size of a file."""
-        try:
+        with _told(name):
             return (self._path / name).stat().st_size
-        except OSError as error:
-            raise StoreError(f"{name}: {error.strerror}") from error
 
     async def names(self, folder: str) -> list[str]:
         """Return the names of all files in a folder."""
@@ -110,11 +87,18 @@ class Folder:
         return sorted(str(path.relative_to(self._path)) for path in paths if path.is_file())
 
     async def delete(self, name: str) -> None:
-        """Delete a file."""
-        try:
+        """Delete a file; do nothing if it does not exist."""
+        with _told(name):
             (self._path / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"{name}: {error.strerror}") from error
+
+
+@contextmanager
+def _told(subject: str) -> Iterator[None]:
+    """Raise `StoreError`, which tells what failed, instead of `OSError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{subject}: {error.strerror}") from error
 
 
 def _write_all(file: int, block: bytes) -> None:
@@ -206,3 +190,7 @@ class Bucket:
         except BaseError as error:
             message = str(error).partition("\n")[0].strip()
             raise StoreError(f"the store: {message[:500]}") from error
+
+
+#: Both have the same methods.
+Store = Folder | Bucket
