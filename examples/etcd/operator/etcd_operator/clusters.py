@@ -22,7 +22,7 @@ from etcd_operator.backups import EtcdBackup
 from etcd_operator.client import Alarm, EtcdError, Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
 from etcd_operator.jobs import PodObject
-from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status
+from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status, condition
 from etcd_operator.manifests import Make
 from etcd_operator.recovery import note, recover
 from etcd_operator.settings import Settings, manager
@@ -416,8 +416,7 @@ class Eye:
     def _backup(self) -> str | None:
         """Return how the backup before an upgrade has ended; None before that."""
         for child in self.context.children_of(BACKUP):
-            conditions: list[dict[str, str]] = child.view.get("conditions", [])
-            ready = next((entry for entry in conditions if entry["type"] == "Ready"), {})
+            ready = condition(child.view, "Ready")
             if ready.get("status") == "True":
                 return ""
             if ready.get("reason") == "BackupFailed":
@@ -595,8 +594,8 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
         text = f"The certificate in Secret {secret}, or its authority, expired at {_time(at)}."
         return False, "CertificateExpired", text
     if seen.latched.cluster_id and not seen.available:
-        condition = available(seen)
-        return False, condition.reason, condition.message
+        serves = available(seen)
+        return False, serves.reason, serves.message
     if step.do is Do.REFUSE:
         return False, "Refused", f"{step.why}."
     if step.do is not Do.NOTHING:

@@ -4,14 +4,13 @@ from datetime import UTC, datetime
 
 import kopf_runtime as kr
 
-from etcd_operator import backups, clusters
+from etcd_operator import backups, clusters, kinds
 from etcd_operator.cron import Schedule
 
 
 def condition(owner: kr.Owner, type_: str) -> float | None:
     """Return 1 if a condition is True, 0 if it is False; None while nobody knows."""
-    statuses = {entry["type"]: entry["status"] for entry in owner.status.get("conditions", ())}
-    return {"True": 1.0, "False": 0.0}.get(statuses.get(type_, ""))
+    return {"True": 1.0, "False": 0.0}.get(kinds.condition(owner.status, type_).get("status", ""))
 
 
 def last_success(owner: kr.Owner) -> float | None:

@@ -207,8 +207,7 @@ def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     """Return what the cluster's status says about this EtcdRestore."""
     fields = {key: value for key, value in cluster.status.items() if key != "conditions"}
     latched = msgspec.convert(fields, kinds.Status)
-    conditions = cluster.status.get("conditions", ())
-    available = next((entry["status"] for entry in conditions if entry["type"] == "Available"), "")
+    available = kinds.condition(cluster.status, "Available").get("status", "")
     now = latched.recovery
     if now is None or now.uid != restore.metadata.uid:
         return Target(None, None, available)
