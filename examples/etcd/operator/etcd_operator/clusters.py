@@ -108,11 +108,16 @@ def secret(thing: SecretObject) -> dict[str, str]:
     return {name: text.decode(errors="replace") for name, text in texts.items()}
 
 
+def certificates(cluster: EtcdCluster) -> list[str]:
+    """Return the Secrets with the certificates of a cluster; none without TLS."""
+    tls = cluster.spec.tls
+    return [tls.peer_secret, tls.client_secret] if tls is not None else []
+
+
 def secrets(cluster: EtcdCluster) -> list[str]:
     """Return the Secrets that a cluster names."""
-    tls, auth = cluster.spec.tls, cluster.spec.auth
-    names = [tls.peer_secret, tls.client_secret] if tls is not None else []
-    return [*names, auth.root_secret] if auth is not None else names
+    auth = cluster.spec.auth
+    return [*certificates(cluster), *([auth.root_secret] if auth is not None else [])]
 
 
 def _size(volume: VolumeObject) -> str:
@@ -245,24 +250,20 @@ class Eye:
     @functools.cached_property
     def authority(self) -> str:
         """A hash of the authorities that the members trust."""
-        if (tls := self.cluster.spec.tls) is None:
-            return ""
-        texts = (self._secret(name, "ca.crt") for name in (tls.peer_secret, tls.client_secret))
-        return kr.short_hash("".join(texts))
+        texts = [self._secret(name, "ca.crt") for name in certificates(self.cluster)]
+        return kr.short_hash("".join(texts)) if texts else ""
 
     @functools.cached_property
     def expiry(self) -> tuple[float, str] | None:
         """When the first of the certificates expires, and the Secret that has it."""
-        if (tls := self.cluster.spec.tls) is None:
-            return None
         expiries = []
-        for name in (tls.peer_secret, tls.client_secret):
+        for name in certificates(self.cluster):
             try:
                 at = client.expiry(self._secret(name, "tls.crt"), self._secret(name, "ca.crt"))
             except ValueError as error:
                 raise kr.Wait("SecretInvalid", f"Secret {name}: {error}.") from None
             expiries.append((at, name))
-        return min(expiries)
+        return min(expiries, default=None)
 
     @functools.cached_property
     def tls(self) -> ssl.SSLContext | None:
