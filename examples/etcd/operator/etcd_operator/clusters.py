@@ -168,7 +168,6 @@ class Look:
 
     seen: Seen
     step: Step
-    repository: str = ""
     authority: str = ""
     #: Why etcd does not accept root's password.
     refused: str = ""
@@ -226,8 +225,7 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
             break
         if clock() > until:
             break
-    repository = context.settings.etcd_repository
-    return Look(seen, step, repository, eye.authority, eye.refused, eye.expiry)
+    return Look(seen, step, eye.authority, eye.refused, eye.expiry)
 
 
 def _recorded(latched: Status) -> dict[str, Any]:
@@ -516,7 +514,7 @@ def desired(cluster: EtcdCluster, context: kr.Context[Settings]) -> Iterable[man
         hashed = look.seen.wanted.template
         makes.append(Make(step.member, version, step.boot, step.beside, hashed))
     for make in makes:
-        yield manifests.pod(cluster, make, look.repository, look.authority)
+        yield manifests.pod(cluster, make, context.settings.etcd_repository, look.authority)
 
 
 Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]

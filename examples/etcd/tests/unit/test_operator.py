@@ -147,9 +147,7 @@ def context_for(step: Step, volume: str = "", **more: Any) -> Any:
     children.append(SimpleNamespace(kind=POD, key=("ns", "c-1"), uid="p1", deleting=False))
     entries = [Entry(name="c-1", version="3.6.16"), Entry(name="c-2", version="3.6.16")]
     seen = Seen("c", Wanted(3, "3.6.16"), Status(members=entries))
-    return kr.Context(
-        Settings(), outcome=Look(seen, step, "etcd"), children=children, now=0.0, **more
-    )
+    return kr.Context(Settings(), outcome=Look(seen, step), children=children, now=0.0, **more)
 
 
 def planned(step: Step, volume: str = "") -> list[str]:
