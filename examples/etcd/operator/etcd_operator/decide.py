@@ -259,6 +259,12 @@ def _set(
     return latch(s, f"{member.name}: {why}", members=members, **(status or {}))
 
 
+def _change(s: Seen, member: Entry, why: str) -> Step:
+    """Record that a member is to be as is wanted now; that it runs like this is not proved yet."""
+    wanted = s.wanted
+    return _set(s, member, why, version=wanted.version, template=wanted.template, proved=False)
+
+
 def _let_go(s: Seen, member: Entry, why: str, status: Mapping[str, Any] | None = None) -> Step:
     """Record that a member leaves. It never comes back: its data may be out of date by then."""
     return _set(s, member, why, status, leaving=why)
@@ -347,7 +353,7 @@ def _adopt(s: Seen) -> Step | None:
         if not s.intact(member):
             return _set(s, member, "its volume", volume=s.volumes[member.name])
         if not s.as_wanted(member):
-            return _set(s, member, "as is wanted by now", **_wanted(s))
+            return _change(s, member, "as is wanted by now")
         if (pod := s.pods.get(member.name)) is None:
             return create_pod(s, member, "member")
         if not pod.deleting and (pod.ended or not _made_of(pod, member)):
@@ -387,16 +393,12 @@ def _bootstrap(s: Seen) -> Step | None:
         formed = {"cluster_id": voice.cluster_id}
         return _set(s, seed, "it has formed the cluster", formed, id=voice.id)
     if not s.as_wanted(seed):  # it may be as it is the reason why it does not start
-        return _set(s, seed, "as is wanted by now", **_wanted(s))
+        return _change(s, seed, "as is wanted by now")
     if pod is None:
         return create_pod(s, seed, "new")
     if pod.ended or not _made_of(pod, seed):
         return wait(f"{seed.name} ends") if pod.deleting else delete_pod(s, seed, "created again")
     return wait(f"{seed.name} starts")
-
-
-def _wanted(s: Seen) -> dict[str, Any]:
-    return {"version": s.wanted.version, "template": s.wanted.template, "proved": False}
 
 
 def _note(s: Seen) -> Step | None:
@@ -423,7 +425,7 @@ def _take_back_alone(s: Seen) -> Step | None:
         if member.proved or member.name in s.voices or not s.intact(member):
             continue
         if not s.as_wanted(member) and s.may_change:
-            return _set(s, member, "it does not run as it is", **_wanted(s))
+            return _change(s, member, "it does not run as it is")
         pod, templates = s.pods.get(member.name), (member.template, s.wanted.template)
         if pod is None or pod.deleting:
             continue
@@ -529,7 +531,7 @@ def _learner(s: Seen) -> Step | None:
         if member.name in s.voices:
             return Step(Do.PROMOTE, member.name, body={"ID": listed.id})
         if not s.as_wanted(member) and s.may_change and not s.unsaved:
-            return _set(s, member, "as is wanted by now", **_wanted(s))
+            return _change(s, member, "as is wanted by now")
         if pod is not None and not pod.deleting:
             if not _made_of(pod, member):
                 return delete_pod(s, member, "it is created again")
@@ -613,7 +615,7 @@ def _take_back(s: Seen) -> Step | None:
     for member in s.voters if s.may_change else ():
         if member.proved or member.leaving or s.healthy(member) or s.as_wanted(member):
             continue
-        return _set(s, member, "it does not run as it is", **_wanted(s))
+        return _change(s, member, "it does not run as it is")
     return None
 
 
@@ -727,7 +729,7 @@ def _version(s: Seen) -> Step | None:
     changed = [member for member in s.voters if not s.as_wanted(member)]
     if changed:
         first = min(changed, key=s.leads)
-        return _set(s, first, "it is the next to change", **_wanted(s))
+        return _change(s, first, "it is the next to change")
     return wait("the downgrade ends") if target else None
 
 
