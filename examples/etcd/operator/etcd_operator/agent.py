@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from etcd_operator import client, stored, versions
 from etcd_operator.client import EtcdError, Member, Voice
-from etcd_operator.store import PART, Bucket, Folder, Store, StoreError
+from etcd_operator.store import PART, Bucket, Folder, Store, StoreError, check_space
 from etcd_operator.stored import Report, Sha256, Taken
 
 #: The variables by which a Job tells the agent what it is to do, and the password of etcd's root.
@@ -285,12 +285,7 @@ async def fetch(request: Fetch, data: Path) -> Report:
     if not request.dry:
         shutil.rmtree(data / MADE, ignore_errors=True)
         target.unlink(missing_ok=True)
-        # etcdutl makes another file of this one
-        if (free := shutil.disk_usage(data).free) < (needed := 2 * taken.size):
-            raise AgentError(
-                f"the volume has {free >> 20} MiB free, and about {needed >> 20} MiB are needed: "
-                "enlarge it"
-            )
+        check_space(data, 2 * taken.size, "enlarge it")  # etcdutl makes another file of this one
     with Path(os.devnull).open("wb") if request.dry else target.open("wb") as file:
         async for block in store.read(request.name):
             sum_.add(block)

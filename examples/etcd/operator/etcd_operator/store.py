@@ -24,6 +24,13 @@ class StoreError(Exception):
     """A store refused a request, or did not do what it had confirmed."""
 
 
+def check_space(folder: Path, needed: int, hint: str) -> None:
+    """Raise `StoreError` if the volume of a folder has less space than is needed."""
+    if (free := shutil.disk_usage(folder).free) < needed:
+        size = f"{free >> 20} MiB free, and about {needed >> 20} MiB are needed"
+        raise StoreError(f"the volume has {size}: {hint}")
+
+
 class Folder:
     """A folder of a volume."""
 
@@ -40,11 +47,7 @@ class Folder:
         written = hashlib.sha256()
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            if (free := shutil.disk_usage(target.parent).free) < expected:
-                raise StoreError(
-                    f"the volume has {free >> 20} MiB free, and about {expected >> 20} MiB are "
-                    "needed: enlarge it, or keep fewer backups"
-                )
+            check_space(target.parent, expected, "enlarge it, or keep fewer backups")
             with part.open("wb", buffering=0) as file:
                 async for block in parts:
                     written.update(block)
