@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import kopf_runtime as kr
 from msgspec import Meta
 
-from etcd_operator.versions import FLOOR
+from etcd_operator.versions import FLOOR, dotted
 
 MAX_MEMBERS = 7  # members that a cluster may have
 
@@ -246,8 +246,10 @@ class Status(Shown, frozen=True):
     ] = False
 
 
-MINOR = "int({}.spec.version.split('.')[1])"
-PATCH = "int({}.spec.version.split('.')[2])"
+#: In CEL: the minor version, the one before an update, and the patch.
+MINOR = "int(self.spec.version.split('.')[1])"
+FORMER = "int(oldSelf.spec.version.split('.')[1])"
+PATCH = "int(self.spec.version.split('.')[2])"
 
 
 @kr.custom_resource(
@@ -275,15 +277,13 @@ PATCH = "int({}.spec.version.split('.')[2])"
             ".metadata.name",
         ),
         kr.Rule(
-            f"{MINOR.format('self')} > {FLOOR[1]} || ({MINOR.format('self')} == {FLOOR[1]} && "
-            f"{PATCH.format('self')} >= {FLOOR[2]})",
-            f"use etcd {FLOOR[0]}.{FLOOR[1]}.{FLOOR[2]} or later: 3.5.0 to 3.5.2 may corrupt data, "
+            f"{MINOR} > {FLOOR[1]} || ({MINOR} == {FLOOR[1]} && {PATCH} >= {FLOOR[2]})",
+            f"use etcd {dotted(FLOOR)} or later: 3.5.0 to 3.5.2 may corrupt data, "
             "and other earlier versions lack what the operator needs",
             ".spec.version",
         ),
         kr.Rule(
-            f"{MINOR.format('self')} - {MINOR.format('oldSelf')} <= 1 && "
-            f"{MINOR.format('oldSelf')} - {MINOR.format('self')} <= 1",
+            f"{MINOR} - {FORMER} <= 1 && {FORMER} - {MINOR} <= 1",
             "change one minor version at a time",
             ".spec.version",
         ),
