@@ -89,10 +89,7 @@ def open_store(store: stored.Store) -> Store:
         return Folder(Path(BACKUPS, store.volume.path))
     assert store.s3 is not None
     s3, ca = store.s3, Path(CA, "ca.crt")
-    config: dict[str, Any] = {
-        "region": s3.region,
-        "virtual_hosted_style_request": s3.virtual_hosts,
-    }
+    config: dict[str, Any] = {"region": s3.region, "virtual_hosted_style_request": s3.virtual_hosts}
     config |= {"endpoint": s3.endpoint} if s3.endpoint else {}
     config |= {"server_side_encryption": s3.encryption} if s3.encryption else {}
     config |= {"sse_kms_key_id": s3.kms_key} if s3.kms_key else {}

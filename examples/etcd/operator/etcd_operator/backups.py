@@ -279,8 +279,5 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[bool, str, str]:
         return True, "Scheduled", f"The next backup begins at {look.next:{TIME}}."
     if not status.backups:
         return False, "Pending", "The backup is about to begin."
-    return (
-        True,
-        "Complete",
-        f"It has revision {status.backups[0].revision}. {status.warning}".strip(),
-    )
+    text = f"It has revision {status.backups[0].revision}. {status.warning}"
+    return True, "Complete", text.strip()

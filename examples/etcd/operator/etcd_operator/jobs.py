@@ -198,19 +198,12 @@ def restore(
         # Clients that know a later revision than the backup's see neither it again, nor its past.
         "bump-revision": bump,
     }
-    given = [f"--{flag}={value}" for flag, value in flags.items()]
+    given = [*(f"--{flag}={value}" for flag, value in flags.items()), "--mark-compacted"]
     repository = cluster.spec.repository or settings.etcd_repository
     etcdutl = {
         "name": "etcdutl",
         "image": f"{repository}:v{request.version}",
-        "command": [
-            "etcdutl",
-            "snapshot",
-            "restore",
-            f"{data}/{agent.FETCHED}",
-            *given,
-            "--mark-compacted",
-        ],
+        "command": ["etcdutl", "snapshot", "restore", f"{data}/{agent.FETCHED}", *given],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": manifests.ALONE,
     }

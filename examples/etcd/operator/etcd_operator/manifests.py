@@ -128,10 +128,7 @@ def volume(cluster: EtcdCluster, member: str, size: str = "") -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": volume_name(cluster, member),
-            "labels": labels(cluster.metadata.name),
-        },
+        "metadata": {"name": volume_name(cluster, member), "labels": labels(cluster.metadata.name)},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": size or storage.size}},
