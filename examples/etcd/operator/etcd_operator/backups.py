@@ -153,10 +153,6 @@ controller.watches(POD, jobs.PodObject, project=jobs.attempt)
 controller.reads(CLUSTER, EtcdCluster, keys=lambda backup: [backup.spec.cluster], project=known)
 
 
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
 @dataclass(frozen=True)
 class Look:
     """What `sync` has found: the Job of the last run, and why no run can begin."""
@@ -180,9 +176,9 @@ async def follow(backup: EtcdBackup, context: kr.Context[Settings]) -> Look:
             else:
                 context.event("BackupComplete", f"Job {status.run.job} has taken a backup.")
         return Look(course)
-    created = backup.metadata.creation_timestamp
     try:
-        moment = due(spec, status, _seconds(created or ""), context.now)
+        created = datetime.fromisoformat(backup.metadata.creation_timestamp or "")
+        moment = due(spec, status, created.timestamp(), context.now)
         ahead = _next(spec, context.now)
     except ValueError as error:
         return Look(course, refusal=str(error))

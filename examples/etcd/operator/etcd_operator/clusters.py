@@ -605,6 +605,3 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
     if spec.size % 2 == 0:
         text += f" They bear no more losses than {spec.size - 1} would."
     return True, "Healthy", text
-
-
-__all__ = ["Status", "controller"]
