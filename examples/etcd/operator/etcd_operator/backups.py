@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import kopf_runtime as kr
 import msgspec
+from msgspec import Meta
 
 from etcd_operator import agent, jobs, stored
 from etcd_operator.cron import Schedule
@@ -21,6 +22,7 @@ from etcd_operator.stored import Taken
 MAX_BACKUPS = 30  # backups that the status lists
 #: Seconds for which the Pod of a complete Job may be news to us: each kind has a watch of its own.
 LATE = 60.0
+Cron = Annotated[str, Meta(max_length=100)]
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -42,15 +44,9 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
         stored.Store,
         described("Where to.", fixed("the store of an EtcdBackup cannot be changed"), stored.ONE),
     ]
-    schedule: (
-        Annotated[
-            str,
-            described(
-                'When, as cron has it, such as "0 */6 * * *"; without it, once.', max_length=100
-            ),
-        ]
-        | None
-    ) = None
+    schedule: Annotated[
+        Cron | None, described('When, as cron has it, such as "0 */6 * * *"; without it, once.')
+    ] = None
     time_zone: Annotated[str, described("That of the schedule.", max_length=64)] = "UTC"
     suspended: Annotated[bool, described("Whether no backup is begun.")] = False
     timeout: Annotated[
