@@ -1,6 +1,6 @@
 """The Korean of what the code says in English, for the Korean pages of `reference`.
 
-reference_korean.toml has it, by page; whoever changes a sentence in the code changes it there, too.
+reference_korean.toml has it, by page. A sentence that changes in the code has to change there, too.
 """
 
 import tomllib

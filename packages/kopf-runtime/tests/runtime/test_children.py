@@ -20,6 +20,19 @@ from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 MANAGED = "app.kubernetes.io/managed-by"
+#: The metadata of a child whose object of the same name is gone.
+OF_A_FORMER_OBJECT: dict[str, Any] = {
+    "labels": {MANAGED: "message-operator", UID: "former"},
+    "ownerReferences": [
+        {
+            "apiVersion": "example.dev/v1",
+            "kind": "Widget",
+            "name": "one",
+            "uid": "former",
+            "controller": True,
+        }
+    ],
+}
 
 
 def child(server: ApiServer) -> Any:
@@ -389,15 +402,7 @@ async def test_what_is_not_ours_is_left_alone_and_told_once(
 async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
     server: ApiServer, how: Any
 ) -> None:
-    owner = {
-        "apiVersion": "example.dev/v1",
-        "kind": "Widget",
-        "name": "one",
-        "uid": "former",
-        "controller": True,
-    }
-    labels = {MANAGED: "message-operator", UID: "former"}
-    kind, former = theirs(how, ownerReferences=[owner], labels=labels)
+    kind, former = theirs(how, **OF_A_FORMER_OBJECT)
     server.put(kind, former)
     server.put(WIDGET, widget())
 
@@ -419,18 +424,9 @@ async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
 async def test_r5_a_former_child_that_does_not_end_is_told(
     server: ApiServer, finalizers: list[str], text: str
 ) -> None:
-    owner = {
-        "apiVersion": "example.dev/v1",
-        "kind": "Widget",
-        "name": "one",
-        "uid": "former",
-        "controller": True,
-    }
-    labels = {MANAGED: "message-operator", UID: "former"}
     kind, former = theirs(
         widgets.pod,
-        ownerReferences=[owner],
-        labels=labels,
+        **OF_A_FORMER_OBJECT,
         finalizers=finalizers,
         deletionTimestamp="2020-01-01T00:00:00Z",
     )
