@@ -24,8 +24,8 @@ def command() -> None:  # noqa: D103 (the program has its help)
 
 
 @click.command()
-@click.option("--port", default="8000")
-def serve(port: str) -> None:  # noqa: D103
+@click.option("--port", default=8000, type=click.IntRange(0, 65535))
+def serve(port: int) -> None:  # noqa: D103
     with _server(port) as server:
         build(SITE)
         Thread(target=server.serve_forever, daemon=True).start()
@@ -49,18 +49,14 @@ def build(into: Path) -> None:
         shutil.copytree(paths.BUILD / "docs" / language / "site", into / own.folder)
 
 
-def _server(port: str) -> ThreadingHTTPServer:
+def _server(port: int) -> ThreadingHTTPServer:
     """Return a server of the site that listens; raise HackError if it cannot, before it is built.
 
     Port 0 is any that is free.
     """
-    if not port.isdecimal() or int(port) > 65535:
-        raise HackError(
-            f"PORT={port} is not valid. Use a number up to 65535, or leave PORT out for 8000."
-        )
     handler = functools.partial(SimpleHTTPRequestHandler, directory=SITE)
     try:
-        return ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
+        return ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
         raise HackError(
             f"PORT={port} cannot be listened on: {error.strerror}. Choose another port."

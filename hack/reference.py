@@ -1,15 +1,15 @@
 """The reference pages that are made of what the code declares, in English and Korean.
 
 Titles and heads of tables are in both languages here; `reference_korean` has the Korean of what
-the code says in English. `hack.extension` has the pages written to docs/reference, and `site` asks
-where a page is to be edited.
+the code says in English. PROJECT names this module, so `make generate` writes the pages; `site`
+asks where a page is to be edited.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hack import reference_packages, reference_rights, reference_tables
+from hack import reasons, reference_api, reference_kit, reference_rights, reference_tables
 from hack.reference_tables import Body
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.plugin.text import Text
@@ -87,8 +87,8 @@ PAGES = {
             "`import kopf_runtime as kr`로 사용하는 이름입니다. `...`은 기본값을 뜻합니다. "
             "사용하는 방법은 [런타임](../runtime.ko.md)에 있습니다.",
         ),
-        reference_packages.PUBLIC,
-        reference_packages.names,
+        reference_api.PUBLIC,
+        reference_api.names,
     ),
     "kopf-kit": Page(
         Text("The commands of kopf-kit", "kopf-kit의 명령"),
@@ -99,16 +99,14 @@ PAGES = {
             "실행합니다.",
         ),
         paths.CHECKOUT / "packages" / "kopf-kit" / "src" / "kopf_kit" / "__main__.py",
-        reference_packages.commands,
+        reference_kit.commands,
     ),
 }
 
 
 def files() -> dict[Path, str]:
-    """Return the texts of the pages, by path; none for another project."""
-    if PROJECT.root != paths.CHECKOUT:
-        return {}
-    return {
+    """Return the texts of the pages, and of those of the reasons, by path."""
+    return reasons.files() | {
         FOLDER / f"{name}{suffix}": "\n".join(_lines(name, page, language)) + "\n"
         for name, page in PAGES.items()
         for language, suffix in (("en", ".md"), ("ko", ".ko.md"))

@@ -107,10 +107,6 @@ def load() -> list[Defect]:
 @click.option("--tier", help="Only those that these tests should notice: unit, e2e …")
 def command(name: str, tier: str | None) -> int:
     """Apply small defects, one at a time: a test must notice each."""
-    return _run(name, tier)
-
-
-def _run(name: str, tier: str | None) -> int:
     chosen = [defect for defect in load() if name in defect.name and tier in (None, defect.tier)]
     tried = [defect for defect in chosen if tier or defect.is_quick]
     every = json.loads(_RESULTS.read_text()) if _RESULTS.exists() else {}

@@ -23,13 +23,18 @@ def test_minutes_that_are_none_are_refused(value: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("command", "variable", "said"),
+    ("command", "variable", "code", "said"),
     [
-        (["soak"], "x", "error: MINUTES=x is not valid."),
-        (["docs-serve", "--port=99999"], "", "error: PORT=99999 is not valid."),
+        (["soak"], "x", 1, "error: MINUTES=x is not valid."),
+        (
+            ["docs-serve", "--port=99999"],
+            "",
+            2,
+            "error: Invalid value for '--port': 99999 is not in",
+        ),
     ],
 )
-def test_it_ends_in_one_line(command: list[str], variable: str, said: str) -> None:
+def test_it_ends_in_one_line(command: list[str], variable: str, code: int, said: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "hack", *command],
         cwd=paths.CHECKOUT,
@@ -40,15 +45,9 @@ def test_it_ends_in_one_line(command: list[str], variable: str, said: str) -> No
         timeout=300,
     )
 
-    assert done.returncode == 1
+    assert done.returncode == code
     assert done.stderr.strip().startswith(said)
     assert len(done.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize("value", ["99999", "x", "-1"])
-def test_a_port_that_is_none_is_refused_before_the_site_is_built(value: str) -> None:
-    with pytest.raises(HackError, match=f"^PORT={value} is not valid. Use a number up to 65535"):
-        docs._server(value)
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
@@ -56,7 +55,7 @@ def test_a_port_that_is_taken_is_refused() -> None:
         port = taken.getsockname()[1]
 
         with pytest.raises(HackError, match=f"^PORT={port} cannot be listened on: .+ in use"):
-            docs._server(str(port))
+            docs._server(port)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ _ATTRIBUTE = "__custom_resource__"
 #: (`KIND-generation`), and such a name has at most 63.
 MAX_KIND_LENGTH = 52
 
-#: The name of an object, such as a Pod or a Node, for a field of a spec or a status. Who may patch
-#: a status cannot write anything else there, which a program would take for an option.
+#: The name of an object, such as a Pod or a Node, for a field of a spec or a status. So nobody who
+#: may patch a status can write something there that a program would take for an option.
 ObjectName = Annotated[str, Meta(max_length=253, pattern=f"^{parsers.SUBDOMAIN_PATTERN}$")]
 
 _DECIMAL = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
@@ -76,9 +76,11 @@ class Column:
     wide: bool = False
 
 
-#: Columns that most kinds have; the descriptions of the first two come from the declaration.
+#: A column: whether an object is ready; its description comes from the declaration.
 READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
+#: A column: why it is or is not; its description comes from the declaration, too.
 REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', wide=True)
+#: A column: how long ago an object was created.
 AGE = Column("Age", ".metadata.creationTimestamp")
 
 

@@ -33,10 +33,11 @@ class Update(Enum):
 class Fate(Enum):
     """What becomes of a child in a situation that `Controller.owns` names."""
 
+    #: Delete it.
     DELETE = "delete"
-    #: It stays as it is.
+    #: Leave it as it is.
     RETAIN = "retain"
-    #: A change that the API server refuses is told, and the child stays as it is.
+    #: Leave it as it is, and tell why the API server refuses the change.
     REFUSE = "refuse"
     #: Delete it and create another one; what belongs to it stays, and the next one adopts it.
     ORPHAN = "orphan"

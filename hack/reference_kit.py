@@ -1,36 +1,12 @@
-"""The tables of `reference` about the packages: the runtime's public names, the kit's commands."""
+"""The tables of `reference` about the commands of the kit."""
 
-import inspect
-import re
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Union, get_args, get_origin
 
 import click
 
-import kopf_runtime as kr
 from hack.reference_tables import Say, row, table, translated
 from kopf_kit.__main__ import COMMANDS, PROGRAM, VARIABLES
-from kopf_kit.rig import paths
-
-PUBLIC = paths.CHECKOUT / "packages" / "kopf-runtime" / "public.txt"
-
-
-def names(say: Say) -> Iterator[str]:
-    """Yield what `import kopf_runtime as kr` offers, with docstrings, or types of values."""
-    yield from table(say("name", "이름"), say("meaning", "설명"), say("members", "멤버"))
-    for part in re.split(r"\n(?! )", PUBLIC.read_text().strip()):
-        name, *members = (re.sub(r"\(self(, )?", "(", line.strip()) for line in part.split("\n"))
-        thing = getattr(kr, name.partition("(")[0])
-        documented = inspect.isroutine(thing) or inspect.isclass(thing) or inspect.ismodule(thing)
-        values = get_args(thing) if get_origin(thing) is Union else (thing,)
-        types = (getattr(value, "__origin__", type(value)).__name__ for value in values)
-        of_a_value = ", ".join(f"`{type_}`" for type_ in types)
-        if documented:
-            meaning = translated(say, (inspect.getdoc(thing) or "").partition("\n")[0])
-        else:
-            meaning = of_a_value
-        yield row(f"`kr.{name}`", meaning, ", ".join(f"`{member}`" for member in members))
 
 
 def commands(say: Say) -> Iterator[str]:
