@@ -25,12 +25,14 @@ def names(say: Say) -> Iterator[str]:
         thing = _source(package, name)
         told = _told(thing)
         meaning = translated(say, told.partition("\n")[0])
-        if isinstance(thing, griffe.Class | griffe.Function):
+        if isinstance(thing, griffe.Attribute):
+            yield row(f"`kr.{name}`", meaning)
+        else:
             page = say("", "runtime-api.md")
             yield row(f"[`kr.{name}`]({page}#kr{name.lower()})", meaning)
-            details += [f"\n## `kr.{name}`", *_detailed(thing, told, members)]
-        else:
-            yield row(f"`kr.{name}`", meaning)
+            call = part.partition("\n")[0]  # has the fields of what griffe does not know
+            signature = [_signature(thing, call)] if "(" in call else []
+            details += [f"\n## `kr.{name}`", *signature, *_detailed(thing, told, members)]
     yield from say("\n".join(details), "").splitlines()
 
 
@@ -44,20 +46,19 @@ def _source(package: griffe.Object | griffe.Alias, name: str) -> griffe.Object |
     return thing.final_target if isinstance(thing, griffe.Alias) else thing
 
 
-def _detailed(
-    thing: griffe.Class | griffe.Function, told: str, members: list[str]
-) -> Iterator[str]:
-    """Yield how a class or function is called, what it says, and its members."""
-    if thing.is_function or len(thing.parameters) > 1:
-        yield _signature(thing)
+def _detailed(thing: griffe.Object | griffe.Alias, told: str, members: list[str]) -> Iterator[str]:
+    """Yield what a class, function or module says, and its members."""
     yield f"\n{told}"
+    if thing.is_module:
+        yield f"\n{', '.join(f'`{name}`' for name in members)}"
+        return
     of_the_thing = [thing.all_members[name] for name in members if name in thing.all_members]
-    values = [member for member in of_the_thing if not member.is_function]
+    values = [(value, _meaning(value)) for value in of_the_thing if not value.is_function]
+    if thing.signature():  # it has the fields of which nothing is said
+        values = [(value, meaning) for value, meaning in values if meaning]
     if values:
         yield from table("attribute", "type", "meaning")
-    for value in values:
-        flag = f"[`--{value.name.replace('_', '-')}`](flags.md)"
-        meaning = flag if str(value.value).startswith("flag(") else _told(value)
+    for value, meaning in values:
         yield row(f"`{value.name}`", f"`{value.annotation or 'Any'}`", meaning)
     for function in of_the_thing:
         if function.is_function:
@@ -65,13 +66,22 @@ def _detailed(
             yield f"{_signature(function)}\n\n{_told(function)}"
 
 
-def _signature(thing: griffe.Object | griffe.Alias) -> str:
+def _meaning(value: griffe.Object | griffe.Alias) -> str:
+    """Return what is said of an attribute; of a setting, its flag."""
+    if str(value.value).startswith("flag("):
+        return f"[`--{value.name.replace('_', '-')}`](flags.md)"
+    return _told(value)
+
+
+def _signature(thing: griffe.Object | griffe.Alias, otherwise: str = "") -> str:
     """Return a block of code; of what is not given or is a flag, the default is not told."""
     thing = thing.final_target if isinstance(thing, griffe.Alias) else thing
     for parameter in thing.parameters:
         if str(parameter.default).startswith(("unknown(", "flag(", "(lambda")):
             parameter.default = "..."
-    lines = textwrap.wrap(thing.signature(), 96, subsequent_indent="    ", break_on_hyphens=False)
+    lines = textwrap.wrap(
+        thing.signature() or otherwise, 96, subsequent_indent="    ", break_on_hyphens=False
+    )
     return "\n".join(["\n```python", *lines, "```"])
 
 

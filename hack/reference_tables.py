@@ -121,35 +121,24 @@ def flags(say: Say) -> Iterator[str]:
         say("default", "기본값"),
         say("meaning", "설명"),
     )
-    yield row(
-        "`--namespace`, `-n`",
-        say("`WATCH_NAMESPACE`: a list with commas", "`WATCH_NAMESPACE`: 쉼표로 구분한 목록"),
-        "",
-        say(
-            "watch this namespace; may be repeated",
-            "이 네임스페이스를 감시합니다. 여러 번 지정할 수 있습니다",
-        ),
+    several = say("`WATCH_NAMESPACE`: a list with commas", "`WATCH_NAMESPACE`: 쉼표로 구분한 목록")
+    one = say(
+        "watch this namespace; may be repeated",
+        "이 네임스페이스를 감시합니다. 여러 번 지정할 수 있습니다",
     )
-    yield row(
-        "`--all-namespaces`, `-A`",
-        "",
-        "",
-        say(
-            "watch all namespaces; this is the default",
-            "모든 네임스페이스를 감시합니다. 기본 동작입니다",
-        ),
+    every = say(
+        "watch all namespaces; this is the default",
+        "모든 네임스페이스를 감시합니다. 기본 동작입니다",
     )
-    yield row(
-        "`--dry-run`",
-        "",
-        "",
-        say(
-            "write nothing; print what one pass would change, and end with 0 (nothing), 1 "
-            "(something) or 2 (an error)",
-            "아무것도 쓰지 않고, 한 번 실행하면 바뀔 것을 출력합니다. 바뀔 것이 없으면 0, 있으면 "
-            "1, 오류가 나면 2로 끝납니다",
-        ),
+    dry = say(
+        "write nothing; print what one pass would change, and end with 0 (nothing), 1 (something) "
+        "or 2 (an error)",
+        "아무것도 쓰지 않고, 한 번 실행하면 바뀔 것을 출력합니다. 바뀔 것이 없으면 0, 있으면 1, "
+        "오류가 나면 2로 끝납니다",
     )
+    yield row("`--namespace`, `-n`", several, "", one)
+    yield row("`--all-namespaces`, `-A`", "", "", every)
+    yield row("`--dry-run`", "", "", dry)
     for field in dataclasses.fields(settings.Settings):
         if about := field.metadata:
             yield row(

@@ -66,7 +66,6 @@ class Manager(Generic[S]):
     then needs the rights to watch CustomResourceDefinitions and namespaces.
     """
 
-    #: The metrics of the process, to which an author can add some.
     metrics: Metrics
 
     def __init__(
@@ -86,6 +85,7 @@ class Manager(Generic[S]):
         self.program = Program(name, version, description)
         self._kind_of_settings = settings
         self._configured: S | None = None
+        #: The metrics of the process, to which an author can add some.
         self.metrics = Metrics(name, version)
         self.controllers: list[Engine] = []
         #: What its roles grant beside what its controllers need.
