@@ -84,8 +84,8 @@ PAGES = {
         Text(
             "These are the names that `import kopf_runtime as kr` offers, with their docstrings. "
             "[The runtime](../runtime.md) explains how to use them.",
-            "`import kopf_runtime as kr`로 사용하는 이름입니다. 이름을 선택하면 소스의 docstring이 "
-            "영어로 나옵니다. 사용하는 방법은 [런타임](../runtime.ko.md)에 있습니다.",
+            "`import kopf_runtime as kr`로 사용하는 이름입니다. 자세한 설명은 소스의 docstring이며 "
+            "영어입니다. 사용하는 방법은 [런타임](../runtime.ko.md)에 있습니다.",
         ),
         reference_api.PUBLIC,
         reference_api.names,

@@ -28,12 +28,11 @@ def names(say: Say) -> Iterator[str]:
         if isinstance(thing, griffe.Attribute):
             yield row(f"`kr.{name}`", meaning)
         else:
-            page = say("", "runtime-api.md")
-            yield row(f"[`kr.{name}`]({page}#kr{name.lower()})", meaning)
+            yield row(f"[`kr.{name}`](#kr{name.lower()})", meaning)
             call = part.partition("\n")[0]  # has the fields of what griffe does not know
             signature = [_signature(thing, call)] if "(" in call else []
-            details += [f"\n## `kr.{name}`", *signature, *_detailed(thing, told, members)]
-    yield from say("\n".join(details), "").splitlines()
+            details += [f"\n## `kr.{name}`", *signature, *_detailed(say, thing, told, members)]
+    yield from details
 
 
 def _source(package: griffe.Object | griffe.Alias, name: str) -> griffe.Object | griffe.Alias:
@@ -46,18 +45,20 @@ def _source(package: griffe.Object | griffe.Alias, name: str) -> griffe.Object |
     return thing.final_target if isinstance(thing, griffe.Alias) else thing
 
 
-def _detailed(thing: griffe.Object | griffe.Alias, told: str, members: list[str]) -> Iterator[str]:
+def _detailed(
+    say: Say, thing: griffe.Object | griffe.Alias, told: str, members: list[str]
+) -> Iterator[str]:
     """Yield what a class, function or module says, and its members."""
     yield f"\n{told}"
     if thing.is_module:
         yield f"\n{', '.join(f'`{name}`' for name in members)}"
         return
     of_the_thing = [thing.all_members[name] for name in members if name in thing.all_members]
-    values = [(value, _meaning(value)) for value in of_the_thing if not value.is_function]
+    values = [(value, _meaning(say, value)) for value in of_the_thing if not value.is_function]
     if thing.signature():  # it has the fields of which nothing is said
         values = [(value, meaning) for value, meaning in values if meaning]
     if values:
-        yield from table("attribute", "type", "meaning")
+        yield from table(say("attribute", "속성"), say("type", "타입"), say("meaning", "설명"))
     for value, meaning in values:
         yield row(f"`{value.name}`", f"`{value.annotation or 'Any'}`", meaning)
     for function in of_the_thing:
@@ -66,10 +67,10 @@ def _detailed(thing: griffe.Object | griffe.Alias, told: str, members: list[str]
             yield f"{_signature(function)}\n\n{_told(function)}"
 
 
-def _meaning(value: griffe.Object | griffe.Alias) -> str:
+def _meaning(say: Say, value: griffe.Object | griffe.Alias) -> str:
     """Return what is said of an attribute; of a setting, its flag."""
     if str(value.value).startswith("flag("):
-        return f"[`--{value.name.replace('_', '-')}`](flags.md)"
+        return f"[`--{value.name.replace('_', '-')}`]({say('flags.md', 'flags.ko.md')})"
     return _told(value)
 
 
