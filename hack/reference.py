@@ -1,8 +1,8 @@
 """The reference pages that are made of what the code declares, in English and Korean.
 
-Titles and heads of tables are in both languages here; `reference_korean` has the Korean of what
-the code says in English. PROJECT names this module, so `make generate` writes the pages; `site`
-asks where a page is to be edited.
+Titles are in both languages here; `reference_korean` has the Korean of what the code says, and of
+the heads of tables. PROJECT names this module, so `make generate` writes the pages; `site` asks
+where a page is to be edited.
 """
 
 from collections.abc import Iterator
@@ -40,15 +40,24 @@ PAGES = {
         PROJECT.code / "messages.py",
         reference_tables.kinds,
     ),
+    "values": Page(
+        Text("The chart's values", "차트의 값"),
+        Text(
+            "Set them with `--set` or `--values`. The chart refuses other keys, and combinations "
+            "that cannot work. Its [README](../../charts/message-operator/README.md) has examples.",
+            "`--set`이나 `--values`로 지정합니다. 다른 키나 함께 쓸 수 없는 조합은 거부합니다. "
+            "예제는 [README](../../charts/message-operator/README.md)(영어)에 있습니다.",
+        ),
+        PROJECT.chart / "values.yaml",
+        reference_tables.values,
+    ),
     "flags": Page(
         Text("Flags and environment variables", "플래그와 환경 변수"),
         Text(
             "Almost every flag of the operator has an environment variable. A flag wins over its "
-            "variable. The chart sets them from its "
-            "[values](../../charts/message-operator/README.md#values).",
+            "variable. The chart sets them from its [values](values.md).",
             "오퍼레이터의 플래그에는 대부분 환경 변수가 있습니다. 둘 다 있으면 플래그를 "
-            "사용합니다. 차트는 [값](../../charts/message-operator/README.md#values)에 따라 "
-            "플래그를 지정합니다.",
+            "사용합니다. 차트는 [값](values.ko.md)에 따라 플래그를 지정합니다.",
         ),
         PROJECT.code / "settings.py",
         reference_tables.flags,

@@ -19,7 +19,7 @@ def names(say: Say) -> Iterator[str]:
     """Yield what `import kopf_runtime as kr` offers; of public.txt, which has no types."""
     package = griffe.load("kopf_runtime", search_paths=[_SOURCES / "src"])
     details = []
-    yield from table(say("name", "이름"), say("meaning", "설명"))
+    yield from table(say, "name", "meaning")
     for part in re.split(r"\n(?! )", PUBLIC.read_text().strip()):
         name, *members = re.findall(r"^ *(\w+)", part, re.MULTILINE)
         thing = _source(package, name)
@@ -58,7 +58,7 @@ def _detailed(
     if thing.signature():  # it has the fields of which nothing is said
         values = [(value, meaning) for value, meaning in values if meaning]
     if values:
-        yield from table(say("attribute", "속성"), say("type", "타입"), say("meaning", "설명"))
+        yield from table(say, "attribute", "type", "meaning")
     for value, meaning in values:
         yield row(f"`{value.name}`", f"`{value.annotation or 'Any'}`", meaning)
     for function in of_the_thing:

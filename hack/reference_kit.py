@@ -14,7 +14,7 @@ def commands(say: Say) -> Iterator[str]:
     context = click.Context(PROGRAM, info_name="kopf-kit", resilient_parsing=True)
     for section, entries in groupby(COMMANDS.items(), lambda item: item[1].section):
         yield f"\n## {translated(say, section)}"
-        yield from table(say("command", "명령"), say("meaning", "설명"), say("options", "옵션"))
+        yield from table(say, "command", "meaning", "options")
         for name, entry in entries:
             command = PROGRAM.get_command(context, name)
             assert command
@@ -24,7 +24,7 @@ def commands(say: Say) -> Iterator[str]:
             if not parts:
                 yield _command(say, name, command, entry.help)
     yield say("\n## Environment variables", "\n## 환경 변수")
-    yield from table(say("variable", "변수"), say("meaning", "설명"))
+    yield from table(say, "variable", "meaning")
     for variable, meaning in VARIABLES.items():
         yield row(f"`{variable}`", translated(say, meaning))
 

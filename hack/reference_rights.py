@@ -81,8 +81,7 @@ def roles(say: Say) -> Iterator[str]:
         yield f"\n## {say(*title)}"
         yield ""
         yield f"`{name}`. {say(*about)}"
-        heads = (("may", "동작"), ("what", "대상"), ("API group", "API 그룹"), ("why", "이유"))
-        yield from table(*(say(*head) for head in heads))
+        yield from table(say, "may", "what", "API group", "why")
         for rule, why in rendered[name]:
             named = f" `{', '.join(names)}`" if (names := rule.get("resourceNames")) else ""
             targets = rule.get("resources") or rule["nonResourceURLs"]

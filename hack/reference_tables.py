@@ -1,6 +1,8 @@
-"""The tables of `reference`: the kinds, the flags and the metrics."""
+"""The tables of `reference`: the kinds, the chart's values, the flags and the metrics."""
 
 import dataclasses
+import itertools
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -8,7 +10,7 @@ from typing import Any, NamedTuple
 from prometheus_client import Counter, Gauge, Histogram
 
 from hack.reference_korean import korean
-from kopf_kit.pack import declared
+from kopf_kit.pack import chart_docs, declared
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rendered import template
 from kopf_runtime.cluster.metrics import Metrics
@@ -33,10 +35,10 @@ def _prose(text: str) -> str:
     return text.replace("<", "&lt;")
 
 
-def table(*head: str) -> Iterator[str]:
-    """Yield the first lines of a table."""
+def table(say: Say, *head: str) -> Iterator[str]:
+    """Yield the first lines of a table, with its English head in the language of the page."""
     yield ""
-    yield f"| {' | '.join(head)} |"
+    yield row(*(translated(say, name) for name in head))
     yield "|---" * len(head) + "|"
 
 
@@ -50,13 +52,6 @@ def row(*cells: object) -> str:
 
 def kinds(say: Say) -> Iterator[str]:
     """Yield the fields of the kinds, from their CustomResourceDefinitions."""
-    heads = (
-        say("field", "필드"),
-        say("type", "타입"),
-        say("default", "기본값"),
-        say("allowed", "허용되는 값"),
-        say("meaning", "설명"),
-    )
     for definition in declared.definitions(declared.of_the_project()):
         spec = definition["spec"]
         names = [spec["names"]["plural"], *spec["names"].get("shortNames", [])]
@@ -71,7 +66,7 @@ def kinds(say: Say) -> Iterator[str]:
             )
             for part in ("spec", "status"):
                 yield f"\n### {part}"
-                yield from table(*heads)
+                yield from table(say, "field", "type", "default", "allowed", "meaning")
                 yield from _fields(say, schema["properties"][part], part)
 
 
@@ -109,34 +104,35 @@ def _bounds(say: Say, field: dict[str, Any], where: str) -> str:
     return ", ".join(filter(None, bounds))
 
 
+# --- The chart's values ---------------------------------------------------------------------------
+
+
+def values(say: Say) -> Iterator[str]:
+    """Yield the values of the operator's chart, by their sections."""
+    for section, listed in itertools.groupby(chart_docs.values(), lambda value: value.section):
+        yield f"\n## {translated(say, section)}"
+        yield from table(say, "value", "default", "meaning")
+        for value in listed:
+            default = json.dumps(value.default, ensure_ascii=False)
+            yield row(f"`{value.name}`", f"`{default}`", translated(say, value.description))
+
+
 # --- The operator's program -----------------------------------------------------------------------
 
 
 def flags(say: Say) -> Iterator[str]:
     """Yield the operator's flags and environment variables."""
     settings = PROJECT.module(f"{PROJECT.package}.settings")
-    yield from table(
-        say("flag", "플래그"),
-        say("variable", "환경 변수"),
-        say("default", "기본값"),
-        say("meaning", "설명"),
-    )
-    several = say("`WATCH_NAMESPACE`: a list with commas", "`WATCH_NAMESPACE`: 쉼표로 구분한 목록")
-    one = say(
-        "watch this namespace; may be repeated",
-        "이 네임스페이스를 감시합니다. 여러 번 지정할 수 있습니다",
-    )
-    every = say(
-        "watch all namespaces; this is the default",
-        "모든 네임스페이스를 감시합니다. 기본 동작입니다",
-    )
-    dry = say(
+    yield from table(say, "flag", "variable", "default", "meaning")
+    several = translated(say, "`WATCH_NAMESPACE`: a list with commas")
+    listed = translated(say, "watch this namespace; may be repeated")
+    every = translated(say, "watch all namespaces; this is the default")
+    dry = translated(
+        say,
         "write nothing; print what one pass would change, and end with 0 (nothing), 1 (something) "
         "or 2 (an error)",
-        "아무것도 쓰지 않고, 한 번 실행하면 바뀔 것을 출력합니다. 바뀔 것이 없으면 0, 있으면 1, "
-        "오류가 나면 2로 끝납니다",
     )
-    yield row("`--namespace`, `-n`", several, "", one)
+    yield row("`--namespace`, `-n`", several, "", listed)
     yield row("`--all-namespaces`, `-A`", "", "", every)
     yield row("`--dry-run`", "", "", dry)
     for field in dataclasses.fields(settings.Settings):
@@ -190,19 +186,12 @@ class _Declared(Metrics):
 
 def metrics(say: Say) -> Iterator[str]:
     """Yield the operator's own metrics, then those of the runtime, with the alerts on them."""
-    heads = (
-        say("metric", "메트릭"),
-        say("type", "타입"),
-        say("labels", "레이블"),
-        say("meaning", "설명"),
-        say("alerts", "알림"),
-    )
     for title, listed in (
         (say("Messages", "Message"), [*_own()]),
         (say("The operator", "오퍼레이터"), _Declared().all),
     ):
         yield f"\n## {title}"
-        yield from table(*heads)
+        yield from table(say, "metric", "type", "labels", "meaning", "alerts")
         for metric in listed:
             alerts = (
                 f"[{name}](../runbooks{say('', '.ko')}.md#{name.lower()})"

@@ -114,8 +114,8 @@ def test_the_navigation_lists_every_page_with_its_section() -> None:
     text = site.configuration("ko", CHECKOUT / "build" / "docs" / "ko")
     [reference] = [part["레퍼런스"] for part in json.loads(text)["nav"] if "레퍼런스" in part]
 
-    assert {"차트의 값": "charts/message-operator.md"} in reference
-    assert "reference/flags.md" in reference
+    assert {"오퍼레이터 차트": "charts/message-operator.md"} in reference
+    assert "reference/values.md" in reference
 
 
 def test_a_page_names_the_file_to_edit(repository: Path) -> None:
