@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from enum import Enum
+from typing import Any
 
 import griffe
 
@@ -12,6 +13,8 @@ from hack.reference_tables import Say, row, table, translated
 from kopf_kit.rig import paths
 
 _SOURCES = paths.CHECKOUT / "packages" / "kopf-runtime"
+#: Of griffe: its types do not tell what each of them has.
+_Thing = Any
 PUBLIC = _SOURCES / "public.txt"
 
 
@@ -25,7 +28,7 @@ def names(say: Say) -> Iterator[str]:
         thing = _source(package, name)
         told = _told(thing)
         meaning = translated(say, told.partition("\n")[0])
-        if isinstance(thing, griffe.Attribute):
+        if thing.is_attribute:
             yield row(f"`kr.{name}`", meaning)
         else:
             yield row(f"[`kr.{name}`](#kr{name.lower()})", meaning)
@@ -35,7 +38,7 @@ def names(say: Say) -> Iterator[str]:
     yield from details
 
 
-def _source(package: griffe.Object | griffe.Alias, name: str) -> griffe.Object | griffe.Alias:
+def _source(package: _Thing, name: str) -> _Thing:
     """Return what the source has of a public name; of a member of an enum, as the enum has it."""
     value = getattr(kr, name)
     if isinstance(value, Enum):
@@ -45,9 +48,7 @@ def _source(package: griffe.Object | griffe.Alias, name: str) -> griffe.Object |
     return thing.final_target if isinstance(thing, griffe.Alias) else thing
 
 
-def _detailed(
-    say: Say, thing: griffe.Object | griffe.Alias, told: str, members: list[str]
-) -> Iterator[str]:
+def _detailed(say: Say, thing: _Thing, told: str, members: list[str]) -> Iterator[str]:
     """Yield what a class, function or module says, and its members."""
     yield f"\n{told}"
     if thing.is_module:
@@ -67,14 +68,14 @@ def _detailed(
             yield f"{_signature(function)}\n\n{_told(function)}"
 
 
-def _meaning(say: Say, value: griffe.Object | griffe.Alias) -> str:
+def _meaning(say: Say, value: _Thing) -> str:
     """Return what is said of an attribute; of a setting, its flag."""
     if str(value.value).startswith("flag("):
         return f"[`--{value.name.replace('_', '-')}`]({say('flags.md', 'flags.ko.md')})"
     return _told(value)
 
 
-def _signature(thing: griffe.Object | griffe.Alias, otherwise: str = "") -> str:
+def _signature(thing: _Thing, otherwise: str = "") -> str:
     """Return a block of code; of what is not given or is a flag, the default is not told."""
     thing = thing.final_target if isinstance(thing, griffe.Alias) else thing
     for parameter in thing.parameters:
@@ -86,10 +87,10 @@ def _signature(thing: griffe.Object | griffe.Alias, otherwise: str = "") -> str:
     return "\n".join(["\n```python", *lines, "```"])
 
 
-def _told(thing: griffe.Object | griffe.Alias) -> str:
+def _told(thing: _Thing) -> str:
     """Return a docstring, or the comments with a colon above a value or above what it replaces."""
     if thing.docstring:
-        return thing.docstring.value
+        return str(thing.docstring.value)
     told: list[str] = []
     for line in reversed(thing.lines_collection[thing.filepath][: thing.lineno - 1]):
         if not line.strip().startswith("#:"):
