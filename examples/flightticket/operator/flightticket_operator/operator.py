@@ -299,7 +299,7 @@ async def book(ticket: FlightTicket, context: kr.Context[Settings]) -> Booking |
         return booking
     if refusal := ticket.status.get("refusal"):  # it is final
         return Refusal(str(refusal))
-    if known := ticket.status.get("booking"):  # it was booked: to book again could be twice
+    if known := ticket.status.get("booking"):  # it was booked: booking again could book twice
         return Booking(reference=str(known), state="cancelled")
     return await service.book(ticket.spec)
 
