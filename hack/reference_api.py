@@ -32,8 +32,8 @@ def names(say: Say) -> Iterator[str]:
             yield row(f"`kr.{name}`", meaning)
         else:
             yield row(f"[`kr.{name}`](#kr{name.lower()})", meaning)
-            call = part.partition("\n")[0]  # has the fields of what griffe does not know
-            signature = [_signature(thing, call)] if "(" in call else []
+            called = part.startswith(f"{name}(") and thing.signature()
+            signature = [_signature(thing)] if called else []
             details += [f"\n## `kr.{name}`", *signature, *_detailed(say, thing, told, members)]
     yield from details
 
@@ -75,15 +75,13 @@ def _meaning(say: Say, value: _Thing) -> str:
     return _told(value)
 
 
-def _signature(thing: _Thing, otherwise: str = "") -> str:
+def _signature(thing: _Thing) -> str:
     """Return a block of code; of what is not given or is a flag, the default is not told."""
     thing = thing.final_target if isinstance(thing, griffe.Alias) else thing
     for parameter in thing.parameters:
         if str(parameter.default).startswith(("unknown(", "flag(", "(lambda")):
             parameter.default = "..."
-    lines = textwrap.wrap(
-        thing.signature() or otherwise, 96, subsequent_indent="    ", break_on_hyphens=False
-    )
+    lines = textwrap.wrap(thing.signature(), 96, subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(["\n```python", *lines, "```"])
 
 
