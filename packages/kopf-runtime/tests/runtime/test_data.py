@@ -12,6 +12,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
 from kopf_runtime.declaring.records import Update
+from kopf_runtime.process import engine
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.watching import reflector
 from runtime import widgets
@@ -37,7 +38,7 @@ KEY, CLAIM = ("ns", "one"), ("ns", "w-one")
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, PVC, MONITOR).running() as one:
+    async with ApiServer(WIDGET, PVC, MONITOR, SECRET).running() as one:
         yield one
 
 
@@ -276,6 +277,148 @@ async def test_d3_a_stale_view_of_an_annotation_replaces_no_child(server: ApiSer
 
     assert [write for write in server.writes[written:] if "/pods" in write] == []
     assert stored(server, POD, CLAIM) == pod
+
+
+class Secret(kr.Object):
+    data: dict[str, str]
+
+
+def taken(context: kr.Context[Any]) -> int:
+    return sum(int(text or 0) for text in context.reads_of(SECRET).values())
+
+
+def untaken(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+    for number in range(int(thing.spec.text) - taken(context)):
+        yield named(PVC, f"w-{number}")
+
+
+def taking(text: str, name: str = "s") -> Raw:
+    meta = {"namespace": "ns", "name": name, "labels": {"app": "w"}}
+    return {"metadata": meta, "data": {"text": text}}
+
+
+BY_NAME: dict[str, Any] = {"keys": lambda _: ["s"]}
+BY_LABEL: dict[str, Any] = {"labels": lambda _: {"app": "w"}}
+
+
+def is_edited(server: ApiServer) -> None:
+    server.put(SECRET, taking("0"))
+
+
+def is_gone(server: ApiServer) -> None:
+    server.remove(SECRET, ("ns", "s"))
+
+
+def is_unlabelled(server: ApiServer) -> None:
+    server.edit(SECRET, ("ns", "s"), lambda raw: raw["metadata"].pop("labels"))
+
+
+def has_company(server: ApiServer) -> None:
+    server.put(SECRET, taking("-1", "other"))
+
+
+@pytest.mark.parametrize(
+    ("reads", "change"),
+    [
+        (BY_NAME, is_edited),
+        (BY_NAME, is_gone),
+        (BY_NAME | {"every": 3600}, is_edited),
+        (BY_LABEL, is_edited),
+        (BY_LABEL, is_gone),
+        (BY_LABEL, is_unlabelled),
+        (BY_LABEL, has_company),
+    ],
+)
+async def test_d2_a_stale_view_of_what_is_read_deletes_no_child(
+    server: ApiServer, reads: dict[str, Any], change: Callable[[ApiServer], None]
+) -> None:
+    one = claims(untaken)
+    one.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **reads)
+    server.put(SECRET, taking("1"))
+    server.put(WIDGET, widget(text="3"))
+    async with operating(server, one):
+        await until(lambda: is_ready(server) and server.get(PVC, ("ns", "w-1")))
+        server.mute = True
+        change(server)  # so that two are untaken again after the edit
+        server.mute = False
+        server.edit(WIDGET, KEY, edit("2"))
+        await until(lambda: told(server).get("observedGeneration") == 2)
+
+    assert deletions(server) == []
+
+
+async def test_d3_a_stale_view_of_what_is_read_replaces_no_child(server: ApiServer) -> None:
+    def sums(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        (pod,) = widgets.pod(thing)
+        value = str(int(thing.spec.text) + taken(context))
+        pod["spec"]["containers"][0]["env"] = [{"name": "TEXT", "value": value}]
+        yield pod
+
+    one = replaced(sums)
+    one.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **BY_NAME)
+    server.put(SECRET, taking("1"))
+    server.put(WIDGET, widget(text="1"))
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        server.mute = True
+        is_edited(server)
+        server.mute = False
+        server.edit(WIDGET, KEY, edit("2"))
+        await until(lambda: told(server).get("observedGeneration") == 2)
+
+    assert deletions(server) == []
+
+
+async def test_what_deletes_nothing_asks_for_nothing_that_is_read_again(server: ApiServer) -> None:
+    one = claims(untaken)
+    one.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **BY_NAME)
+    server.put(SECRET, taking("1"))
+    server.put(WIDGET, widget(text="2"))
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        server.edit(WIDGET, KEY, edit("3"))
+        await until(lambda: is_ready(server) and server.get(PVC, ("ns", "w-1")))
+        assert f"GET {SECRET.at(('ns', 's'))}" not in map(str, server.requests)
+        server.edit(WIDGET, KEY, edit("2"))
+        await until(lambda: server.get(PVC, ("ns", "w-1")) is None)
+        assert f"GET {SECRET.at(('ns', 's'))}" in map(str, server.requests)
+
+
+@pytest.mark.parametrize("most", [100, 0], ids=["few", "many"])  # which are listed
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda server: server.edit(WIDGET, ("ns", "older"), edit("another")),
+        lambda server: server.remove(WIDGET, ("ns", "older")),
+    ],
+    ids=["given up", "gone"],
+)
+async def test_d2_a_stale_view_of_an_index_deletes_no_child(
+    server: ApiServer,
+    change: Callable[[ApiServer], object],
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "MAX_NAMES", most)
+
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        if context.holders(hosts, thing.spec.text)[0] == thing.metadata.key:
+            yield named(PVC, f"w-{thing.metadata.name}")
+
+    one = claims(desired)
+    hosts = one.index(lambda thing: [thing.spec.text])
+    for second, name in enumerate(("older", "one"), 1):
+        stamp = f"2026-01-01T00:00:0{second}Z"
+        server.put(WIDGET, widget(name, text=f"{name}'s", creationTimestamp=stamp))
+    async with operating(server, one):
+        await until(lambda: is_ready(server) and server.get(PVC, CLAIM))
+        server.mute = True
+        change(server)
+        server.mute = False
+        server.edit(WIDGET, KEY, edit("older's"))
+        await until(lambda: told(server).get("observedGeneration") == 2)
+
+    assert deletions(server) == []
 
 
 # --- D4 -----------------------------------------------------------------------------------------

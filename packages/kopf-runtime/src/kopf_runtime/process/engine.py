@@ -27,7 +27,7 @@ from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.watching.observer import Observer
-from kopf_runtime.watching.reads import Reads
+from kopf_runtime.watching.reads import MAX_NAMES, Reads
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.admission import Asked
@@ -195,7 +195,7 @@ class Engine(Controller):
             lambda key: self.queue.progress(key),  # which is made below
             self._planned,
             self._reads,
-            self._is_current if self._stepwise else None,
+            self._is_current if self._stepwise or self.read or self.indexes else None,
         )
         workers = self._workers or settings.workers
         self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
@@ -354,9 +354,28 @@ class Engine(Controller):
         return owner
 
     async def _is_current(self, owner: Owner) -> bool:
-        """Return whether the API server knows nothing newer that a stepwise plan depends on."""
-        sources = (*self.children.values(), *self.grandchildren.values())
-        return all([await source.is_current(owner, self._marks.uid) for source in sources])
+        """Return whether the API server knows nothing newer that the plan depends on."""
+        sources = (*self.children.values(), *self.grandchildren.values()) if self._stepwise else ()
+        known = [await source.is_current(owner, self._marks.uid) for source in sources]
+        return all([*known, await self._reads.is_current(owner), await self._same_holders(owner)])
+
+    async def _same_holders(self, owner: Owner) -> bool:
+        """Read the holders of an object's values again; return whether they are the same."""
+        before = self._holders(owner)
+        keys = set[Key]().union(*before) - {owner.key}
+        if len(keys) > MAX_NAMES:  # a list of all costs less
+            keys.difference_update(await self.owners.select("", ""))
+        for key in keys:
+            try:
+                await self.owners.fetch(key)
+            except UnreadableError as error:
+                self.owners.leave_out(error)
+        return self._holders(owner) == before
+
+    def _holders(self, owner: Owner) -> list[tuple[Key, ...]]:
+        """Return the holders of each of an object's values."""
+        values = zip(self.indexes, owner.values, strict=True)
+        return [index.holders(value) for index, mine in values for value in mine]
 
     def _children_desired(
         self, thing: Any, context: Context[Any] | None

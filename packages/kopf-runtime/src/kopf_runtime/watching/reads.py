@@ -234,6 +234,19 @@ class Reads:
                 await self._read(kind, named)
                 self._check(owner, kind, named)
 
+    async def is_current(self, owner: Owner) -> bool:
+        """Read all again that an object names; return whether its views are what they were.
+
+        Raise `Wait` or `ApiError` if that is not possible.
+        """
+        before = self.views(owner)
+        for kind, named in owner.names:
+            if isinstance(named, Labels) or kind in self.sources:
+                await self._read(kind, named)
+            else:
+                await self._poll(owner, kind, named, again=True)
+        return self.views(owner) == before
+
     async def unread(self, owner: Owner) -> Wait | None:
         """Read what an object that is being deleted names; return why that is not possible."""
         try:
@@ -266,19 +279,25 @@ class Reads:
         return (seen := source.cache.get(named)) is not None and seen.view is _UNREAD
 
     async def _read(self, kind: Kind, named: Key | Labels) -> None:
-        source = self.sources[kind]
         if not isinstance(named, Labels):
-            try:
-                await source.fetch(named)
-            except UnreadableError as error:
-                source.leave_out(error)
-                raise _unreadable(kind, named, str(error)) from error
+            await self._fetch(kind, named)
         elif (members := self._members.get(name := (kind, named))) is not None:
-            for key in await source.select(named.namespace, str(named)):
+            source = self.sources[kind]
+            answered = await source.select(named.namespace, str(named))
+            for key in answered:
                 if (seen := source.cache.get(key)) is not None and named in seen.selected:
                     members.add(key)
+            for key in members.difference(answered):  # it is gone, or has lost a label
+                await self._fetch(kind, key)
             if self._members.get(name) is members:  # else it was selected anew meanwhile
                 self._partial.discard(name)
+
+    async def _fetch(self, kind: Kind, key: Key) -> None:
+        try:
+            await self.sources[kind].fetch(key)
+        except UnreadableError as error:
+            self.sources[kind].leave_out(error)
+            raise _unreadable(kind, key, str(error)) from error
 
     def _check(self, owner: Owner, kind: Kind, named: Key | Labels) -> None:
         """Refuse what cannot be read, raising `PlanError` or `Wait`."""
@@ -320,10 +339,10 @@ class Reads:
             text = f"{where} is not read, because its namespace is not served: {why}."
             raise Wait("NamespaceNotServed", text, after=5.0)
 
-    async def _poll(self, owner: Owner, kind: Kind, key: Key) -> None:
+    async def _poll(self, owner: Owner, kind: Kind, key: Key, *, again: bool = False) -> None:
         read, now = self._reads[kind], time.monotonic()
         former, at = self._polled.get((kind, key), (_UNREAD, 0.0))
-        if now < at:
+        if now < at and not again:
             return
         view = None
         try:

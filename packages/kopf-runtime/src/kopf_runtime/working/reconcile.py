@@ -275,16 +275,27 @@ class Reconciler:
                 raise troubles.missing(kind, why)
 
     async def _confirmed(self, owner: Owner, former: list[Child]) -> list[Child]:
-        """Return those of these children that a plan of what is there now does not want either.
+        """Return those of these children that a plan of what is there now does not want either."""
+        uids = {child.uid for child in former}
+        owner = await self._verified(owner)
+        return [child for child in self._former(owner) if child.uid in uids]
+
+    async def _verified(self, owner: Owner) -> Owner:
+        """Read all that the plan depends on; return the object with a plan of what is there now.
 
         Raise `RetryError` if a watch was late: the plan was of another state.
         """
-        if self._is_current and not await self._is_current(owner):
-            raise RetryError(f"what belongs to the {self._word} changed meanwhile")
+        if self._is_current is None:
+            await self._applier.verify(owner)
+            return owner
+        try:
+            current = await self._is_current(owner)
+        except Wait as wait:
+            raise _waiting(wait) from wait
+        if not current:
+            raise RetryError(f"what the {self._word} depends on changed meanwhile")
         await self._applier.verify(owner)  # and stores its status, on which the plan may depend
-        uids = {child.uid for child in former}
-        owner = await self._with_plan(self._owners.cache.get(owner.key) or owner)
-        return [child for child in self._former(owner) if child.uid in uids]
+        return await self._with_plan(self._owners.cache.get(owner.key) or owner)
 
     def _wishes(self, owner: Owner) -> list[Wanted]:
         """Return the wanted children of served kinds, in their order."""
@@ -480,7 +491,8 @@ class Reconciler:
     ) -> None:
         """Delete a child, and create the next one if it is gone at once."""
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
-        await self._applier.verify(owner)
+        if wanted not in (await self._verified(owner)).wanted:
+            raise RetryError(f"the plan for {wanted} changed meanwhile")
         update = self._owned[wanted.kind].update
         left = await self._applier.delete(owner, child, step, update, orphan=orphan)
         if left is not None:
