@@ -599,6 +599,75 @@ def test_d14_a_slow_reconcile_costs_the_same_however_many_its_namespace_holds() 
     assert min(seconds(20_000) for _ in range(3)) < 20 * min(seconds(1) for _ in range(3))
 
 
+class Counted(tuple[str, str]):
+    """A key that counts how often it is looked up or stored."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __hash__(self) -> int:
+        Counted.looks += 1
+        return super().__hash__()
+
+
+def keys_of(name: str, number: int) -> list[Key]:
+    return [Counted(("ns", f"{name}-{at}")) for at in range(number)]
+
+
+def looked_through(
+    until: dict[str | Key, float], *busy: Key, **waiting: list[Key]
+) -> dict[str, list[Key]]:
+    """Have a queue look at second 100 for what is slow; return where which keys wait then.
+
+    It may look at or move a few of them only, and not those of a whole namespace.
+    """
+    queue = WorkQueue("things", lambda _: asyncio.sleep(0), 1, Metrics("test"), clock=lambda: 100.0)
+    queue._slow_until.update(until)
+    queue._busy.update(dict.fromkeys(busy, 50.0))
+    for place, keys in waiting.items():
+        for key in keys:
+            getattr(queue, f"_{place}").add(key)
+    Counted.looks = 0
+    queue._find_slow()
+    assert Counted.looks < 500
+    places = {name: getattr(queue, f"_{name}") for name in ("changed", "listed", "held", "full")}
+    left: dict[str, list[Key]] = {}
+    for name, turns in places.items():
+        while turns:
+            left.setdefault(name, []).append(turns.next())
+    return left
+
+
+def test_keys_that_are_quick_again_move_no_other_key_of_a_slow_namespace() -> None:
+    alone, others = keys_of("alone", 16), keys_of("other", 1000)
+    waiting = looked_through({"ns": 200.0, **dict.fromkeys(alone, 99.0)}, held=[*alone, *others])
+    assert waiting == {"held": [*alone, *others]}
+
+
+def test_keys_that_are_quick_again_in_a_quick_namespace_wait_like_all() -> None:
+    quick, slow, others = keys_of("quick", 2), keys_of("slow", 2), keys_of("other", 1000)
+    until: dict[str | Key, float] = {**dict.fromkeys(quick, 99.0), **dict.fromkeys(slow, 200.0)}
+    waiting = looked_through(until, changed=others, held=[*slow, *quick])
+    assert waiting == {"changed": [*others, *quick], "held": slow}
+
+
+@pytest.mark.parametrize("place", ["held", "full"])
+def test_a_namespace_that_is_quick_again_moves_at_once_but_for_slow_keys(place: str) -> None:
+    slow, others = keys_of("slow", 2), keys_of("other", 1000)
+    until: dict[str | Key, float] = {"ns": 99.0, **dict.fromkeys(slow, 200.0)}
+    waiting = looked_through(until, **{place: [*others, *slow]})
+    assert waiting == {"changed": others, "held": slow}
+
+
+def test_a_namespace_that_turns_slow_moves_at_once() -> None:
+    alone, changed, listed = keys_of("alone", 2), keys_of("changed", 3), keys_of("listed", 1000)
+    until: dict[str | Key, float] = dict.fromkeys(alone, 200.0)
+    waiting = looked_through(until, ("ns", "busy"), held=alone, changed=changed, listed=listed)
+    assert waiting == {"held": [*alone, *changed, *listed]}
+    waiting = looked_through({}, ("ns", "busy"), changed=listed, listed=changed)
+    assert waiting == {"held": [*listed, *changed]}
+
+
 @in_virtual_time
 async def test_d23_what_has_changed_goes_before_what_a_resync_brings() -> None:
     order: list[Key] = []

@@ -65,11 +65,15 @@ class _Turns:
     def add(self, key: Key) -> None:
         self._lanes.setdefault(_lane(key), OrderedDict())[key] = None
 
-    def discard(self, key: Key) -> None:
-        if (keys := self._lanes.get(_lane(key))) is not None:
-            keys.pop(key, None)
-            if not keys:
-                del self._lanes[_lane(key)]
+    def discard(self, key: Key) -> bool:
+        """Remove a key; return whether it was there."""
+        keys = self._lanes.get(lane := _lane(key))
+        if keys is None or key not in keys:
+            return False
+        del keys[key]
+        if not keys:
+            del self._lanes[lane]
+        return True
 
     def next(self) -> Key:
         """Remove the key whose turn it is."""
@@ -79,16 +83,21 @@ class _Turns:
             self._lanes[lane] = keys  # at the end: the other namespaces are first now
         return key
 
-    def take(self, lane: str) -> OrderedDict[Key, None]:
-        """Remove the keys of a namespace."""
-        return self._lanes.pop(lane, OrderedDict())
-
     def move(self, lane: str, to: "_Turns") -> None:
-        """Have all keys of a namespace wait elsewhere, in a time that does not depend on them."""
-        if keys := self._lanes.pop(lane, None):
-            target = to._lanes.setdefault(lane, keys)
-            if target is not keys:
-                target.update(keys)
+        """Have all keys of a namespace wait elsewhere, behind those that do already.
+
+        This costs no more than the fewer of both.
+        """
+        if (keys := self._lanes.pop(lane, None)) is None:
+            return
+        first = to._lanes.get(lane) or OrderedDict[Key, None]()
+        if len(first) > len(keys):
+            first.update(keys)
+            return
+        for key in reversed(first):
+            keys[key] = None
+            keys.move_to_end(key, last=False)
+        to._lanes[lane] = keys
 
     def clear(self) -> None:
         self._lanes.clear()
@@ -254,11 +263,12 @@ class WorkQueue:
             return self._full if self._slow_in[lane] >= SLOW_EACH else self._held
         return self._listed if listed else self._changed
 
-    def _move(self, lane: str, *places: _Turns) -> None:
-        """Have the keys of a namespace wait where they belong now."""
-        for place in places:
-            for key in place.take(lane):
-                self._turns_of(key, listed=place is self._listed).add(key)
+    def _move(self, key: Key) -> None:
+        """Have a key wait where it belongs, if it waits elsewhere."""
+        place = self._turns_of(key)
+        for other in (self._changed, self._held, self._full):
+            if other is not place and other.discard(key):
+                place.add(key)
 
     def _pump(self) -> None:
         """Start as many reconciles as allowed; the namespaces with waiting keys take turns."""
@@ -327,13 +337,25 @@ class WorkQueue:
                     alone[lane] += not was_slow
                 else:
                     self._slow_until[lane] = now + SLOW_FOR
-                    self._move(lane, self._changed, self._listed)
+                    for place in (self._changed, self._listed):
+                        place.move(lane, self._turns_of(key))
                 if key not in self._slow and self._may_be_slow():
                     self._is_slow(key)
-        for slow in [slow for slow, until in self._slow_until.items() if until < now]:
-            del self._slow_until[slow]
-            self._move(slow if isinstance(slow, str) else _lane(slow), self._held, self._full)
+        self._forget_slow(now)
         self._pump()
+
+    def _forget_slow(self, now: float) -> None:
+        """Have what has been slow for long enough wait like the others."""
+        before = list(self._slow_until.items())
+        for slow, until in before:
+            if until < now:
+                del self._slow_until[slow]
+                if isinstance(slow, str):
+                    self._held.move(slow, self._changed)
+                    self._full.move(slow, self._changed)
+        for slow, _ in before:  # a key may be slow though its namespace is not
+            if not isinstance(slow, str):
+                self._move(slow)
 
     # --- work ---------------------------------------------------------------------------------
 
