@@ -255,6 +255,14 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
     }
 
 
+@pytest.mark.parametrize("update", [kr.APPLY, kr.RECREATE, kr.CREATE], ids=str)
+def test_who_sets_an_owner_reference_may_delete_what_has_it(update: Any) -> None:
+    manager = kr.Manager("box-operator", kr.Settings)
+    manager.controller_for(Box).owns(kr.kinds.SECRET, update=update, on_surplus=kr.RETAIN)
+
+    assert "delete" in granted(manager)["secrets."].split()
+
+
 def test_what_is_read_by_name_alone_may_be_neither_listed_nor_watched() -> None:
     manager = kr.Manager("box-operator", kr.Settings)
     boxes, lids = manager.controller_for(Box), manager.controller_for(Lid)

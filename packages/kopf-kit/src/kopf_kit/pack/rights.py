@@ -19,7 +19,9 @@ LEASES: Rule = {
     "verbs": ["get", "create", "update"],
 }
 #: Replacing a child means creating and deleting it. Server-side apply creates one with a patch, for
-#: which the API server requires both rights.
+#: which the API server requires both rights. OpenShift asks for `delete` even where nothing is ever
+#: deleted: only who may delete an object may set its owner reference (admission plugin
+#: OwnerReferencesPermissionEnforcement).
 CHANGE = {
     Update.RECREATE: ("create", "delete"),
     Update.APPLY: ("create", "patch", "delete"),
