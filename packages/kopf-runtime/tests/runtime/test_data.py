@@ -876,9 +876,10 @@ async def test_d12_a_status_that_is_refused_is_told_once(
     invalid = RefusedError(422, "Invalid", "status.phase: may not be new")
     server.refuse("PATCH", "/widgets/one/status$", invalid, times=3)
     server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()):
+    async with operating(server, widgets.controller()) as operator:
         await until(lambda: is_ready(server))
         await until(lambda: [one for one in server.events if one["reason"] == "StatusRefused"])
+        assert operator.metric("status_writes_refused_total", resource="widgets") == 3
 
     (event,) = [one for one in server.events if one["reason"] == "StatusRefused"]
     assert (event["type"], event["count"]) == ("Warning", 1)

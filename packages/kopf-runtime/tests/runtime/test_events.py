@@ -92,15 +92,23 @@ async def test_an_event_that_somebody_deleted_is_posted_again(server: ApiServer)
     assert told(server) == [("Created", 1)]
 
 
-async def test_a_refused_event_is_dropped_and_the_next_one_posted(server: ApiServer) -> None:
-    server.refuse("POST", "/events", RefusedError(403, "Forbidden"))
+async def test_a_refused_event_is_dropped_and_the_next_one_posted(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse("POST", "/events", RefusedError(403, "Forbidden"), times=2)
+    server.refuse("POST", "/events", RefusedError(429, "TooManyRequests"))
 
     async with posting(server) as recorder:
-        recorder.normal(ABOUT, "Created", "one")
+        for number in range(3):
+            recorder.normal(ABOUT, "Created", f"{number}")
         recorder.normal(ABOUT, "Replaced", "two")
         await recorder.flush()
 
     assert told(server) == [("Replaced", 1)]
+    dropped = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    assert len(dropped) == 2, "it is not told once for each answer"
+    assert "Forbidden" in dropped[0]
+    assert "TooManyRequests" in dropped[1]
 
 
 async def test_one_object_cannot_flood(server: ApiServer) -> None:

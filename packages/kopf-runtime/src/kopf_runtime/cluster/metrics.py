@@ -147,6 +147,11 @@ class Metrics:
         self.events_dropped = self.counter(
             "events_dropped", "Events not posted: too many at once, or refused."
         )
+        self.statuses_refused = self.counter(
+            "status_writes_refused",
+            "Writes of a status that the API server refused.",
+            "resource",
+        )
         self.last_resync = self.gauge(
             "last_resync_timestamp_seconds",
             "Since when all that is served was compared with full lists, in Unix time; 0: not yet.",

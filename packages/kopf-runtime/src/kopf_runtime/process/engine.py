@@ -178,7 +178,14 @@ class Engine(Controller):
             lambda key: self.queue.outside(key),  # which is made below
             lambda: self._session(self.settings),
         )
-        self._reporter = StatusReporter(client, self.owners, observer, recorder, self._status)
+        self._reporter = StatusReporter(
+            client,
+            self.owners,
+            observer,
+            recorder,
+            self._status,
+            metrics.statuses_refused.labels(self.kind.plural),
+        )
         self._reconciler = Reconciler(
             client,
             self.owners,

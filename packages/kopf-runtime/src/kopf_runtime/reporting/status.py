@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import msgspec
 from msgspec import Struct, structs
+from prometheus_client import Counter
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
@@ -208,7 +209,9 @@ class StatusReporter:
         observer: Observer,
         recorder: Recorder,
         status: Callable[[Observed], Status],
+        refusals: Counter,
     ) -> None:
+        self._refusals = refusals
         self._owners, self._observer = owners, observer
         self._recorder, self._status = recorder, status
         self._writer = StatusWriter(client, owners)
@@ -302,6 +305,7 @@ class StatusReporter:
             await self._writer.write_unreadable(left_out)
         except ApiError as error:
             if error.status != 404:  # it is gone, or its kind has no status subresource
+                self._refusals.inc(error.final)
                 raise RetryError(str(error), after=error.after) from error
         cached = self._owners.unreadable.get(left_out.key)  # our own write made a newer one
         if cached is not None and left_out.is_as(cached):
@@ -355,7 +359,10 @@ class StatusReporter:
 
     def _tell_refusal(self, owner: Owner, error: ApiError) -> None:
         """Report once, in the log and in an Event, that the status stays at a former state."""
-        if error.final and owner.key not in self._refused:
+        if not error.final:
+            return
+        self._refusals.inc()
+        if owner.key not in self._refused:
             self._refused.add(owner.key)
             logger.warning("The status cannot be written: %s", error)
             text = f"The status cannot be written, and may be outdated: {error.message}"
