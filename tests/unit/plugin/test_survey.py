@@ -257,6 +257,14 @@ def test_a_lease_that_nobody_holds_is_told(holder: str | None, seconds: float, l
     assert checks.leads(Operator(by_helm(), [pod()], found)).level == level
 
 
+def test_the_lease_of_a_holder_that_is_no_pod_can_be_deleted() -> None:
+    one = Operator(by_helm(), [pod()], lease("gone", 0))
+    todo = checks.leads(one).todo
+
+    assert todo is not None
+    assert todo.en.endswith(f"kubectl -n {one.lease_namespace} delete lease {one.lease_name}")
+
+
 def test_the_rights_that_the_operator_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def answers(_: Kubectl, questions: list[rights.Question]) -> list[bool]:
         return [asked.right not in rights.LEASE for asked in questions]

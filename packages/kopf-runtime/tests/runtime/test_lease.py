@@ -260,6 +260,28 @@ async def test_renewals_and_failures_can_be_watched(server: ApiServer, client: C
         await until(lambda: one.metric("lease_failures_total") == 1)
 
 
+async def test_a_silent_holder_that_keeps_the_lease_is_told_once_a_minute(
+    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    server.put(LEASE, held("ghost"))
+    one = Candidate(client, "one")
+
+    async def warnings_at(*seconds: float) -> list[str]:
+        caplog.clear()
+        for second in seconds:
+            monkeypatch.setattr(leases, "clock", lambda second=second: 1000.0 + second)
+            assert not await one.election._try()
+        return list(caplog.messages)
+
+    assert await warnings_at(0, 30, 59) == []
+    (warning,) = await warnings_at(61, 90, 120)
+    assert "is held by ghost, which has not renewed it for 61 s" in warning
+    assert warning.endswith("kubectl -n ns delete lease message-operator")
+    assert len(await warnings_at(122)) == 1
+    server.put(LEASE, held("another"))  # which has just taken it
+    assert await warnings_at(190, 240) == []
+
+
 @pytest.mark.parametrize("lease", [{"spec": None}, {"spec": {"leaseDurationSeconds": None}}, {}])
 async def test_a_lease_that_somebody_emptied_is_taken(
     server: ApiServer, client: Client, lease: dict[str, Any]

@@ -42,6 +42,12 @@ CORRECT = Text(
 )
 #: How much is quoted of a name that is none.
 QUOTED = 200
+_DELETE = "kubectl -n {namespace} delete lease {name}"
+ABANDONED = Text(
+    "The Lease's holder is not a Pod of the operator. If it is gone, delete the Lease: " + _DELETE,
+    "리스(Lease)를 가진 레플리카가 오퍼레이터의 파드가 아닙니다. 이미 없어졌으면 리스를 "
+    f"삭제하십시오: {_DELETE}",
+)
 _RESTART = "kubectl -n {namespace} rollout restart deployment/{name}"
 GONE = Text(
     "the ServiceAccount {account} is missing, so the API server refuses the operator (401)",
@@ -81,7 +87,8 @@ def leads(operator: Operator) -> Finding:
         return Finding(FAILS, NO_NAME, CORRECT, lease[:QUOTED], _alert("NoLeader"))
     spec = (operator.lease or {}).get("spec") or {}
     holder, since = spec.get("holderIdentity") or "", age(spec.get("renewTime") or "")
-    if holder in [pod["metadata"]["name"] for pod in operator.pods] and (since or 0) < SILENT:
+    ours = holder in [pod["metadata"]["name"] for pod in operator.pods]
+    if ours and (since or 0) < SILENT:
         return Finding(
             WELL,
             Text("{holder} leads", "리더는 {holder}입니다").format(holder=holder),
@@ -91,19 +98,17 @@ def leads(operator: Operator) -> Finding:
         detail += "-"
     else:
         detail += f"holderIdentity={holder or '-'}, renewTime={ago(since or 0)} ago"
-    return Finding(
-        FAILS,
-        Text("no replica of the operator leads", "오퍼레이터의 리더가 없습니다"),
-        Text(
-            "A new leader takes half a minute. If it stays, the log says whether the Lease could "
-            "be "
-            f"written: {_LOGS} --all-pods | grep -i lease",
-            "새 리더가 선출되기까지 30초쯤 걸립니다. 계속되면 리스(Lease)를 쓸 수 있는지 로그에서 "
-            f"확인하십시오: {_LOGS} --all-pods | grep -i lease",
-        ).format(namespace=operator.namespace, name=operator.name),
-        detail,
-        _alert("NoLeader"),
-    )
+    todo = Text(
+        "A new leader takes half a minute. If it stays, the log says whether the Lease could "
+        "be "
+        f"written: {_LOGS} --all-pods | grep -i lease",
+        "새 리더가 선출되기까지 30초쯤 걸립니다. 계속되면 리스(Lease)를 쓸 수 있는지 로그에서 "
+        f"확인하십시오: {_LOGS} --all-pods | grep -i lease",
+    ).format(namespace=operator.namespace, name=operator.name)
+    if holder and not ours:
+        todo = ABANDONED.format(namespace=operator.lease_namespace, name=operator.lease_name)
+    says = Text("no replica of the operator leads", "오퍼레이터의 리더가 없습니다")
+    return Finding(FAILS, says, todo, detail, _alert("NoLeader"))
 
 
 def accepted(kubectl: Kubectl, operator: Operator) -> Finding | None:

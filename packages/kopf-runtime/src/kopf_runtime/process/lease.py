@@ -21,6 +21,9 @@ from kopf_runtime.declaring.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+#: Seconds of a holder's silence after which a candidate warns of it, and between two warnings.
+SILENCE = 60.0
+
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -42,6 +45,7 @@ class Election:
         self._lease: dict[str, Any] | None = None  # the Lease as last read
         self._changed = 0.0  # when we last saw it change, by `clock`
         self._renewed = 0.0  # when we sent the last successful renewal
+        self._warned = 0.0  # when we last warned of a silent holder
 
     def leads(self) -> bool:
         """Whether this replica may write now.
@@ -108,6 +112,7 @@ class Election:
         sent = clock()
         try:
             if not await self._look() or not self._free(sent):
+                self._warn(sent)
                 return False
             await self._write(self._settings.identity, self._settings.lease_duration)
         except ApiError as error:
@@ -147,6 +152,21 @@ class Election:
         if self._holder() in ("", self._settings.identity):
             return True
         return now - self._changed > self._duration()
+
+    def _warn(self, now: float) -> None:
+        """Log that the holder is silent: a long duration may keep the Lease for a ghost."""
+        # Another one may renew as rarely as we do.
+        if now - max(self._changed, self._warned) > max(SILENCE, self._settings.lease_duration):
+            self._warned = now
+            logger.warning(
+                "The Lease %s is held by %.100s, which has not renewed it for %.0f s; "
+                "if that is gone, delete the Lease: kubectl -n %s delete lease %s",
+                self._settings.lease_name,
+                self._holder(),
+                now - self._changed,
+                self._settings.lease_namespace,
+                self._settings.lease_name,
+            )
 
     async def _write(self, holder: str, duration: float) -> None:
         """Update the version of the Lease that we read; raise `ApiError` 409 if it has changed."""
