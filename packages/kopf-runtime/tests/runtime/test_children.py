@@ -12,6 +12,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.process.engine import Engine
+from kopf_runtime.working.reconcile import Reconciler
 from runtime import widgets
 from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, resynced, widget
 from tests.support.api_server import ApiServer, RefusedError
@@ -400,8 +401,10 @@ async def test_what_is_not_ours_is_left_alone_and_told_once(
 
 @both
 async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
-    server: ApiServer, how: Any
+    server: ApiServer, how: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    everything = "each of many such children costs a look at all objects"
+    monkeypatch.setattr(Reconciler, "_lives", lambda *_: pytest.fail(everything))
     kind, former = theirs(how, **OF_A_FORMER_OBJECT)
     server.put(kind, former)
     server.put(WIDGET, widget())

@@ -95,8 +95,8 @@ def _of_another(
     named = child.parent == owner.key[1]
     retained = child.retained or (wanted.outlives and child.controller_uid == child.made_for)
     if child.controller_uid and not retained:
-        # It is somebody else's, unless its owner is a deleted object of the owner's name.
-        return WAIT if named and not lives(child.controller_uid) else CONFLICT
+        # It is somebody else's, or a deleted object's: only one at a time has the owner's name.
+        return WAIT if named else CONFLICT
     if child.deleting and child.made_for:
         return WAIT
     if retained and child.template and not child.made_for and named:
