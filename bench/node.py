@@ -59,7 +59,7 @@ def _running(container: dict[str, Any]) -> dict[str, Any]:
         "phase": "Running",
         "startTime": now,
         "conditions": [
-            {"type": one, "status": "True", "lastTransitionTime": now} for one in conditions
+            {"type": name, "status": "True", "lastTransitionTime": now} for name in conditions
         ],
         "containerStatuses": [
             {

@@ -272,7 +272,7 @@ def _answer(data: Data, say: Say) -> str:
     lines = []
     for row in (_ROWS[name] for name in _ANSWER):
         if found := ratios(data, row.name, TUNED.name):
-            ours, theirs = (f"{_number(data, one.name, row)}{row.unit}" for one in (OURS, TUNED))
+            ours, theirs = (f"{_number(data, peer.name, row)}{row.unit}" for peer in (OURS, TUNED))
             figures = f"{ours}, {say('the peer')} {theirs}"
             lines.append(f"- **{median(found):.2f}×** {_titled(data, row, say)} ({figures})")
     return "\n".join(lines)
@@ -327,14 +327,14 @@ def _missed(data: Data, say: Say) -> str:
 def _machine(data: Data, say: Say) -> str:
     """Return where, when and how the data were measured."""
     measured = data["measured"].values()
-    whens = [one["when"] for one in measured]
+    whens = [measure["when"] for measure in measured]
     told = say(
         "{repeats} repeats, from {first} to {last}, on {processors} processors ({cpu}), {memory}, "
         "{system}; the load average was at most {load:.1f} before a measurement."
     ).format(
         first=min(whens),
         last=max(whens),
-        load=max(load for one in measured for load in one["load"]),
+        load=max(load for measure in measured for load in measure["load"]),
         **data["machine"],
         **data["settings"],
     )

@@ -98,7 +98,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _merged(former: report.Data, data: report.Data) -> report.Data:
     """Return the new data, with the former measurements that were not repeated."""
-    kept = {name: one for name, one in former["measured"].items() if name not in data["measured"]}
+    kept = {
+        name: entry for name, entry in former["measured"].items() if name not in data["measured"]
+    }
     return {
         **data,
         "measured": {**kept, **data["measured"]},

@@ -56,7 +56,7 @@ def environment(*more: Path) -> dict[str, str]:
     """Return the environment of the image; `more` are further folders with packages."""
     files = root()
     config = engine.docker("image", "inspect", "-f", "{{json .Config.Env}}", _SAYS.read_text())
-    declared = dict(one.split("=", 1) for one in json.loads(config) if one.startswith("PYTHON"))
+    declared = dict(pair.split("=", 1) for pair in json.loads(config) if pair.startswith("PYTHON"))
     return declared | {
         "PYTHONHOME": str(files / "usr"),
         "PYTHONPATH": ":".join(map(str, (files / "app", *more))),

@@ -74,7 +74,7 @@ async def _backlog(count: int, env: Mapping[str, str]) -> tuple[float, float]:
             async with aiohttp.request("GET", f"http://127.0.0.1:{port}/metrics") as answer:
                 text = await answer.text()
     named = "controller_runtime_reconcile_total{"
-    return used, sum(float(one.split()[1]) for one in text.splitlines() if one.startswith(named))
+    return used, sum(float(line.split()[1]) for line in text.splitlines() if line.startswith(named))
 
 
 @contextlib.asynccontextmanager

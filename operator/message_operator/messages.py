@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 import kopf_runtime as kr
-from message_operator.pods import PodState, value
+from message_operator.pods import PodState, escape_env_value
 
 #: Seconds after the end of its grace period when a Pod counts as stuck.
 OVERDUE = 30.0
@@ -150,7 +150,7 @@ def summary(message: Message) -> str:
 
 def project(message: Message) -> tuple[str, int]:
     """Return what is kept of a Message: the summary, and a hash of the text in its Pod."""
-    return summary(message), hash(value(message.spec.text))
+    return summary(message), hash(escape_env_value(message.spec.text))
 
 
 def status(seen: kr.Observed) -> kr.Status:

@@ -129,7 +129,7 @@ def _trouble(status: _Status) -> tuple[str, str]:
     return "", ""
 
 
-def value(text: str) -> str:
+def escape_env_value(text: str) -> str:
     """Return a text as a variable's value: the kubelet expands $(NAME), and replaces $$ with $."""
     return text.replace("$", "$$")
 
@@ -163,7 +163,7 @@ def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[st
                 "imagePullPolicy": settings.message_pull_policy,
                 "command": ["/bin/sh", "-c", SCRIPT],
                 "env": [
-                    {"name": TEXT, "value": value(text)},
+                    {"name": TEXT, "value": escape_env_value(text)},
                     {"name": INTERVAL, "value": str(interval)},
                 ],
                 "resources": template.resources,

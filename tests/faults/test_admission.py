@@ -206,7 +206,7 @@ async def test_the_operator_is_asked_in_words_and_not_about_its_own(
     assert refused.value.status == 422
     slow = festival(NEWEST, "slow", stages=[{"name": "a"}])  # its function hangs
     await here.cluster.ask("POST", path, slow)
-    await here.is_ready("one")
+    await here.wait_until_ready("one")
 
 
 async def test_an_operator_knows_its_own_writes(here: World, service: Balancer) -> None:

@@ -61,7 +61,7 @@ async def test_d1_data_survives_whatever_happens_to_its_marks(
 ) -> None:
     await here.start()
     await here.create("one")
-    await here.is_ready()
+    await here.wait_until_ready()
     before = await children(here)
 
     await harm(here)
@@ -70,7 +70,7 @@ async def test_d1_data_survives_whatever_happens_to_its_marks(
     async with here.within(60, "each child has its owner and its marks"):
         while not all(whole(meta, owner) for meta in await children(here)):
             await asyncio.sleep(0.05)
-    await here.is_ready()
+    await here.wait_until_ready()
     await here.edit("two")
     async with here.within(60, "they are the object's again: an edit reaches them"):
         while {meta["annotations"]["text"] for meta in await children(here)} != {"two"}:

@@ -131,20 +131,20 @@ async def test_what_is_read_changes_and_a_freed_value_heals_the_next(here: World
     await here.create("one", "first")
     spot = {"spec": {"spot": "window"}}
     await here.cluster.patch(here.object("first"), spot)
-    await here.is_right("first", "one")
+    await here.wait_until_right("first", "one")
     made = [write.path.split("/")[-2] for write in here.relevant() if write.status == 201]
     children = [kind for kind in made if kind in (CLAIM.plural, CONFIG_MAP.plural)]
     assert children == [CLAIM.plural, CONFIG_MAP.plural]  # after=
 
     await here.create("two", "second")
-    await here.is_right("second", "two")
+    await here.wait_until_right("second", "two")
     await here.cluster.patch(here.object("second"), spot)
     await here.until_reason("SpotTaken", "second")
     await here.edit("later", "second")
     await here.quiet()
     assert (await data(here, "second"))["text"] == "two"
     await here.cluster.patch(here.object("first"), {"spec": {"spot": "door"}})
-    await here.is_right("second", "later")
+    await here.wait_until_right("second", "later")
 
     secret, note = SECRET.path(here.namespace, "key"), NOTE.path(here.namespace, "note")
     await here.cluster.patch(secret, {"data": {"key": "c2h1dA=="}})
@@ -177,7 +177,7 @@ async def test_what_is_gone_is_told_once_and_takes_its_series_along(here: World)
     port = free_port()
     await here.start(f"--metrics-bind-address=127.0.0.1:{port}")
     await here.create("four")
-    await here.is_right("hello", "four")
+    await here.wait_until_right("hello", "four")
     assert samples(port, "text_length", "hello") == ["4.0"]
     claim = await here.cluster.ask("GET", child(here, CLAIM))
 
@@ -194,7 +194,7 @@ async def test_what_is_gone_is_told_once_and_takes_its_series_along(here: World)
 
     await until(here, "the ConfigMap is collected", collected)
     await here.create("five!")
-    await here.is_right("hello", "five!")
+    await here.wait_until_right("hello", "five!")
     again = await here.cluster.ask("GET", child(here, CLAIM))
     assert again["metadata"]["uid"] == claim["metadata"]["uid"]  # on_delete=kr.RETAIN
     assert samples(port, "forgotten_total", "hello") == ["1.0"]

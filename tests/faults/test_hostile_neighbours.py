@@ -21,7 +21,7 @@ async def uid_of_pod(here: World, name: str = "hello") -> str:
 async def test_m1_what_somebody_edits_is_healed(here: World) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     before = await uid_of_pod(here)
 
     await alter(here.cluster, here.child())
@@ -34,7 +34,7 @@ async def test_m1_what_somebody_edits_is_healed(here: World) -> None:
 async def test_l10_a_resize_is_healed_and_added_tolerations_are_left(here: World) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     before = await uid_of_pod(here)
 
     pod = await here.cluster.ask("GET", here.child())
@@ -76,7 +76,7 @@ async def test_m2_pods_that_are_rejected_at_once_come_back_slower_and_slower(her
 async def test_m2_a_controller_that_fights_over_a_pod_does_not_make_it_spin(here: World) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
 
     async def fight() -> None:
         while True:
@@ -100,7 +100,7 @@ async def test_a_pod_altered_while_no_operator_ran_is_healed_though_messages_com
 ) -> None:
     operator = await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     here.frozen.add(operator)
     await operator.stop()
     await alter(here.cluster, here.child())
@@ -122,7 +122,7 @@ async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote_into_the_pod(
 ) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     written = {"metadata": {"annotations": {"myorg.dev/replacements": "99"}}}
     await here.cluster.ask("PATCH", here.child(), written, "application/merge-patch+json")
     await alter(here.cluster, here.child())
@@ -130,13 +130,13 @@ async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote_into_the_pod(
 
     await here.edit("둘")
 
-    await here.is_right("hello", "둘")
+    await here.wait_until_right("hello", "둘")
 
 
 async def test_l10_a_pod_that_another_living_message_controls_is_a_conflict(here: World) -> None:
     await here.start()
     other = await here.create("하나", "other")
-    await here.is_ready("other")
+    await here.wait_until_ready("other")
     owner = {
         "apiVersion": "myorg.dev/v1",
         "kind": "Message",
@@ -156,7 +156,7 @@ async def test_l10_a_pod_that_another_living_message_controls_is_a_conflict(here
 async def test_l10_a_replica_set_that_adopts_a_stripped_pod_keeps_it(here: World) -> None:
     operator = await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     here.frozen.add(operator)
     await operator.stop()
     labels = {"matchLabels": {"app.kubernetes.io/name": "message"}}
@@ -190,7 +190,7 @@ async def test_a_pod_that_somebody_took_a_label_from_is_replaced(here: World, la
     """No watch tells of such a Pod any more, not even when it is gone."""
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     before = await uid_of_pod(here)
 
     await here.cluster.patch(

@@ -42,7 +42,7 @@ async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None
             await asyncio.sleep(0.1)
 
     await here.create("둘", "well")
-    await here.is_right("well", "둘")
+    await here.wait_until_right("well", "둘")
 
     assert here.operator.exits == []
     assert "Traceback" not in here.operator.log.read_text()
@@ -54,7 +54,7 @@ async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None
 async def test_c1_the_poisoned_pod_of_a_living_message_is_healed(here: World) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     before = (await here.cluster.ask("GET", here.child()))["metadata"]["uid"]
 
     notes = {"annotations": {"myorg.dev/message-generation": "9" * 5000}}
@@ -106,7 +106,7 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
     here = own_world
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
 
     # An administrator replaces the here.subject.crd by one that checks nothing.
     crd = await here.cluster.ask("GET", here.subject.crd)
@@ -144,7 +144,7 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
     told = await here.until_reason("Unreadable", "number")
     await here.create("둘", "well")
 
-    await here.is_right("well", "둘")
+    await here.wait_until_right("well", "둘")
     assert "text" in told["message"]
     said = await why(here, "number")
     assert said.first == (
@@ -155,7 +155,7 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
     assert here.operator.exits == []
     await here.restart()
     await here.edit("셋", "well")
-    await here.is_right("well", "셋")
+    await here.wait_until_right("well", "셋")
 
 
 async def test_c1_an_object_that_is_nested_900_levels_deep_is_served(own_world: World) -> None:
@@ -185,15 +185,15 @@ async def test_c1_an_object_that_is_nested_900_levels_deep_is_served(own_world: 
     await here.start()
     await here.create("하나")
 
-    await here.is_right("hello", "하나")
-    await here.is_right("deep", "a")
+    await here.wait_until_right("hello", "하나")
+    await here.wait_until_right("deep", "a")
     assert here.operator.exits == []
 
 
 async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(here: World) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     hold = {"metadata": {"finalizers": ["example.com/hold"]}}
     await here.cluster.patch(here.object(), hold)
 
@@ -214,7 +214,7 @@ async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(he
 async def test_l10_sixteen_conditions_of_others_leave_room_for_ours(here: World) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     foreign = [
         {
             "type": f"example.com/{number}",
@@ -243,7 +243,7 @@ async def test_l10_sixteen_conditions_of_others_leave_room_for_ours(here: World)
 async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:
     await here.start()
     await here.create("길" * 10000)
-    await here.is_ready()
+    await here.wait_until_ready()
 
     table = await here.cluster.ask(
         "GET",
@@ -260,7 +260,7 @@ async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:
 async def test_m3_large_texts_cost_no_memory(here: World) -> None:
     await here.start()
     await here.create("작다", "small")
-    await here.is_right("small", "작다")
+    await here.wait_until_right("small", "작다")
     before = here.operator.memory()
 
     text = "x" * 32000 + "🎉"  # Python keeps each character of such a text in four bytes
@@ -304,7 +304,7 @@ async def test_neighbours_of_the_largest_size_cost_no_memory(here: World) -> Non
     """Pods that look like ours, and Messages, with all the annotations that are allowed."""
     await here.start("--resync-period=1")
     await here.create("하나", "well")
-    await here.is_right("well", "하나")
+    await here.wait_until_right("well", "하나")
     before = here.operator.memory()
     notes = {f"example.com/{number}": "x" * 25_000 for number in range(10)}
     for number in range(20):
@@ -312,7 +312,7 @@ async def test_neighbours_of_the_largest_size_cost_no_memory(here: World) -> Non
     large = here.subject.manifest("둘", "large")
     large["metadata"]["annotations"] = notes
     await here.cluster.ask("POST", here.objects, large)
-    await here.is_right("large", "둘")
+    await here.wait_until_right("large", "둘")
     seen = here.lists("pods")
     async with here.within(120, "two more resyncs"):
         while here.lists("pods") < seen + 2:

@@ -22,7 +22,7 @@ async def test_c2_a_namespace_that_is_deleted_stops_no_other(here: World) -> Non
     await here.start(f"--namespace={other}", "--resync-period=1")
     await here.create("하나")
     await here.create_in(other, "둘")
-    await here.is_ready()
+    await here.wait_until_ready()
     async with here.within(60, "the other namespace is served"):
         while not await here.cluster.find(f"/api/v1/namespaces/{other}/pods/msg-hello"):
             await asyncio.sleep(0.1)
@@ -37,10 +37,10 @@ async def test_c2_a_namespace_that_is_deleted_stops_no_other(here: World) -> Non
             await asyncio.sleep(0.1)
 
     await here.edit("셋")
-    await here.is_right("hello", "셋")
+    await here.wait_until_right("hello", "셋")
     await here.restart()
     await here.edit("넷")
-    await here.is_right("hello", "넷")
+    await here.wait_until_right("hello", "넷")
     assert (await here.operator.probe("/readyz"))[0] == 200
 
     # It comes back, with its rights, and is served again without anybody's touch.
@@ -64,10 +64,10 @@ async def test_c2_rights_that_come_and_go_in_one_namespace_stop_no_other(here: W
     for turn in range(3):
         await here.cluster.remove(binding)
         await here.create("하나", f"without-{turn}")
-        await here.is_right(f"without-{turn}", "하나")
+        await here.wait_until_right(f"without-{turn}", "하나")
         await here.cluster.put(fresh)
         await here.create("하나", f"with-{turn}")
-        await here.is_right(f"with-{turn}", "하나")
+        await here.wait_until_right(f"with-{turn}", "하나")
 
     await here.create_in(other, "둘")
     async with here.within(120, "it is served again"):
@@ -80,7 +80,7 @@ async def test_m6_pods_restored_from_a_backup_are_replaced_once(here: World) -> 
     """Velero restores Pods before custom resources, and without their owner references."""
     operator = await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     pod = await here.cluster.ask("GET", here.child())
     here.frozen.add(operator)
     await operator.stop()
@@ -104,7 +104,7 @@ async def test_m6_pods_restored_from_a_backup_are_replaced_once(here: World) -> 
 async def test_m6_the_pod_that_an_orphaning_deletion_left_is_replaced(here: World) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
     await here.cluster.ask("DELETE", here.object(), {"propagationPolicy": "Orphan"})
     async with here.within(60, "the Message is gone, and its Pod an orphan"):
         while await here.cluster.find(here.object()) or (
@@ -121,7 +121,7 @@ async def test_m6_the_pod_that_an_orphaning_deletion_left_is_replaced(here: Worl
 async def test_a_storm_of_edits_to_one_message_makes_few_pods(here: World, edits: int) -> None:
     await here.start()
     await here.create("0")
-    await here.is_ready()
+    await here.wait_until_ready()
     before, began = here.children_made(), time.monotonic()
 
     for number in range(edits):

@@ -31,7 +31,7 @@ async def test_m1_a_rewritten_image_and_a_later_annotation_replace_nothing(here:
     await here.start()
     async with webhook(here.cluster, here.namespace, rewrites_the_image) as hook:
         await here.create("하나")
-        await here.is_ready()
+        await here.wait_until_ready()
         before = await uid_of_pod(here)
 
         # As a CNI plugin does, and as `kubectl label` does.
@@ -52,7 +52,7 @@ async def test_m1_a_rewritten_image_and_a_later_annotation_replace_nothing(here:
 async def test_l1_a_webhook_on_a_closed_port_is_told_in_the_server_s_words(here: World) -> None:
     await here.start()
     await here.create("하나")
-    await here.is_ready()
+    await here.wait_until_ready()
 
     async with registered(here.cluster, here.namespace, "https://127.0.0.1:9/"):
         await here.edit("둘")
@@ -84,7 +84,7 @@ async def test_l2_a_webhook_that_hangs_holds_up_no_other_namespace(here: World) 
                 await asyncio.sleep(0.05)
         for number in range(5):
             await here.create("둘", f"quick-{number}")
-            await here.is_right(f"quick-{number}", "둘")
+            await here.wait_until_right(f"quick-{number}", "둘")
         # Had the others waited for it, some of its requests would have come to their end first.
         assert len(hook.asked) - hook.ended > 0
         assert len(hook.asked) <= 20
@@ -102,7 +102,7 @@ async def test_l2_a_webhook_that_takes_longer_than_a_request_may_succeeds_in_the
     async with webhook(here.cluster, here.namespace, takes_long) as hook:
         await here.start("--request-timeout=2")
         await here.create("하나")
-        await here.is_right("hello", "하나")
+        await here.wait_until_right("hello", "하나")
 
     assert len(hook.asked) >= 2
 
@@ -184,7 +184,7 @@ async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World) -> None:
     async with webhook(here.cluster, here.namespace, finalizes) as hook:
         await here.start()
         await here.create("하나")
-        await here.is_ready()
+        await here.wait_until_ready()
         await here.edit("둘")
         told = await here.until_reason("PodStuckTerminating")
         assert "example.com/hold" in told["message"]
@@ -250,7 +250,7 @@ async def test_a_webhook_that_rewrites_the_text_is_told(here: World) -> None:
         assert told["status"] == "False"
         assert "The Pod prints another text" in told["message"]
     await here.cluster.remove(here.child())
-    await here.is_right("hello", "하나")
+    await here.wait_until_right("hello", "하나")
 
 
 async def gives_it_away(review: Raw) -> list[Raw]:
@@ -268,7 +268,7 @@ async def test_m2_a_pod_that_admission_gives_away_comes_back_slower_and_slower(
 
         assert "replaced too often" in told["message"]
         assert 1 < len(hook.asked) <= 12
-    await here.is_right("hello", "하나")
+    await here.wait_until_right("hello", "하나")
 
 
 async def test_a_field_that_the_api_server_does_not_know_is_told_in_its_words(here: World) -> None:

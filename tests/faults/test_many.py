@@ -52,7 +52,7 @@ async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
                 operator.send(Signals.SIGKILL)
                 async with here.within(PATIENCE, "ready again"):
                     await asyncio.sleep(1)
-                    await operator.ready()
+                    await operator.wait_until_ready()
                 before = len(here.relevant())
                 ready = time.monotonic() - began
                 await asyncio.sleep(5)

@@ -179,7 +179,7 @@ async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
             await asyncio.sleep(0.1)
 
     assert {one["apiVersion"] for one in (await in_etcd(here)).values()} == {NEWEST.api_version}
-    await here.is_ready("forged")
+    await here.wait_until_ready("forged")
     told = await here.until_reason("Unreadable", "poisoned")
     assert "RuntimeError: no stage may be poisoned" in told["message"]
     old = await here.cluster.ask("GET", ALPHA.path(here.namespace, "poisoned"))
@@ -188,8 +188,8 @@ async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
     await here.cluster.patch(
         NEWEST.path(here.namespace, "later"), {"metadata": {"annotations": dict.fromkeys(FORGED)}}
     )
-    await here.is_ready("poisoned")
-    await here.is_ready("later")
+    await here.wait_until_ready("poisoned")
+    await here.wait_until_ready("later")
 
 
 async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(

@@ -51,7 +51,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
 ) -> None:
     await here.start()
     await here.create("안녕하세요, 오퍼레이터!", "well")
-    await here.is_ready("well")
+    await here.wait_until_ready("well")
     await here.cluster.ask("POST", here.children, foreign_pod("taken"))
     await here.create("하나", "taken")
     await here.until_reason("Conflict", "taken")
@@ -119,7 +119,7 @@ async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
     assert denied.first == early.first, "the options of kubectl are passed on"
 
     await here.start()
-    await here.is_ready("early")
+    await here.wait_until_ready("early")
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     nowhere: Raw = {
         "metadata": {"name": f"gone-{here.namespace}"},
@@ -212,7 +212,7 @@ async def test_r1_an_administrators_token_goes_nowhere(
 ) -> None:
     await here.start()
     await here.create("하나", "hello-msg")
-    await here.is_ready("hello-msg")
+    await here.wait_until_ready("hello-msg")
     deployments = f"/apis/apps/v1/namespaces/{here.namespace}/deployments"
     with listening() as (port, heard):
         elsewhere = f"--server=https://127.0.0.1:{port}"

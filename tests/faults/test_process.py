@@ -78,7 +78,7 @@ async def test_a_stuck_loop_does_not_answer(here: World) -> None:
     operator.send(Signals.SIGSTOP)
     stopped = await operator.probe("/healthz")
     operator.send(Signals.SIGCONT)
-    await operator.ready()
+    await operator.wait_until_ready()
 
     assert stopped[0] == 0
 

@@ -56,7 +56,7 @@ async def monitored(here: World, folder: Path) -> AsyncIterator[Prometheus]:
 async def test_every_query_of_the_dashboard_shows_something(here: World, tmp_path: Path) -> None:
     async with monitored(here, tmp_path) as prometheus:
         await here.create("하나")
-        await here.is_ready()
+        await here.wait_until_ready()
         here.proxy.drop_connections()  # so that watches are opened again
 
         where = {"namespace": NAMESPACE, "operator": FULLNAME}
@@ -92,7 +92,7 @@ async def stuck_messages(here: World) -> AsyncIterator[None]:
     await here.cluster.ask("POST", here.children, here.parent.foreign("taken"))
     await here.create("하나", "taken")
     await here.create("둘", "pending")
-    await here.is_ready("pending")
+    await here.wait_until_ready("pending")
     held = {"metadata": {"finalizers": ["example.org/held"]}}
     await here.cluster.patch(here.child("pending"), held)
     await here.edit("셋", "pending")

@@ -127,7 +127,7 @@ async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
             )
         )
         await here.cluster.ask("POST", here.objects, example)
-        await here.is_ready(name)
+        await here.wait_until_ready(name)
         before = await uid_of_pod(here, name)
         await here.restart()
         await here.quiet()
@@ -140,7 +140,7 @@ async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
         assert "restricted-v2" in told["message"]
 
         await start_again(here, f"--message-user={policies.FIRST + 1}")
-        await here.is_ready(name)
+        await here.wait_until_ready(name)
         assert await user_of_pod(here, name) == policies.FIRST + 1, "what is said is not questioned"
 
 
@@ -246,7 +246,7 @@ async def test_what_admission_adds_and_rewrites_is_left_alone(
     async with held_to(here, rule(here.namespace)):
         await here.start()
         await here.create("하나")
-        await here.is_ready()
+        await here.wait_until_ready()
         before = await uid_of_pod(here)
         await here.restart()
         await here.quiet()

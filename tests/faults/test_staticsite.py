@@ -132,7 +132,7 @@ async def test_what_the_users_of_a_site_see(here: World, answers: dict[str, int]
     told = await here.until_reason("NoAnswer")
     assert told["message"] == "The site does not answer: it answered 500."
     answers["status"] = 200
-    await here.is_ready()
+    await here.wait_until_ready()
 
     await make_login(here, other)
     async with Kubelet(here.cluster, other).running():
@@ -153,7 +153,7 @@ async def test_what_the_users_of_a_site_see(here: World, answers: dict[str, int]
 
     here.kubelet.disarm()
     await edit_page(here, "Hello again")
-    await here.is_ready()
+    await here.wait_until_ready()
     now, every = await served(here)
     assert now != former
     assert every == [now]

@@ -113,7 +113,7 @@ async def test_each_version_is_read_written_and_watched(here: World, flags: Any)
             pass
     assert event["object"]["spec"] == {"stages": stages, "hours": {"opens": "8", "closes": "5"}}
     assert "annotations" not in event["object"]["metadata"]
-    await here.is_ready("large")
+    await here.wait_until_ready("large")
     for kind in (ALPHA, BETA):
         found = await here.cluster.ask("GET", kind.path(here.namespace, "large"))
         assert found["status"]["conditions"][0]["status"] == "True"
@@ -131,7 +131,7 @@ async def test_an_object_that_cannot_be_converted_fails_alone(here: World, flags
         "bad": None,
         "good": [{"name": "main", "seats": 100}],
     }
-    await here.is_ready("good")
+    await here.wait_until_ready("good")
     told = await here.until_reason("Unreadable", "bad")
     assert "RuntimeError: no stage may be poisoned" in told["message"]
     spec = {"stages": [{"name": "new"}]}
@@ -140,7 +140,7 @@ async def test_an_object_that_cannot_be_converted_fails_alone(here: World, flags
     found = await here.cluster.ask("GET", ALPHA.path(here.namespace, "bad"))
     assert found["spec"]["stageName"] == "poison"
     await here.cluster.patch(ALPHA.path(here.namespace, "bad"), {"spec": {"stageName": "cured"}})
-    await here.is_ready("bad")
+    await here.wait_until_ready("bad")
 
 
 async def test_a_manifest_of_the_old_version_is_followed_by_one_of_the_new(

@@ -208,4 +208,4 @@ def test_an_empty_text_is_the_same_in_the_form_that_the_api_server_stores() -> N
         type=pods.Pod,
     )
 
-    assert pods.project(pod).text == hash(pods.value(""))
+    assert pods.project(pod).text == hash(pods.escape_env_value(""))

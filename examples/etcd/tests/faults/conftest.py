@@ -82,7 +82,7 @@ class Cluster:
                     return status
                 await asyncio.sleep(0.2)
 
-    async def is_right(self) -> None:
+    async def check(self) -> None:
         """End the clients; check what they have seen, and that all members have the same."""
         await self.clients.stop()
         histories = [await self.clients.history(self.url(member)) for member in self.ready()]

@@ -76,4 +76,4 @@ async def test_a_deleted_cluster_is_adopted_with_all_that_was_acknowledged(
     assert [member["id"] for member in second["members"]] == ids
     claims = await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
     assert {claim["metadata"]["uid"] for claim in claims} == uids
-    await cluster.is_right()
+    await cluster.check()

@@ -91,7 +91,7 @@ async def test_it_is_whole_again_and_nothing_acknowledged_is_lost(
 
     assert after["clusterId"] == before["clusterId"]
     assert ([member["name"] for member in after["members"]] == names) == stays
-    await cluster.is_right()
+    await cluster.check()
 
 
 async def test_without_a_quorum_nothing_is_deleted_and_the_status_says_so(
@@ -126,4 +126,4 @@ async def test_a_bad_version_stops_after_one_member_and_is_taken_back(
 
     status = await cluster.settles(3)
     assert {member["version"] for member in status["members"]} == {VERSION}
-    await cluster.is_right()
+    await cluster.check()

@@ -83,4 +83,4 @@ async def test_it_grows_and_shrinks_though_the_operator_is_killed_all_the_time(
     assert status["clusterId"] == first["clusterId"]
     assert len(here.operator.exits) > 5
     assert cluster.clients.acknowledged > 100
-    await cluster.is_right()
+    await cluster.check()

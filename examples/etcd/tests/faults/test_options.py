@@ -98,7 +98,7 @@ async def test_tls_is_asked_of_all(cluster: Cluster, certified: Certificates) ->
         await cluster.nodes.session.post(url, json={}, ssl=False)
     expire = datetime.fromisoformat((await cluster.status())["certificatesExpire"])
     assert timedelta(days=1) < expire - datetime.now(UTC) < timedelta(days=2)
-    await cluster.is_right()
+    await cluster.check()
 
 
 async def test_leaves_and_their_authority_are_renewed_while_clients_write(
@@ -128,7 +128,7 @@ async def test_leaves_and_their_authority_are_renewed_while_clients_write(
         cluster.clients.options["ssl"] = certified.context()
 
     assert cluster.clients.longest < 10
-    await cluster.is_right()
+    await cluster.check()
 
 
 async def test_users_are_asked_for_and_the_operator_is_root(here: World, cluster: Cluster) -> None:
@@ -281,4 +281,4 @@ async def test_versions_go_up_and_down_one_at_a_time_under_load(
         status = await cluster.settles(3, patience=240)
         assert status["version"] == version
 
-    await cluster.is_right()
+    await cluster.check()

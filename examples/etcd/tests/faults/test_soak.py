@@ -55,7 +55,7 @@ class Soak:
             await asyncio.sleep(self.dice.uniform(0, PAUSE))
             await self.disturb()
         await cluster.settles(self.size, patience=600)
-        await cluster.is_right()
+        await cluster.check()
         await self.here.delete(NAME)
         for container in cluster.nodes.containers.values():
             container.lost = False  # their nodes are back

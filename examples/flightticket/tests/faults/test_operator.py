@@ -81,7 +81,7 @@ async def called(here: World, service: BookingService, method: str, times: int =
 async def live(here: World, service: BookingService, name: str = "hello") -> None:
     """Create and delete a FlightTicket; check that it was booked once and cancelled once."""
     key = await create(here, name)
-    await here.is_ready(name)
+    await here.wait_until_ready(name)
     await here.delete(name)
     await gone(here, name)
 
@@ -115,7 +115,7 @@ async def test_killed_in_the_middle_of_every_call(
     await service.fail({"kind": "hold", "method": method, "times": 1})
     key = await create(here)
     if method == "DELETE":
-        await here.is_ready()
+        await here.wait_until_ready()
         await here.delete()
     await called(here, service, method)
 
@@ -123,7 +123,7 @@ async def test_killed_in_the_middle_of_every_call(
     await service.fail()
 
     if method != "DELETE":
-        await here.is_ready()
+        await here.wait_until_ready()
         await here.delete()
     await gone(here)
     assert await service.events(key) == ["booked", "cancelled"]
@@ -193,7 +193,7 @@ async def test_the_leader_changes_in_the_middle_of_a_call(
     leader.send(Signals.SIGSTOP)
 
     await start(here, service, *ELECT)
-    await here.is_ready()
+    await here.wait_until_ready()
     leader.send(Signals.SIGCONT)
     await service.fail()
     await here.delete()

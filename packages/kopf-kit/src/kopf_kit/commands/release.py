@@ -104,7 +104,7 @@ def release(version: str) -> None:
     destination, who = references.prefix(), signer()
     _check(version, who, destination)
     if version != PROJECT.version:
-        _raise(version)
+        _commit_version(version)
     if source.tagged(version) is None:
         _write_runbooks()
     try:
@@ -184,7 +184,7 @@ def _check_tested() -> None:
         )
 
 
-def _raise(version: str) -> None:
+def _commit_version(version: str) -> None:
     """Commit the raised version, and begin again as it."""
     subject = f"release: raise the version to {version}"
     with step(f"Version {version}"), source.change(subject) as at:

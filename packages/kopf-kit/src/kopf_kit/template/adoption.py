@@ -138,7 +138,7 @@ def project(operator: Operator) -> tuple[str, list[str]]:
     handlers = watched.handlers(operator.module, root, crds)
     if operator.rights:
         watched.given(root / operator.rights)
-    sampled = {_sampled(one) for name in operator.samples for one in _manifests(root / name)}
+    sampled = {_sampled(obj) for name in operator.samples for obj in _manifests(root / name)}
     # The first kind is the one that the documents show.
     crds.sort(key=lambda crd: crd["spec"]["names"]["kind"] not in sampled)
     resources = [_resource(crd) for crd in crds]
@@ -300,7 +300,7 @@ def _manifests(file: Path) -> Iterator[Manifest]:
         objects = [*yaml.safe_load_all(file.read_text())]
     except (OSError, ValueError, yaml.YAMLError):
         return
-    yield from (one for one in objects if isinstance(one, dict))
+    yield from (manifest for manifest in objects if isinstance(manifest, dict))
 
 
 def _files(root: Path, *patterns: str) -> Iterator[Path]:

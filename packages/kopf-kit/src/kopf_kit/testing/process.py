@@ -138,7 +138,7 @@ class Operator:
         """Tell whether it says that it is ready."""
         return (await self.probe(self._ready))[0] == 200
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait until it says that it is ready."""
         while not await self.is_ready():
             await asyncio.sleep(0.05)

@@ -16,7 +16,7 @@ async def nothing(_: World, __: str) -> None:
 async def an_object(world: World, name: str) -> None:
     """Begin with a healthy object."""
     await world.create("하나", name)
-    await world.is_right(name, "하나")
+    await world.wait_until_right(name, "하나")
 
 
 async def create(world: World, name: str) -> None:

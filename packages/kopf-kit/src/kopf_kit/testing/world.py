@@ -77,7 +77,7 @@ class World:
         """
         operator = await self.launch(*flags, harm=harm, everywhere=everywhere, log_to=log_to)
         async with self.within(120, "ready"):
-            await operator.ready()
+            await operator.wait_until_ready()
         return operator
 
     async def launch(
@@ -118,7 +118,7 @@ class World:
             while len(self.operator.exits) == count:
                 await asyncio.sleep(0.05)
         async with self.within(120, "ready again"):
-            await self.operator.ready()
+            await self.operator.wait_until_ready()
 
     async def allow(self, namespace: str | None) -> None:
         """Grant the operator its rights in a namespace, or in all, and those of the election."""
@@ -202,7 +202,7 @@ class World:
                     break
         return condition
 
-    async def is_ready(self, name: str = "hello") -> None:
+    async def wait_until_ready(self, name: str = "hello") -> None:
         """Wait until the object is Ready."""
         await self.until_reason(self.subject.well, name)
 
@@ -255,7 +255,7 @@ class World:
             if time.monotonic() > deadline:
                 raise AssertionError(self.story(f"it goes on writing, or is wrong: {problems}"))
 
-    async def is_right(self, name: str, text: str) -> None:
+    async def wait_until_right(self, name: str, text: str) -> None:
         """Wait until one object is right, regardless of the others."""
         async with self.within(self.subject.patience, f"{name} is right"):
             async for _ in _looking():

@@ -26,7 +26,7 @@ Step = Callable[[Any, Raw, bool], Resource]
 Steps = Mapping[tuple[type[Resource], type[Resource]], Convert]
 
 #: Characters of what an author's exception says.
-_LONGEST = 500
+_MAX_REASON = 500
 #: What an annotation may raise that somebody else wrote: it may bring nothing that is invalid.
 _FORGED = (msgspec.MsgspecError, TypeError, ValueError, LookupError, AttributeError, RecursionError)
 
@@ -151,7 +151,7 @@ class Versions:
         except Exception as error:
             name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
             text = f"{original.get('kind')} {name} cannot be converted from {old} to {new}"
-            why = f"{text}: {_said(error)[:_LONGEST]}"
+            why = f"{text}: {_said(error)[:_MAX_REASON]}"
             if refuses:
                 raise ConversionError(why) from error
             fields = self._shown(raw, new)

@@ -15,7 +15,7 @@ from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, STATE
 from kopf_runtime.declaring.objects import Object
 
 #: Characters of another controller's message that are kept.
-_LONGEST = 300
+_MAX_MESSAGE = 300
 #: The conditions by which an object of any kind says that it is not ready, the foremost first.
 _WRONG = {"Stalled": ("True",), "Reconciling": ("True",), "Ready": ("False", "Unknown")}
 
@@ -169,7 +169,7 @@ def _anything(thing: Anything) -> str:
         for condition in conditions:
             if condition.get("type") == type_ and condition.get("status") in wrong:
                 text = condition.get("message") or condition.get("reason")
-                return f"{text}"[:_LONGEST] if text else f"its {type_} is {condition['status']}"
+                return f"{text}"[:_MAX_MESSAGE] if text else f"its {type_} is {condition['status']}"
     return ""
 
 

@@ -23,7 +23,7 @@ from kopf_runtime.working.external import ending
 logger = logging.getLogger(__name__)
 
 #: Warnings of one answer, and characters of one: the API server cuts what is longer.
-_WARNINGS, _LONGEST = 16, 256
+_MAX_WARNINGS, _MAX_LENGTH = 16, 256
 #: What the metadata of a new object lacks.
 _NEW = {"name": "", "uid": "", "resourceVersion": ""}
 #: What a function of `default` may change of the metadata.
@@ -93,7 +93,7 @@ class Asked:
     def _response(self, thing: Resource, raw: dict[str, Any], result: Any) -> dict[str, Any]:
         if self._webhook.kind == "validating":
             texts = [result] if isinstance(result, str) else list(result or ())
-            warnings = [str(text)[:_LONGEST] for text in texts[:_WARNINGS]]
+            warnings = [str(text)[:_MAX_LENGTH] for text in texts[:_MAX_WARNINGS]]
             return {"allowed": True, **({"warnings": warnings} if warnings else {})}
         patch = [] if result is None else list(self._patch(thing, result, raw))
         if not patch:
@@ -116,7 +116,7 @@ class Asked:
         if self._webhook.failure_policy == "Fail":
             return _refused(500, "InternalError", text)
         logger.warning("%s; the write is let through", text)
-        return {"allowed": True, "warnings": [f"It was not checked: {text}"[:_LONGEST]]}
+        return {"allowed": True, "warnings": [f"It was not checked: {text}"[:_MAX_LENGTH]]}
 
     def _tell(self, error: Exception) -> None:
         """Log where a function failed, once for each place: users may make it fail as they like."""

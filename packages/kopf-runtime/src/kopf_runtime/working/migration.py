@@ -31,7 +31,7 @@ SETTLE = 30.0
 #: Seconds between two looks at the CRDs, and between two lines of progress.
 LOOK, PROGRESS = 600.0, 10.0
 #: Attempts at an object, and objects that cannot be rewritten before the others are not tried.
-_ATTEMPTS, _MOST = 5, 100
+_ATTEMPTS, _MAX_REFUSED = 5, 100
 
 
 class Migration:
@@ -127,7 +127,7 @@ class Migration:
                 done.add(key)
                 remaining.dec()
                 self._metrics.migrated.labels(kind.plural).inc()
-            if len(refused) >= _MOST:
+            if len(refused) >= _MAX_REFUSED:
                 break
         return refused
 

@@ -180,7 +180,7 @@ async def test_the_leader_is_frozen_for_a_minute(here: World) -> None:
     await here.edit("둘")
     leader.send(Signals.SIGSTOP)
     here.frozen.add(leader)
-    await here.is_right("hello", "둘")
+    await here.wait_until_right("hello", "둘")
     await here.edit("셋")
     await asyncio.sleep(60)
     thawed = time.monotonic()
@@ -202,7 +202,7 @@ async def test_the_leader_is_cut_off_and_stops_before_the_other_begins(here: Wor
     here.frozen.add(leader)
     await holds(here, here.proxies[1])
     await here.edit("둘")
-    await here.is_right("hello", "둘")
+    await here.wait_until_right("hello", "둘")
     cut.times = 0
     here.frozen.clear()
 
@@ -254,7 +254,7 @@ async def test_the_lease_is_stolen_and_comes_back(here: World) -> None:
     stolen = time.monotonic()
     await here.cluster.patch(path, {"spec": {"holderIdentity": "thief"}})
     await here.edit("둘")
-    await here.is_right("hello", "둘")  # perhaps by the leader, before it is refused
+    await here.wait_until_right("hello", "둘")  # perhaps by the leader, before it is refused
 
     def renewals(status: int, after: float) -> list[Write]:
         """Return writes to the Lease that had this answer, the earliest first."""

@@ -68,10 +68,10 @@ async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any])
         await until_gone(here, name)
         return
 
-    await here.is_right(name, text)
+    await here.wait_until_right(name, text)
     fresh = f"fresh-{next(_numbers):04}"
     await here.create(text, fresh)
-    await here.is_right(fresh, text)
+    await here.wait_until_right(fresh, text)
     children = [await here.cluster.ask("GET", here.child(parent)) for parent in (name, fresh)]
     essences = [here.parent.essence(child) for child in children]
     assert essences[0] == essences[1]
@@ -84,7 +84,7 @@ async def take(here: World, name: str, text: str | None, step: str | Disturb | N
         return None
     if step == "wait":
         if text is not None:
-            await here.is_right(name, text)
+            await here.wait_until_right(name, text)
         return text
     if isinstance(step, str):
         await (here.create if text is None else here.edit)(step, name)
