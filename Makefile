@@ -46,7 +46,7 @@ help:
 	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %s%-15s%s %s\n", blue, $$1, plain, $$2}' $(MAKEFILE_LIST)
 no-other-project: # the first thing that a command needs which is only for the operator of the repository itself
 	@case "$(PROJECT)" in ""|.) ;; *) \
-	  echo "make: PROJECT=$(PROJECT) cannot be asked for here: \`make $(MAKECMDGOALS)\` is about the repository's own operator; leave PROJECT out" >&2; exit 1;; esac
+	  echo "make: PROJECT=$(PROJECT) cannot be used here: \`make $(MAKECMDGOALS)\` is about the repository's own operator; leave PROJECT out" >&2; exit 1;; esac
 
 ##@ Start here
 demo: no-other-project $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
@@ -73,13 +73,13 @@ e2e: $(READY) ## end-to-end tests by Helm alone, on the cluster (ARGS="-k create
 	@$(KIT) e2e $(ARGS)
 
 ##@ Develop
-generate: $(READY) ## write the files that are made of others
+generate: $(READY) ## regenerate all generated files
 	@$(PY) -m kopf_offline.pins
 	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m kopf_kit generate || exit; done
 bundle: generate # operator-sdk's name for it, and the name of a folder: without this, make finds nothing to do
 verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
 	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m kopf_kit verify || exit; done
-bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.z)
+bump: $(READY) ## raise the version wherever it is written (VERSION=x.y.z)
 	@$(KIT) bump "$(VERSION)"
 	@$(KIT) generate
 # It takes a database that knows nothing, such as a proxy's empty answer, for good news.
@@ -122,7 +122,7 @@ docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
 	@$(KIT) image push
 push: $(READY) ## push charts, OLM bundle and catalog with their images (REGISTRY=… ARGS="bundle catalog")
 	@$(KIT) push $(ARGS)
-release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do the whole of a release (VERSION=x.y.z REGISTRY=… KEYS=…), or of it keys, changelog, packages, page, bundle or hubs (ARGS=keys)
+release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do the whole of a release (VERSION=x.y.z REGISTRY=… KEYS=…), or one step: keys, changelog, packages, page, bundle or hubs (ARGS=keys)
 	@$(KIT) release $(ARGS) $(if $(filter keys changelog,$(ARGS)),,"$(VERSION)")
 	@$(if $(filter changelog,$(ARGS)),$(KIT) generate)
 
@@ -142,7 +142,7 @@ $(READY): $(addsuffix /pyproject.toml,$(WORKSPACE)) $(VENV)/.locked
 $(VENV)/.locked: requirements.txt
 	@$(NO_LINK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
+	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or set PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -o Acquire::Retries=5 -y -qq python3-venv; \

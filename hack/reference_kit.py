@@ -15,22 +15,22 @@ def commands(say: Say) -> Iterator[str]:
     for section, entries in groupby(COMMANDS.items(), lambda item: item[1].section):
         yield f"\n## {translated(say, section)}"
         yield from table(say, "command", "meaning", "options")
-        for name, entry in entries:
+        for name, _ in entries:
             command = PROGRAM.get_command(context, name)
             assert command
             parts = command.commands if isinstance(command, click.Group) else {}
             for part, further in parts.items():
-                yield _command(say, f"{name} {part}", further, entry.help)
+                yield _command(say, f"{name} {part}", further)
             if not parts:
-                yield _command(say, name, command, entry.help)
+                yield _command(say, name, command)
     yield say("\n## Environment variables", "\n## 환경 변수")
     yield from table(say, "variable", "meaning")
     for variable, meaning in VARIABLES.items():
         yield row(f"`{variable}`", translated(say, meaning))
 
 
-def _command(say: Say, name: str, command: click.Command, help_: str) -> str:
-    """Return the row of a command; if it says nothing of itself, the program's list does."""
+def _command(say: Say, name: str, command: click.Command) -> str:
+    """Return the row of a command, with the first paragraph of its help."""
     context = click.Context(command, info_name=name, resilient_parsing=True)
     _, *usage = command.collect_usage_pieces(context)
     options = [
@@ -38,6 +38,6 @@ def _command(say: Say, name: str, command: click.Command, help_: str) -> str:
         for option in command.params
         if isinstance(option, click.Option) and (record := option.get_help_record(context))
     ]
-    meaning = " ".join((command.help or help_).partition("\n\n")[0].split())
-    meaning = translated(say, meaning[0].upper() + meaning[1:])
-    return row(f"`kopf-kit {' '.join([name, *usage])}`", meaning, "<br>".join(options))
+    meaning = " ".join((command.help or "").partition("\n\n")[0].split())
+    called = f"`kopf-kit {' '.join([name, *usage])}`"
+    return row(called, translated(say, meaning), "<br>".join(options))

@@ -63,7 +63,7 @@ def test_what_the_repository_does_not_say_has_to_be_said(notes: Path) -> None:
     code, said = adopt(notes)
 
     assert code == 1
-    assert "--home is missing, and the repository does not say it: say for example" in said
+    assert "--home is missing, and the repository does not say it: use for example" in said
     assert not (notes / "PROJECT").exists()
 
 

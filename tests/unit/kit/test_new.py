@@ -263,7 +263,7 @@ def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path) -> None:
     run = new("cache-operator", "--group=example.com", folder=tmp_path)
 
     assert run.returncode == 1
-    assert "error: --kind is missing: say for example `kopf-kit new cache-operator" in run.stderr
+    assert "error: --kind is missing: use for example `kopf-kit new cache-operator" in run.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,6 +1,7 @@
 """`kopf-kit` as people meet it: help, typing errors, completion, and a folder without a PROJECT."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from hack.__main__ import PROGRAM as HACK
 from kopf_kit.__main__ import PROGRAM
 from kopf_kit.program import Program
+from kopf_kit.template import repository
+from kopf_kit.template.answers import Answers
 
 #: Slow to import, so that `--help` leaves them alone: with them it takes more than 0.3 s.
 HEAVY = "{'rich', 'msgspec', 'yaml', 'kopf', 'kopf_kit.rig', 'kopf_kit.pack'}"
@@ -89,7 +92,34 @@ def test_help_of_a_command_needs_no_project(option: str, tmp_path: Path) -> None
     run = kit("deploy", option, at=tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
-    assert PROGRAM.entries["deploy"].help in run.stdout
+    assert "Install the operator by Helm." in run.stdout
+
+
+@pytest.mark.parametrize("version", ["", "9.0.0"])
+def test_help_and_a_wrong_option_prepare_nothing(version: str, tmp_path: Path) -> None:
+    repository.write(Answers("cache-operator", "Cache", "example.com"), tmp_path, lock=False)
+    file = tmp_path / "PROJECT"
+    if version:
+        file.write_text(re.sub("cliVersion: .*", f"cliVersion: {version}", file.read_text()))
+
+    helped = kit("deploy", "--help", at=tmp_path)
+    mistyped = kit("verify", "--nope", at=tmp_path)
+
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert "Install the operator by Helm" in helped.stdout
+    assert (mistyped.returncode, mistyped.stdout) == (2, "")
+    assert "No such option '--nope'" in mistyped.stderr
+    assert not (tmp_path / "build").exists()
+
+
+def test_a_command_refuses_the_project_of_a_newer_kit(tmp_path: Path) -> None:
+    text = "cliVersion: 9.0.0\nprojectName: some\nunknown: to this kit\n"
+    (tmp_path / "PROJECT").write_text(text)
+
+    for command in ("deploy", "test"):  # one needs the whole of PROJECT, one only its name
+        run = kit(command, at=tmp_path)
+        assert (run.returncode, run.stdout) == (1, "")
+        assert "error: PROJECT is of kopf-kit 9.0.0, and this is" in run.stderr
 
 
 @pytest.mark.parametrize(

@@ -169,12 +169,12 @@ def test_a_path_is_allowed_by_itself_or_by_its_beginning() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("record",), "there is nothing to run: say for example `kopf-kit rights record --"),
+        (("record",), "there is nothing to run: use for example `kopf-kit rights record --"),
         (("record", "--log", "audit.log"), "--user is missing: name the operator's user"),
         (("record", "--log", "audit.log", "--user", "me"), "audit.log has no request of me"),
         (("record", "--log", "no.log", "--user", "me"), "no.log cannot be read: "),
-        (("record", "--log", "bad.log", "--user", "me"), "bad.log:1 is no event of an audit log"),
-        (("record", "--", "false"), "`false` failed (1), so its requests may not be all"),
+        (("record", "--log", "bad.log", "--user", "me"), "bad.log:1 is not an event of"),
+        (("record", "--", "false"), "`false` failed (1), so requests may be missing"),
         (("record", "--", "true"), "`true` started no operator with the fixtures of kopf_kit"),
         (("record", "--", "nosuchprogram"), "cannot run nosuchprogram: No such file"),
         (("check", "--", "true"), "there is no PROJECT here: name a file with the operator's Role"),

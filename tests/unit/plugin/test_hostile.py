@@ -122,8 +122,8 @@ PLACES: dict[str, tuple[Write, str]] = {
         "its Lease has no valid name",
     ),
     "--lease-namespace": (argument("--lease-namespace="), "its Lease has no valid name"),
-    "--namespace": (argument("--namespace="), "is to be served and is gone"),
-    "WATCH_NAMESPACE": (environment("WATCH_NAMESPACE"), "is to be served and is gone"),
+    "--namespace": (argument("--namespace="), "is in watchNamespaces but does not exist"),
+    "WATCH_NAMESPACE": (environment("WATCH_NAMESPACE"), "is in watchNamespaces but does not exist"),
     "--namespace-selector": (argument("--namespace-selector="), "no operator serves"),
     "serviceAccountName": (
         field("deployments/0/spec/template/spec/serviceAccountName"),

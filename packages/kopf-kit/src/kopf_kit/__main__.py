@@ -36,7 +36,7 @@ COMMANDS = {
     "verify": Entry(_DEVELOP, f"{_IN}generate:verify", "find mistakes, and stale generated files"),
     "run": Entry(_DEVELOP, f"{_IN}run:command", "run the operator here, against the cluster"),
     "dev": Entry(_DEVELOP, f"{_IN}dev:command", "run it, and again after each change", "project"),
-    "bump": Entry(_DEVELOP, f"{_IN}bump:command", "raise the version, and the day of the release"),
+    "bump": Entry(_DEVELOP, f"{_IN}bump:command", "raise the version, and set its release date"),
     "cluster": Entry(
         _CLUSTER, f"{_IN}cluster:command", "create or delete the kind cluster", "project"
     ),

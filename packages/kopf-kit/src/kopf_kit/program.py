@@ -3,6 +3,7 @@
 So `--help`, completion and a typing error answer at once, and outside of any project, too.
 """
 
+import copy
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
@@ -24,6 +25,11 @@ class Entry(NamedTuple):
     help: str
     #: What it works on: the files of a PROJECT, with the generated ones of `built`.
     needs: Literal["nothing", "project", "built"] = "built"
+
+    @property
+    def sentence(self) -> str:
+        """Its help where the command itself has none."""
+        return f"{self.help[0].upper()}{self.help[1:]}."
 
 
 class Program(click.Group):
@@ -52,11 +58,17 @@ class Program(click.Group):
             return None
         if entry.needs != "nothing" and not _has_project():
             return _stand_in(name, entry)
-        if entry.needs != "nothing" and not ctx.resilient_parsing:
-            _prepare(entry)
         module, _, attribute = entry.where.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        command.name, command.help = name, command.help or entry.help
+        try:
+            original: click.Command = getattr(importlib.import_module(module), attribute)
+        except Exception:
+            if entry.needs != "nothing":
+                _check_fits()  # this kit may be too old to read PROJECT
+            raise
+        command = copy.copy(original)  # it may be returned again
+        command.name, command.help = name, command.help or entry.sentence
+        if entry.needs != "nothing" and command.callback is not None:
+            command.callback = _prepared(command.callback, entry)
         return command
 
     def resolve_command(
@@ -97,7 +109,7 @@ class Program(click.Group):
 
 
 def passing_on(function: Callable[[list[str]], int | None], words: str) -> click.Command:
-    """Return the command of a function that hands its words on, such as to pytest."""
+    """Return the command of a function that passes its arguments on, such as to pytest."""
 
     @click.command(context_settings=PASSES_ON)
     @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar=f"[{words}]")
@@ -141,19 +153,29 @@ def _stand_in(name: str, entry: Entry) -> click.Command:
     rest = click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)
     settings = {**PASSES_ON, "allow_extra_args": True}
     return click.Command(
-        name, callback=refuse, params=[rest], help=entry.help, context_settings=settings
+        name, callback=refuse, params=[rest], help=entry.sentence, context_settings=settings
     )
 
 
-def _prepare(entry: Entry) -> None:
-    """Refuse a PROJECT of other versions; generate what one in another's repository is without."""
+def _prepared(function: Callable[..., Any], entry: Entry) -> Callable[..., Any]:
+    """Return a command's function that first prepares PROJECT: help and usage errors need none."""
+
+    def prepare_and_run(*arguments: Any, **options: Any) -> Any:
+        _check_fits()
+        if entry.needs == "built":
+            from kopf_kit.pack import nested, project
+
+            nested.ensure(project.PROJECT)
+        return function(*arguments, **options)
+
+    return prepare_and_run
+
+
+def _check_fits() -> None:
+    """Raise HackError if PROJECT, this kit and the runtime are of versions that do not fit."""
     from kopf_kit import compatible
     from kopf_kit.rig import names
     from kopf_kit.rig.run import HackError
 
     for sentence in compatible.problems(names.CHECKOUT):
         raise HackError(sentence)
-    if entry.needs == "built":
-        from kopf_kit.pack import nested, project
-
-        nested.ensure(project.PROJECT)

@@ -31,7 +31,7 @@ _NEEDED = {
 def command(**options: Any) -> None:
     """Write PROJECT for the operator on plain kopf in this folder; all else stays as it is.
 
-    What the options do not say is found in the repository, or asked on a terminal.
+    Anything not given by an option is found in the repository, or asked for on a terminal.
     `kopf-kit generate` then packages the operator.
     """
     file = Path.cwd() / "PROJECT"
@@ -61,6 +61,6 @@ def _asked(option: str, question: str, example: str) -> str:
         except (EOFError, KeyboardInterrupt) as error:
             raise HackError("there is no answer, so nothing was written") from error
     raise HackError(
-        f"--{option} is missing, and the repository does not say it: say for example "
+        f"--{option} is missing, and the repository does not say it: use for example "
         f"`kopf-kit adopt --{option} {example}`"
     )

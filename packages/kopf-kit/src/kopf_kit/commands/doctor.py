@@ -1,4 +1,4 @@
-"""`kopf-kit doctor`: what this machine and this repository have of what the commands need."""
+"""`kopf-kit doctor`: what the commands need, and whether this machine and repository have it."""
 
 import platform
 import shutil
@@ -15,7 +15,7 @@ from kopf_kit.rig.run import HackError, answer
 
 
 class Finding(NamedTuple):
-    """What was looked at; what is optional is only needed by some commands."""
+    """The result of one check; only some commands need what is optional."""
 
     name: str
     is_well: bool
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 def command() -> int:
     """Check Python, uv, the container engine, kind, kubectl, helm and the versions.
 
-    End with 1 if one that every command needs is bad.
+    Exit with 1 if something that every command needs is missing.
     """
     is_well = True
     for finding in findings():
@@ -38,7 +38,7 @@ def command() -> int:
 
 
 def findings() -> Iterator[Finding]:
-    """Yield what there is, in the order in which it is needed."""
+    """Yield the result of each check, in the order in which the commands need it."""
     version = platform.python_version()
     yield Finding("python", sys.version_info >= (3, 11), f"{version} ({sys.executable})")
     for name in (compatible.KIT, compatible.RUNTIME):

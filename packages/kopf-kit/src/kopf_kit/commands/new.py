@@ -33,8 +33,8 @@ def command(
 ) -> None:
     """Write the repository of a new operator into DIR, by default ./NAME.
 
-    What the options do not say is asked on a terminal. In a repository, `new kind KIND` adds a
-    further kind, and `new olm` what OLM needs.
+    Anything not given by an option is asked for on a terminal. In a repository, `new kind KIND`
+    adds a further kind, and `new olm` what OLM needs.
     """
     if name in ("kind", "olm"):
         _add(name, kind or (str(folder) if folder else None), group)
@@ -71,7 +71,7 @@ def _answer(
     if given is None and sys.stdin.isatty():
         return _asked(f"{question}, such as {example}", check)
     if not given:
-        raise HackError(f"{option} is missing: say for example `{_EXAMPLE}`")
+        raise HackError(f"{option} is missing: use for example `{_EXAMPLE}`")
     return given
 
 

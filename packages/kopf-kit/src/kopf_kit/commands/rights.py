@@ -1,4 +1,4 @@
-"""`kopf-kit rights`: records the rights that an operator uses, or holds its Role against them.
+"""`kopf-kit rights`: records the rights that an operator uses, or compares its Role with them.
 
     kopf-kit rights record -- pytest tests/faults
     kopf-kit rights check --role config/rbac/role.yaml --log audit.log --user system:…
@@ -50,7 +50,7 @@ def _reads_a_log(function: Callable[..., Any]) -> Any:
 
 @click.group()
 def command() -> None:
-    """Record the rights that an operator uses, or hold its Role against them."""
+    """Record the rights that an operator uses, or compare its Role with them."""
 
 
 @command.command()
@@ -59,7 +59,7 @@ def record(test: tuple[str, ...], role: str | None, user: str, log: str | None) 
     """Run a test of the operator, and write rights.yaml with the least rules that it needs.
 
     Above each rule are requests that need it. `rights: rights.yaml` in PROJECT has the chart grant
-    them. Differences from the operator's Role are told.
+    them. Differences from the operator's Role are printed.
     """
     ours, file = _rights(role), names.CHECKOUT / _FILE
     used = _requests(test, log, user)
@@ -118,11 +118,11 @@ def _requests(test: Sequence[str], log: str | None, user: str) -> Requests:
         where = f"`{' '.join(test)}` started no operator with the fixtures of kopf_kit.testing"
     else:
         raise HackError(
-            "there is nothing to run: say for example `kopf-kit rights record -- pytest tests`, or "
+            "there is nothing to run: use for example `kopf-kit rights record -- pytest tests`, or "
             "name an audit log with --log"
         )
     if not used:
-        raise HackError(f"{where}, so nothing is known of its rights")
+        raise HackError(f"{where}, so its rights are unknown")
     return used
 
 
@@ -135,7 +135,7 @@ def _recorded(test: Sequence[str], user: str) -> Requests:
             raise HackError(f"cannot run {test[0]}: {error.strerror}") from error
         if code:
             raise HackError(
-                f"`{' '.join(test)}` failed ({code}), so its requests may not be all: mend it first"
+                f"`{' '.join(test)}` failed ({code}), so requests may be missing: fix it first"
             )
         return recorded.requests(sorted(Path(folder).glob("*.log")), user)
 

@@ -50,7 +50,7 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
         else:
             why = f"{_all(kind)} are read only: what a user declared is never written to."
             allow(kind.group, kind.plural, READ, why)
-        why = f"How a {kind.kind} fares is reported."
+        why = f"The operator writes the status of each {kind.kind}."
         allow(kind.group, f"{kind.plural}/status", ("patch",), why)
         for child, owned in controller.owned.items():
             how = HOW[owned.update]
@@ -63,7 +63,7 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
             allow(named.group, named.plural, verbs, f"A {kind.kind} names {_all(named)}.")
         for mapped in controller.mapped:
             allow(mapped.group, mapped.plural, READ, f"{_all(mapped)} are watched.")
-    why = "The story is told in Events; repeated ones are counted up by a patch."
+    why = "The operator records Events, and patches the count of repeated ones."
     allow("", "events", ("create", "patch"), why)
     declared = [
         (why, {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)})

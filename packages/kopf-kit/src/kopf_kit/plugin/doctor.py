@@ -216,7 +216,8 @@ def _namespaces(
         if not gone:
             continue
         says = Text(
-            "{gone} is to be served and is gone", "처리하도록 지정된 {gone} 네임스페이스가 없습니다"
+            "namespace {gone} is in watchNamespaces but does not exist",
+            "처리하도록 지정된 {gone} 네임스페이스가 없습니다",
         )
         todo = Text(
             "Create it, or take it out of the chart's value watchNamespaces.",

@@ -54,7 +54,7 @@ class Settings:
     workers: int = flag("16", "reconciles that run at once", at_least(1, int, most=1000), "N")
     resync_period: float = flag(
         "300",
-        "seconds between two comparisons with full lists; a standby makes a twelfth of them",
+        "seconds between two comparisons with full lists; a standby compares every twelfth time",
         at_least(1),
         "SECONDS",
     )
