@@ -38,7 +38,7 @@ NO_NAME = Text(
 )
 CORRECT = Text(
     "Correct the arguments --lease-name and --lease-namespace of its Deployment.",
-    "디플로이먼트의 인자 --lease-name과 --lease-namespace를 고치십시오.",
+    "디플로이먼트의 플래그 --lease-name과 --lease-namespace를 고치십시오.",
 )
 #: How much is quoted of a name that is none.
 QUOTED = 200
