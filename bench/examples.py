@@ -175,7 +175,7 @@ async def _booking_service(plane: ControlPlane) -> AsyncIterator[tuple[str, str,
 
 
 async def _ask(session: aiohttp.ClientSession, url: str) -> list[dict[str, str]]:
-    """Return a list from the booking service, which calls it no JSON."""
+    """Return a list from the booking service, whose answers lack the content type of JSON."""
     async with session.get(url) as answer:
         answer.raise_for_status()
         found: list[dict[str, str]] = await answer.json(content_type=None)

@@ -189,7 +189,7 @@ def _test(command: Sequence[str], copy: Path) -> tuple[int, str]:
 
 
 def _ours(copy: Path) -> dict[str, str]:
-    """Have a copy's own modules imported, and keep no bytecode, as a defect's could outlive it."""
+    """Return variables that import a copy's own modules, and keep no bytecode of a defect."""
     return {"PYTHONPATH": paths.python_path(copy), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -212,7 +212,7 @@ def _restore(copy: Path) -> None:
 
 @contextmanager
 def _copies() -> Iterator[tuple[str, "Queue[Path]"]]:
-    """Lend copies of the checkout as it is by now, and what git calls their contents."""
+    """Yield git's hash of the checkout as it is now, and a queue of copies of it."""
     _remove()
     _FOLDER.mkdir(parents=True, exist_ok=True)
     index = {"GIT_INDEX_FILE": str(_FOLDER / "index")}

@@ -147,10 +147,13 @@ def test_olm_v1_installs_it(templates: Callable[[str], None]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: own}", "OLM installs no such kind"),
+        (
+            "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: own}",
+            "OLM does not install this kind",
+        ),
         (
             "apiVersion: v1\nkind: Secret\nmetadata: {name: own}\ndata: {a: Yg==}",
-            "everybody can read its values there",
+            "its values would be readable by everybody in the bundle",
         ),
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own, namespace: kube-system}",
@@ -163,13 +166,13 @@ def test_olm_v1_installs_it(templates: Callable[[str], None]) -> None:
         ),
         (
             TEMPLATE.partition("---")[2].partition("---")[0].replace("nodes-of-message-", "own"),
-            "OLM grants rules, and the chart has no ClusterRole ownoperator",
+            "the chart has no ClusterRole ownoperator, so OLM cannot bind it",
         ),
         (
             TEMPLATE.rpartition("---")[2] + "    matchConditions: [{}]",
-            "OLM knows no matchConditions, which messages.myorg.dev has",
+            "OLM does not support matchConditions of messages.myorg.dev",
         ),
-        (TEMPLATE.rpartition("---")[2], "calls port 443 of the Service webhook; add it"),
+        (TEMPLATE.rpartition("---")[2], "calls port 443, which the Service webhook lacks"),
         (
             TEMPLATE.rpartition("---")[2].replace(
                 "{service: {name: webhook, namespace: message-operator, path: /validate}}",

@@ -235,20 +235,20 @@ def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
 @pytest.mark.parametrize(
     ("version", "images", "sentence"),
     [
-        ("", IMAGES, f"there is no version; give the one that is checked out, {__version__}"),
-        ("1.2", IMAGES, "'1.2' is no version such as 1.2.3 or 1.2.3-rc.1"),
+        ("", IMAGES, f"the version is missing; give the one that is checked out, {__version__}"),
+        ("1.2", IMAGES, "'1.2' is not a version; use for example 1.2.3 or 1.2.3-rc.1"),
         (
             "9.9.9",
             IMAGES,
             f"9.9.9 is to be released, but what is checked out is {__version__}: check it "
             "out, or raise the version (`kopf-kit bump 9.9.9`)",
         ),
-        (__version__, {}, "IMG is missing: say IMG=registry/name@sha256:…"),
+        (__version__, {}, "IMG is missing; set IMG=registry/name@sha256:…"),
         (
             __version__,
             {**IMAGES, "MESSAGE_IMG": "busybox:1.37"},
-            "MESSAGE_IMG=busybox:1.37 has no digest: a release names its images by what they hold; "
-            "say MESSAGE_IMG=registry/name@sha256:…, as `docker push` prints it",
+            "MESSAGE_IMG=busybox:1.37 has no digest; set MESSAGE_IMG=registry/name@sha256:…, as "
+            "`docker push` prints it",
         ),
     ],
     ids=["no-version", "half-a-version", "another-version", "no-image", "no-digest"],
@@ -318,7 +318,7 @@ CSV = f"{__version__}/manifests/message-operator.clusterserviceversion.yaml"
             "check_schema_operator_ci_config",
             CI,
             lambda ci: ci["fbc"]["catalog_mapping"][0].update(type="olm.template.other"),
-            "fbc.catalog_mapping[0].type: olm.template.other is no template's",
+            "fbc.catalog_mapping[0].type: olm.template.other is not a template's",
         ),
         (
             "check_catalog_usage_ci_config",

@@ -110,7 +110,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "check_required_fields",
         CSV,
         lambda csv: csv["spec"]["icon"][0].update(base64data="#"),
-        f"{CSV}: spec.icon[0].base64data: is no base64",
+        f"{CSV}: spec.icon[0].base64data: is not base64",
     ),
     (
         "check_operator_name",
@@ -182,7 +182,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "descriptors",
         CSV,
         lambda csv: owned(csv).update(version="v9"),
-        f"{CSV}: spec.customresourcedefinitions.owned[0].version: is none of the CRD's",
+        f"{CSV}: spec.customresourcedefinitions.owned[0].version: is not a version of the CRD",
     ),
     (
         "install_modes",
@@ -207,7 +207,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "permissions",
         CSV,
         lambda csv: rules_of(csv)[0].update(verbs=["*"]),
-        f"{CSV}: spec.install.spec.permissions[0].rules[0]: has a *; say which",
+        f"{CSV}: spec.install.spec.permissions[0].rules[0]: has a *; name each",
     ),
     (
         "related_images",
@@ -229,7 +229,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
             {"operators.operatorframework.io.bundle.channel.default.v1": "fast"}
         ),
         f"{ANNOTATIONS}: annotations['operators.operatorframework.io.bundle.channel.default.v1']: "
-        "is no channel of the catalog",
+        "is not a channel of the catalog",
     ),
     (
         "olmv1_takes_no_dependencies",
@@ -390,7 +390,7 @@ def manifest(kind: str, name: str) -> str:
         (
             "torn.yaml",
             "kind: [",
-            "bundle/manifests/torn.yaml: is no YAML: while parsing a flow node did not find "
+            "bundle/manifests/torn.yaml: is not YAML: while parsing a flow node did not find "
             'expected node content in "<unicode string>", line 2, column 1',
         ),
     ],

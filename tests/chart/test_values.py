@@ -324,7 +324,7 @@ def test_what_is_generated_says_by_what(file: Path) -> None:
 def test_an_unknown_kind_of_value_is_named_with_its_line() -> None:
     text = "# -- What it is\n# @schema nonsense\nvalue: 1\n"
 
-    with pytest.raises(chart_docs.ValuesError, match=r"values\.yaml:3: no kind 'nonsense'"):
+    with pytest.raises(chart_docs.ValuesError, match=r"values\.yaml:3: unknown kind 'nonsense'"):
         chart_docs.parse(text)
 
 

@@ -43,7 +43,7 @@ class BookingService:
             await self._process.wait()
 
     async def fail(self, *faults: dict[str, Any]) -> None:
-        """Have these faults from now on, and no others; what was held goes on."""
+        """Inject these faults from now on, and no others; requests that were held go on."""
         await self._ask("PUT", "faults", list(faults))
 
     async def cancel(self, key: str) -> None:

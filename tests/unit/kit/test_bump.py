@@ -25,15 +25,15 @@ def bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("version", "sentence"),
     [
-        ("", "there is no version; give one, for example 0.2.1"),
-        ("1.2", "'1.2' is no version such as 1.2.3 or 1.2.3-rc.1"),
+        ("", "the version is missing; give one, for example 0.2.1"),
+        ("1.2", "'1.2' is not a version; use for example 1.2.3 or 1.2.3-rc.1"),
         (
             "v1.2.3",
-            "'v1.2.3' is no version such as 1.2.3 or 1.2.3-rc.1; leave out the v",
+            "'v1.2.3' is not a version; use for example 1.2.3 or 1.2.3-rc.1; leave out the v",
         ),
         (
             "1.2.3; rm -rf .",
-            "'1.2.3; rm -rf .' is no version such as 1.2.3 or 1.2.3-rc.1",
+            "'1.2.3; rm -rf .' is not a version; use for example 1.2.3 or 1.2.3-rc.1",
         ),
         (
             "0.1.9",
@@ -85,7 +85,7 @@ def test_the_version_that_is_checked_out_is_only_dated_again_and_that_is_said(
     bump.bump(PROJECT.version)
 
     assert bump._CSV in written
-    assert f"{PROJECT.version} is checked out already: only the day" in capsys.readouterr().err
+    assert f"{PROJECT.version} is checked out already: only its date" in capsys.readouterr().err
 
 
 def test_a_version_that_is_released_is_refused(bundles: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_pin_that_is_not_what_runs(name: str, tmp_path: Path) -> None:
 def test_a_broken_pyproject(tmp_path: Path) -> None:
     (sentence,) = problems(tmp_path, pyproject="[project")
 
-    assert sentence.startswith(f"{tmp_path}/pyproject.toml is no TOML: ")
+    assert sentence.startswith(f"{tmp_path}/pyproject.toml is not TOML: ")
 
 
 def test_two_runtimes(tmp_path: Path) -> None:

@@ -179,5 +179,5 @@ def test_a_release_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
     wrong, said = here.verify()
 
     assert wrong == ""
-    assert "whose code cannot be asked" in " ".join(said.split())
+    assert "whose code cannot be run" in " ".join(said.split())
     assert "No module named 'no_such_module'" in " ".join(said.split())

@@ -161,27 +161,27 @@ def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
         ),
         (
             {"scale": kr.Scale(".spec.size", ".status.ready")},
-            "scale is by .status.ready, which is not a field",
+            "scale= names .status.ready, which is not a field",
         ),
         (
             {"scale": kr.Scale(".spec.name", ".status.readySize")},
-            "scale is by .spec.name, which is not a whole number",
+            "scale= names .spec.name, which is not a whole number",
         ),
         (
             {"scale": kr.Scale(".status.readySize", ".status.readySize")},
-            "scale is by .status.readySize, which is not a field of .spec",
+            "scale= names .status.readySize, which is not a field of .spec",
         ),
         (
             {"scale": kr.Scale(".spec.size", ".spec.size")},
-            "scale is by .spec.size, which is not a field of .status",
+            "scale= names .spec.size, which is not a field of .status",
         ),
         (
             {"scale": kr.Scale(".spec.depth", ".status.readySize")},
-            "scale is by .spec.depth, which may be missing; give it a default",
+            "scale= names .spec.depth, which may be missing; give it a default",
         ),
         (
             {"scale": kr.Scale(".spec.size", ".status.readySize", ".status.readySize")},
-            "scale is by .status.readySize, which is not a text",
+            "scale= names .status.readySize, which is not a text",
         ),
     ],
 )

@@ -67,8 +67,8 @@ def test_a_version_that_the_index_has_otherwise_is_told(folder: Path, built: lis
         index.publish(built)
 
     assert str(error.value) == (
-        f"{index.name()} has another {other.name} already; a version is released once: raise it, "
-        "or delete that file if nobody was told of it"
+        f"{index.name()} has another {other.name} already; raise the version, or delete that file "
+        "if nobody uses it yet"
     )
     assert other.read_bytes() == b"of somebody else"
 

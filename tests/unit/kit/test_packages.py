@@ -263,7 +263,7 @@ def test_a_distribution_without_a_version_is_told(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "pyproject.toml").write_text('dynamic = ["version"]\n')
 
-    with pytest.raises(HackError, match=r'pyproject\.toml: 0 lines are as version = "1\.0\.0"'):
+    with pytest.raises(HackError, match=r'pyproject\.toml: 0 lines look like version = "1\.0\.0"'):
         packages.raised("1.0.0", tmp_path)
 
 

@@ -32,7 +32,7 @@ def test_a_command_that_cannot_be_about_another_operator_says_so(goal: str) -> N
 
     assert ended.returncode == 2
     assert ended.stdout == ""
-    assert f"make: PROJECT={MEMCACHED} cannot be asked for here: `make {goal}` is" in ended.stderr
+    assert f"make: PROJECT={MEMCACHED} cannot be used here: `make {goal}` is" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_an_unknown_tier_is_refused_with_those_that_there_are(tiers: Tiers) -> N
     code, said = tiers.run("test", "--tier", "x")
 
     assert code == 1
-    assert "there is no tier x; choose of a, b" in said
+    assert "there is no tier x; choose from a, b" in said
 
 
 def test_times_of_the_last_run_are_told_before_anything_runs(tiers: Tiers) -> None:

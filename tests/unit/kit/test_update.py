@@ -126,7 +126,7 @@ def test_kinds_may_follow_one_another_in_other_groups(written: Path) -> None:
         (
             lambda folder: edit(folder / "PROJECT", "    samples:\n", "    samples: # mine\n"),
             "Bucket",
-            "PROJECT has no section",
+            "PROJECT lacks the section",
         ),
         (
             lambda folder: (folder / "PROJECT").write_text("projectName: cache-operator\n"),
@@ -334,7 +334,7 @@ def test_what_cannot_be_updated_is_refused(
 def test_an_update_without_git_is_refused(tmp_path: Path) -> None:
     changed()(Record(tmp_path, "", (CACHE,), ""), tmp_path)
 
-    with pytest.raises(HackError, match="is in no git repository, or git is missing; commit it"):
+    with pytest.raises(HackError, match="is not in a git repository, or git is missing; commit it"):
         update.update(tmp_path, refuse)
 
 
@@ -376,5 +376,5 @@ def test_the_commands_work_below_the_repository_and_nowhere_else(written: Path) 
     assert kit("update", folder=written / "tests")[0] == 0
     assert "tests/unit/test_bucket.py written" in kit("new", "kind", "Bucket", folder=written)[1]
     code, said = kit("new", "olm", folder=written.parent)
-    assert (code, "is in no operator's repository" in said) == (1, True)
+    assert (code, "is not in the repository of an operator" in said) == (1, True)
     assert "olm/csv.yaml exists already" in kit("new", "olm", folder=written / "tests")[1]

@@ -125,7 +125,7 @@ def _size(volume: VolumeObject) -> str:
 
 
 def _left(volume: VolumeObject) -> str:
-    """Return the size of a volume that nobody deletes; the garbage collector's have an owner."""
+    """Return the size of a volume that stays; empty if it is being deleted or has an owner."""
     gone = volume.metadata.deletion_timestamp or volume.metadata.owner_references
     return "" if gone else _size(volume)
 

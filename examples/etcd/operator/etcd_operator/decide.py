@@ -760,7 +760,7 @@ def _size(s: Seen) -> Step | None:
 
 
 def _grow(s: Seen) -> Step | None:
-    """Have a volume grow that is smaller than is wanted."""
+    """Grow a volume that is smaller than wanted."""
     for member in s.staying:
         if member.name in s.small:
             return Step(Do.GROW_VOLUME, member.name, "its volume grows", uid=member.volume)

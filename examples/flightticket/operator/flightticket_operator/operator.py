@@ -149,7 +149,7 @@ class Pace:
             self._next = loop.time() + 1 / rate
 
     def pause(self, seconds: float) -> None:
-        """Let no call begin for so many seconds."""
+        """Let no call begin for the given number of seconds."""
         self._next = max(self._next, asyncio.get_running_loop().time() + seconds)
 
 
@@ -179,7 +179,7 @@ class Service:
         return _decoded(status, text, Route)
 
     async def book(self, spec: Spec) -> Booking | Refusal:
-        """Book; a mistake of the client's is told only once, for it stays one."""
+        """Book; return a refusal of the service's, which a retry would not change."""
         headers = {"Idempotency-Key": self.key}
         wanted = {"from": spec.from_, "to": spec.to, "number": spec.number}
         status, text = await self._ask("POST", "/bookings", headers=headers, json=wanted)
@@ -285,7 +285,7 @@ controller = manager.controller_for(FlightTicket, project=lambda ticket: ticket.
 
 @controller.validate(on=("create",), failure_policy="ignore", timeout=3)
 async def known_route(ticket: FlightTicket, context: kr.Context[Settings]) -> None:
-    """Refuse what nobody flies, which no rule in CEL can know; a service that is down is told."""
+    """Refuse a route that nobody flies, which CEL cannot check; raise if the service is down."""
     route = await Service(context.session, context.settings).route(ticket.spec)
     if not route.flown:
         raise kr.Refusal(route.why[:MOST_TOLD] or "Nobody flies there; name two other cities.")

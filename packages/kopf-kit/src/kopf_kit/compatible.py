@@ -1,4 +1,4 @@
-"""Whether a repository, this kit and the runtime fit together; each command asks before it runs."""
+"""Whether a repository, this kit and the runtime fit together; each command checks it first."""
 
 import sys
 import tomllib
@@ -36,18 +36,18 @@ def _of_project(root: Path) -> Iterator[str]:
         return
     if version(written) > Version(ours):
         yield (
-            f"PROJECT is of {KIT} {written}, and this is {ours}, which is too old for it: say "
+            f"PROJECT is of {KIT} {written}, and this is {ours}, which is too old for it: run "
             f"`uvx {KIT}@{written}`, or install that version"
         )
     else:
         yield (
             f"PROJECT is of {KIT} {written}, which is too old for this one, {ours}: bring the "
-            f"repository up to date (`{KIT} update`), or say `uvx {KIT}@{written}`"
+            f"repository up to date (`{KIT} update`), or run `uvx {KIT}@{written}`"
         )
 
 
 def version(written: str) -> Version:
-    """Return the version that PROJECT has; raise HackError if it is none."""
+    """Return the version that PROJECT has; raise HackError if it is invalid."""
     try:
         return Version(written)
     except InvalidVersion as error:
@@ -66,7 +66,7 @@ def _of_pins(root: Path) -> Iterator[str]:
     try:
         content = tomllib.loads(file.read_text()) if file.is_file() else {}
     except tomllib.TOMLDecodeError as error:
-        yield f"{file} is no TOML: {error}"
+        yield f"{file} is not TOML: {error}"
         return
     for pin in _requirements(content):
         if (name := canonicalize_name(pin.name)) not in (KIT, RUNTIME):
@@ -74,7 +74,7 @@ def _of_pins(root: Path) -> Iterator[str]:
         installed = metadata.version(name)
         if not pin.specifier.contains(installed, prereleases=True):
             yield (
-                f"pyproject.toml asks for {name}{pin.specifier}, and {installed} runs: say "
+                f"pyproject.toml asks for {name}{pin.specifier}, and {installed} runs: run "
                 f"`uv run {KIT} …`, which takes what is asked for, or change the pin"
             )
 
@@ -98,4 +98,4 @@ def _of_runtimes(root: Path) -> Iterator[str]:
     }
     if len(installed) > 1:
         listed = ", ".join(f"{version} in {place}" for version, place in installed.items())
-        yield f"there are two versions of {RUNTIME}: {listed}; say `uv run {KIT} …` to use one"
+        yield f"there are two versions of {RUNTIME}: {listed}; run `uv run {KIT} …` to use one"

@@ -54,7 +54,7 @@ async def yields(_: Any, __: Any) -> AsyncIterator[str]:
         (lambda c: c.validate(failure_policy="Fail")(accepts), "use 'fail' or 'ignore'"),
         (lambda c: c.validate(timeout=30)(accepts), "more than 0 and at most 25 seconds"),
         (lambda c: c.validate(match={"A B": "true"})(accepts), "use a name and an expression"),
-        (lambda c: c.validate(namespaces={"a": "b c"})(accepts), "is no label of a namespace"),
+        (lambda c: c.validate(namespaces={"a": "b c"})(accepts), "is not a label of a namespace"),
         (lambda c: c.validate()(yields), "return the warnings, or yield them in `def`"),
         (lambda c: c.validate()(lambda *_: None), "call the function after what it checks"),
         (lambda c: [c.validate()(accepts) for _ in "ab"], "another function is the webhook accept"),

@@ -89,7 +89,7 @@ async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> 
     said = [(events[name]["type"], events[name]["message"]) for name in ("MemberAdded", "DiskSlow")]
     assert said == [("Normal", "Added member m-3."), ("Warning", "The disk of m-1 is slow.")]
     assert told(server)[1] == (
-        "ValueError: 'member added' is no reason of an Event; use one CamelCase word"
+        "ValueError: 'member added' is not a reason of an Event; use one CamelCase word"
     )
 
 
@@ -370,7 +370,7 @@ async def test_an_intent_that_is_recorded_leaves_the_other_fields_of_its_class(
     kept = {"booking": "B1", "count": 3, "names": ["a"]}
     assert seen == [{**kept, "joiningNow": "m-1"}, kept]
     assert failed
-    assert failed[0].startswith("each field of this Members is at its default")
+    assert failed[0].startswith("each field of this Members has its default")
 
 
 async def test_a_status_that_would_overwrite_what_is_recorded_is_refused(

@@ -648,7 +648,7 @@ async def test_a_change_is_compared_with_few_of_many_that_share_a_label(
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
-        ({}, "labels= would select every Secret: return at least one"),
+        ({}, "labels= returned no label, which would select every Secret; return at least one"),
         ({"app": "a,b"}, "'app': 'a,b' cannot be a label of secrets"),
         ({"tier": 1}, "'tier': 1 cannot be a label of secrets"),
         (None, "what it names of secrets failed: TypeError: "),

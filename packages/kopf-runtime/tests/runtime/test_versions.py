@@ -258,7 +258,7 @@ def test_a_converter_that_returns_nonsense_is_told(
 
 def test_an_object_of_no_version_is_refused() -> None:
     for odd in ("example.dev/v9", "v1", "other.dev/v1"):
-        with pytest.raises(ConversionError, match=f"'{odd}' is none of v1, v1alpha1, v1beta1"):
+        with pytest.raises(ConversionError, match=f"'{odd}' is not one of v1, v1alpha1, v1beta1"):
             versions().convert({**LARGE, "apiVersion": odd}, ALPHA)
 
 
@@ -315,7 +315,7 @@ STORED = a_version("v4", storage=True)
         ),
         (both(NEW, STORED), "no functions lead from v1 of Festival to v2; register them"),
         (both(OLD, a_version("v1", storage=True)), "are both example.dev/v1; give one another"),
-        (both(OLD, a_version("v6", kind="Fair")), "Fair .* is no version of Festival"),
+        (both(OLD, a_version("v6", kind="Fair")), "Fair .* is not a version of Festival"),
     ],
 )
 def test_versions_that_do_not_belong_together_are_refused(steps: Steps, told: str) -> None:
@@ -382,11 +382,11 @@ async def test_what_cannot_be_converted_is_answered_in_words(client: TestClient[
     )
     assert "convertedObjects" not in response
     response = await asked(client, {"apiVersion": "v1", "kind": "Pod"})
-    assert response["result"]["message"] == "v1 Pod is no kind that this operator converts"
+    assert response["result"]["message"] == "v1 Pod is not a kind that this operator converts"
 
 
 async def test_what_is_no_review_is_refused(client: TestClient[Any, Any]) -> None:
     for body in (b"{", b"[]", b"[" * 5000, b'{"apiVersion": "v1", "request": {}}'):
         async with client.post("/convert", data=body) as answer:
             assert answer.status == 400
-            assert "This is no review" in await answer.text()
+            assert "This is not a review" in await answer.text()

@@ -50,13 +50,13 @@ def bump(version: str) -> None:
         file.write_text(text)
         print(f"{file.relative_to(paths.CHECKOUT)} written")
     if version == PROJECT.version:
-        say(f"{version} is checked out already: only the day of the release is new, {today[:10]}")
+        say(f"{version} is checked out already: only its date changes, to {today[:10]}")
 
 
 def check(version: str, current: str = PROJECT.version) -> None:
     """Raise HackError if a version cannot follow the one that is checked out."""
     if not version:
-        raise HackError(f"there is no version; give one, for example {_next(current)}")
+        raise HackError(f"the version is missing; give one, for example {_next(current)}")
     try:
         order = catalog.order(version)
     except HackError as error:
@@ -69,8 +69,8 @@ def check(version: str, current: str = PROJECT.version) -> None:
         )
     if version in catalog.known():
         raise HackError(
-            f"{version} is released ({catalog.file(version)} in catalog/ records it), and releases "
-            f"stay as they are; give for example {_next(version)}"
+            f"{version} is released ({catalog.file(version)} in catalog/ records it), and a "
+            f"release cannot change; give for example {_next(version)}"
         )
 
 
@@ -105,7 +105,7 @@ def _replaced(file: Path, lines: Mapping[str, str]) -> str:
         text, times = re.subn(pattern, line, text, flags=re.MULTILINE)
         if times != 1:
             name = file.relative_to(paths.CHECKOUT)
-            raise HackError(f"{name}: {times} lines are as {line}, not one")
+            raise HackError(f"{name}: {times} lines look like {line}; there must be one")
     return text
 
 
@@ -113,8 +113,8 @@ def write_changelog() -> None:
     """Write the section of this version again; raise HackError where the version is released."""
     if PROJECT.version in history.tagged(PROJECT.root):
         raise HackError(
-            f"v{PROJECT.version} is tagged, and what is said of a release stays as it is; raise "
-            "the version first (`kopf-kit bump X.Y.Z`)"
+            f"v{PROJECT.version} is tagged, so its notes cannot change; raise the version first "
+            "(`kopf-kit bump X.Y.Z`)"
         )
     section = changelog.section(PROJECT.version)
     changelog.FILE.write_text(changelog.updated(changelog.current(), section))

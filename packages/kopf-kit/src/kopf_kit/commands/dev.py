@@ -77,7 +77,7 @@ class _Operator:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, or start it again; the former process ends while the sources are read."""
+        """Start the operator, or start it again; the former process ends meanwhile."""
         former, self._process = self._process, None
         if former is not None:
             former.terminate()

@@ -92,8 +92,8 @@ def _check_not_released(destination: str) -> None:
     if oci.repository(released) == oci.repository(ours):
         raise HackError(
             f"{PROJECT.version} is released to {destination} "
-            f"({catalog.file(PROJECT.version)} in catalog/ records it), and releases stay as they "
-            "are: raise the version (`kopf-kit bump X.Y.Z`), or push to another REGISTRY"
+            f"({catalog.file(PROJECT.version)} in catalog/ records it), and a release cannot "
+            "change: raise the version (`kopf-kit bump X.Y.Z`), or push to another REGISTRY"
         )
 
 

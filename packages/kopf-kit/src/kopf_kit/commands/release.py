@@ -94,13 +94,13 @@ def _keys() -> Keys:
 
 
 def signer() -> Signer:
-    """Return the workflow of GitHub that runs, where it may sign and KEYS names no keys."""
+    """Return the running workflow of GitHub if it may sign and KEYS is not set, else the keys."""
     may_sign = "ACTIONS_ID_TOKEN_REQUEST_TOKEN" in os.environ
     return Workflow() if may_sign and not os.environ.get("KEYS") else _keys()
 
 
 def release(version: str) -> None:
-    """Do `kopf-kit release`; raise HackError where something is in its way."""
+    """Run `kopf-kit release`; raise HackError if something prevents it."""
     destination, who = references.prefix(), signer()
     _check(version, who, destination)
     if version != PROJECT.version:
@@ -117,7 +117,7 @@ def release(version: str) -> None:
         log.write_text(f"{error}\n")
         raise HackError(
             f"{version} is not complete in {destination} ({error.reason}): what was published "
-            f"stays there, and the same command goes on from there; {log} has all that was said"
+            f"stays there, and the same command goes on from there; {log} has the whole message"
         ) from error
     if source.tagged(version) is None:
         source.tag(version)
@@ -163,7 +163,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
         oci.digest(_files(destination, version))
     except HackError as error:
         raise HackError(
-            f"REGISTRY={destination} cannot be asked what it has ({error.reason}); log in "
+            f"REGISTRY={destination} cannot be read ({error.reason}); log in "
             "(docker login), or name another one"
         ) from error
     images.check()
@@ -180,7 +180,7 @@ def _check_tested() -> None:
     if parts:
         raise HackError(
             f"these have not passed for this commit: {', '.join(parts)}. Run `kopf-kit test-all`, "
-            "which goes on where it stopped, or say UNTESTED=yes to release it all the same"
+            "which goes on where it stopped, or set UNTESTED=yes to release it all the same"
         )
 
 
@@ -234,7 +234,7 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
 
 
 def _record(release: Release) -> None:
-    """Commit what catalog/ tells of the release, unless it is told."""
+    """Commit the record of the release in catalog/, unless it is there."""
     with source.change(f"release: record {release.version}") as at:
         catalog.record(release, at / PROJECT.root.relative_to(paths.CHECKOUT))
 

@@ -59,7 +59,9 @@ def lay_out_release(version: str) -> None:
 def _release(version: str) -> Release:
     """Return the release that the command line names; raise HackError if it names none."""
     if not version:
-        raise HackError(f"there is no version; give the one that is checked out, {PROJECT.version}")
+        raise HackError(
+            f"the version is missing; give the one that is checked out, {PROJECT.version}"
+        )
     catalog.order(version)
     if version != PROJECT.version:
         raise HackError(
@@ -102,9 +104,9 @@ def _pinned(variable: str, default: str = "") -> str:
         references.check_form(image, variable)
     if not re.fullmatch(r"[^\s@]+@sha256:[0-9a-f]{64}", image):
         raise HackError(
-            f"{variable}={image} has no digest: a release names its images by what they hold; "
-            f"say {variable}=registry/name@sha256:…, as `docker push` prints it"
+            f"{variable}={image} has no digest; set {variable}=registry/name@sha256:…, as "
+            "`docker push` prints it"
             if image
-            else f"{variable} is missing: say {variable}=registry/name@sha256:…"
+            else f"{variable} is missing; set {variable}=registry/name@sha256:…"
         )
     return image

@@ -1,4 +1,4 @@
-"""`kopf-kit update`: has the repository follow the kit that runs, beside its author's edits."""
+"""`kopf-kit update`: brings the repository up to this kit, and keeps its author's edits."""
 
 from pathlib import Path
 

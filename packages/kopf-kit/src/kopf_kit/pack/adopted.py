@@ -1,4 +1,4 @@
-"""What the kit says of an operator on plain kopf, for which PROJECT has no more than its module.
+"""The files of an operator on plain kopf that its author does not write: PROJECT is enough.
 
 A repository that `kopf-kit new` wrote has the files that people write: Chart.yaml, the chart's
 `_operator.tpl`, OLM's texts. An adopted one may have any of them, too; these are in place of those

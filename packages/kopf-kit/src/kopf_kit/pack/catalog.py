@@ -40,7 +40,7 @@ def order(version: str) -> tuple[Any, ...]:
     """Return a sort key with the order of https://semver.org; raise HackError if it is invalid."""
     match = VERSION.fullmatch(version)
     if match is None:
-        raise HackError(f"{version!r} is no version such as 1.2.3 or 1.2.3-rc.1")
+        raise HackError(f"{version!r} is not a version; use for example 1.2.3 or 1.2.3-rc.1")
     if any(len(number) > 9 for number in match.groups()[:3]):
         raise HackError(f"{version!r} has a number of more than 9 digits; use a smaller one")
     # A release comes after its candidates; numbers come before words, and by their value.
@@ -91,7 +91,7 @@ def channels(versions: Iterable[str]) -> list[Manifest]:
 
 
 def headed(version: str) -> list[Manifest]:
-    """Return the channels that a version would be the newest of, beside the recorded releases."""
+    """Return the channels in which a version would be newer than all recorded releases."""
     return [
         channel
         for channel in channels({*known(), version})
@@ -100,7 +100,7 @@ def headed(version: str) -> list[Manifest]:
 
 
 def placed(release: Release) -> Release:
-    """Return a release whose bundle says what it replaces in the narrowest of its channels.
+    """Return a release with the `replaces` of the narrowest of its channels in its bundle.
 
     A bundle replaces one release for all of its channels. So the candidates since that release are
     skipped: in the channel that has them, too, only this one is then the newest.

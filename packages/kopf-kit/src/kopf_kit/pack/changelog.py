@@ -57,14 +57,14 @@ def files(version: str) -> dict[Path, str]:
 
 
 def with_version(text: str, version: str) -> str:
-    """Return a changelog with a section of a version, which stays as it is where there is one."""
+    """Return a changelog with a section of a version; an existing section stays as it is."""
     if any(match[1] == version for match in _SECTION.finditer(text)):
         return text
     return updated(text, section(version))
 
 
 def updated(text: str, section: str) -> str:
-    """Return a changelog with a section in the place of its version: the newest comes first."""
+    """Return a changelog with a section put in the order of the versions, the newest first."""
     sections = {match[1]: match[0] for match in _SECTION.finditer(f"{text}\n{section}")}
     ordered = sorted(sections, key=catalog.order, reverse=True)
     policy = _POLICY if (PROJECT.root / "docs" / "policy.md").is_file() else ""
@@ -74,7 +74,7 @@ def updated(text: str, section: str) -> str:
 
 
 def section(version: str, repository: Path = PROJECT.root) -> str:
-    """Return the section of a version, of the commits since the release before it.
+    """Return the section of a version, made from the commits since the release before it.
 
     A release does not follow its own candidates: its users never had those.
     """

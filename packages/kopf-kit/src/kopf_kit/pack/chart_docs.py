@@ -93,7 +93,7 @@ def _values(text: str, defaults: Any) -> Iterator[Value]:
                 try:
                     schema = _schema(default, annotation)
                 except KeyError as error:
-                    raise ValuesError(f"values.yaml:{number}: no kind {error}") from error
+                    raise ValuesError(f"values.yaml:{number}: unknown kind {error}") from error
                 yield Value(tuple(path), default, " ".join(comment), section, annotation, schema)
             comment, annotation = [], ""
 

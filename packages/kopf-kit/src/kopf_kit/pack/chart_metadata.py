@@ -1,4 +1,4 @@
-"""What Chart.yaml says, of which the other chart, the image and the bundle say the same."""
+"""The fields of Chart.yaml, which the other chart, the image and the bundle repeat."""
 
 from pathlib import Path
 from typing import Any

@@ -41,7 +41,7 @@ def problems() -> Iterator[str]:
 
 
 def changes(former: list[Manifest], present: list[Manifest]) -> Iterator[str]:
-    """Yield what has changed from some CRDs to others so that a user or an object breaks."""
+    """Yield the changes from some CRDs to others that break a user or an object."""
     now = {crd["metadata"]["name"]: crd for crd in present}
     for crd in former:
         if (name := crd["metadata"]["name"]) in now:
@@ -93,7 +93,7 @@ def _released(tag: str) -> list[Manifest] | None:
             crds: list[Manifest] = json.loads(answer.read_text())
             return crds
     why = (done.stderr.strip().splitlines() or ["it ended"])[-1]
-    say(f"note: the kinds are not compared with those of {tag}, whose code cannot be asked: {why}")
+    say(f"note: the kinds are not compared with those of {tag}, whose code cannot be run: {why}")
     return None
 
 

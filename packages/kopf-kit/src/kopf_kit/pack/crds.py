@@ -234,19 +234,20 @@ def _scale(declared: CustomResource, schema: Schema) -> Manifest:
     scale = declared.scale
     if scale is None:
         return {}
+    who = "scale= names"
     for path, part in ((scale.size, ".spec"), (scale.replicas, ".status")):
-        if _at(path, "scale is by", schema).get("type") != "integer":
-            raise DeclarationError(f"scale is by {path}, which is not a whole number")
+        if _at(path, who, schema).get("type") != "integer":
+            raise DeclarationError(f"{who} {path}, which is not a whole number")
         if not path.startswith(f"{part}."):
-            raise DeclarationError(f"scale is by {path}, which is not a field of {part}")
+            raise DeclarationError(f"{who} {path}, which is not a field of {part}")
     holder, _, name = scale.size.rpartition(".")
-    required = _at(holder, "scale is by", schema).get("required", ())
-    if name not in required and "default" not in _at(scale.size, "scale is by", schema):
-        raise DeclarationError(f"scale is by {scale.size}, which may be missing; give it a default")
+    required = _at(holder, who, schema).get("required", ())
+    if name not in required and "default" not in _at(scale.size, who, schema):
+        raise DeclarationError(f"{who} {scale.size}, which may be missing; give it a default")
     paths = {"specReplicasPath": scale.size, "statusReplicasPath": scale.replicas}
     if scale.selector:
-        if _at(scale.selector, "scale is by", schema).get("type") != "string":
-            raise DeclarationError(f"scale is by {scale.selector}, which is not a text")
+        if _at(scale.selector, who, schema).get("type") != "string":
+            raise DeclarationError(f"{who} {scale.selector}, which is not a text")
         paths["labelSelectorPath"] = scale.selector
     return {"scale": paths}
 

@@ -124,5 +124,7 @@ def _without_guard(text: str, name: str) -> str:
     """Return a template without the condition around it, because this chart always installs it."""
     begin, end = _GUARD
     if text.count(begin) != 1 or not text.endswith(end):
-        raise HackError(f"{_OPERATOR_S / 'templates' / name} must be all in {begin.strip()}")
+        raise HackError(
+            f"{_OPERATOR_S / 'templates' / name} must be enclosed as a whole in {begin.strip()}"
+        )
     return text.replace(begin, "").removesuffix(end)

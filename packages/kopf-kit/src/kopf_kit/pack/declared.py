@@ -46,7 +46,7 @@ _CONVERSION = """\
 
 
 class Operator(NamedTuple):
-    """What the pack asks of an operator's code, whichever library it stands on."""
+    """What the pack needs from an operator's code, whichever library it uses."""
 
     definitions: list[crds.Manifest]
     #: The rights in each watched namespace, each with its reason.
@@ -54,7 +54,7 @@ class Operator(NamedTuple):
 
 
 def operator() -> Operator:
-    """Return what the code of PROJECT's operator says of it."""
+    """Return what the code of PROJECT's operator declares."""
     if PROJECT.adopted:
         module, crds_ = PROJECT.adopted.module, adopted.definitions(PROJECT)
         webhooks = watched.handlers(module, PROJECT.root, crds_).webhooks
@@ -147,7 +147,7 @@ def chart_rules(
 
 
 def chart_admission(webhooks: Sequence[Webhook], chart: str) -> str:
-    """Return the chart's template with the functions that are asked, each with its `path`."""
+    """Return the chart's template with the webhooks' functions, each with its `path`."""
     parts = [f"{{{{- /* {documents.header(_BY).strip('# ')}*/}}}}\n"]
     for kind in ("validating", "mutating"):
         entries = [
@@ -161,7 +161,7 @@ def chart_admission(webhooks: Sequence[Webhook], chart: str) -> str:
 
 
 def admission(webhook: Webhook) -> crds.Manifest:
-    """Return what a configuration says of a function, but for where it is asked."""
+    """Return the webhook configuration of a function, except the address at which it is called."""
     conditions = webhook.match_conditions.items()
     return {
         "name": webhook.name,
@@ -188,7 +188,7 @@ def of_the_project() -> Manager[Any]:
     if (name := manager.program.name) != PROJECT.name:
         raise HackError(
             f"{PROJECT.manager} names its manager {name}, and {PROJECT.root / 'PROJECT'} the "
-            f"project {PROJECT.name}; use one name, for the alerts ask for metrics of that name"
+            f"project {PROJECT.name}; use one name, because the alerts query metrics of that name"
         )
     try:
         refuse_duplicates(manager.controllers)

@@ -60,7 +60,7 @@ class _RefusedError(Exception):
 
 
 def of(chart: Sequence[Manifest]) -> Further:
-    """Return what these objects add to a bundle; raise HackError with all that none can carry."""
+    """Return what these objects add to a bundle; raise HackError, which lists all others."""
     added = [
         manifest
         for manifest in chart
@@ -89,17 +89,18 @@ def _add(
     """Add an object; yield the roles whose rules the CSV has instead."""
     kind, metadata = manifest["kind"], manifest["metadata"]
     if "helm.sh/hook" in metadata.get("annotations", {}):
-        raise _RefusedError("it is a hook of Helm, and OLM has none; leave it out there")
+        raise _RefusedError("it is a hook of Helm, which OLM does not run; leave it out there")
     if kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
         further.webhooks += [_webhook(kind, webhook, chart) for webhook in manifest["webhooks"]]
         return
     if kind not in SUPPORTED:
-        raise _RefusedError("OLM installs no such kind; leave it out there")
+        raise _RefusedError("OLM does not install this kind; leave it out there")
     if metadata.get("namespace", NAME) != NAME:
         raise _RefusedError(f"it is in the namespace {metadata['namespace']}, but OLM chooses one")
     if kind == "Secret" and (manifest.get("data") or manifest.get("stringData")):
         raise _RefusedError(
-            "everybody can read its values there; have the operator or a user create it"
+            "its values would be readable by everybody in the bundle; let the operator or a user "
+            "create it"
         )
     subjects = manifest.get("subjects") or []
     here = [subject for subject in subjects if subject.get("namespace") == NAME]
@@ -112,7 +113,7 @@ def _add(
     rules = [m["rules"] for m in added if (m["kind"], m["metadata"]["name"]) == role]
     if not rules:
         raise _RefusedError(
-            f"OLM grants rules, and the chart has no {' '.join(role)}; add it, or kr.Right"
+            f"the chart has no {' '.join(role)}, so OLM cannot bind it; add it, or kr.Right"
         )
     wide = kind == "ClusterRoleBinding"
     (further.cluster_permissions if wide else further.permissions).extend(rules[0])
@@ -124,7 +125,7 @@ def _webhook(kind: str, webhook: Manifest, chart: Sequence[Manifest]) -> Manifes
     called = webhook["name"]
     for key in ("namespaceSelector", "matchConditions"):
         if webhook.get(key):
-            raise _RefusedError(f"OLM knows no {key}, which {called} has; check it in the operator")
+            raise _RefusedError(f"OLM does not support {key} of {called}; check it in the operator")
     service = webhook["clientConfig"].get("service")
     if service is None:
         raise _RefusedError(
@@ -139,7 +140,9 @@ def _webhook(kind: str, webhook: Manifest, chart: Sequence[Manifest]) -> Manifes
         if entry["port"] == port
     ]
     if not targets:
-        raise _RefusedError(f"{called} calls port {port} of the Service {service['name']}; add it")
+        raise _RefusedError(
+            f"{called} calls port {port}, which the Service {service['name']} lacks; add it there"
+        )
     return {
         "type": kind.replace("WebhookConfiguration", "AdmissionWebhook"),
         "generateName": called,

@@ -1,4 +1,4 @@
-"""The generated files of an operator that git does not have, as in examples/memcached.
+"""Generated files that git does not have, as those of examples/memcached.
 
 Only the commands and the tests read them, unless PROJECT says `generated: .`. So they are below
 build/, in `Project.built`, with copies of what people wrote for the same folders. `generate` writes
@@ -62,7 +62,7 @@ def generating() -> Iterator[None]:
 
 
 def copies() -> dict[Path, str]:
-    """Return what PROJECT's author wrote for the folders that have generated files, too.
+    """Return the author's own files in the folders that also have generated files.
 
     `kopf_kit.pack.numbered` copies Chart.yaml, because it writes the version into it.
     """

@@ -56,7 +56,7 @@ def files() -> dict[Path, str]:
 
 
 def with_samples(text: str) -> str:
-    """Return Chart.yaml with the samples that PROJECT lists; raise HackError without a place."""
+    """Return Chart.yaml with the samples that PROJECT lists; raise HackError if it has no place."""
     filled, places = _SAMPLES.subn(lambda _: textwrap.indent(samples.listed(), "    "), text)
     if not places:
         raise HackError(
@@ -67,7 +67,7 @@ def with_samples(text: str) -> str:
 
 
 def dropped() -> list[str]:
-    """Return what only Chart.yaml has of examples: `kopf-kit generate` removes it."""
+    """Return the examples that only Chart.yaml has: `kopf-kit generate` removes them."""
     annotations = adopted.metadata(PROJECT).get("annotations") or {}
     shown = yaml.safe_load(annotations.get(_EXAMPLES, "")) or []
     kept = {_called(manifest) for manifest in samples.manifests()}
@@ -90,7 +90,7 @@ def _images() -> str:
 
 
 def named(text: str, version: str) -> str:
-    """Return a text in which a version replaces the one that it contains."""
+    """Return a text with the version in it replaced."""
     text = _NAMED.sub(rf"\g<1>{version}", text)
     text = _CHANNEL.sub(f"stable-v{'.'.join(version.split('.')[:2])}", text)
     return _PRERELEASE.sub('"true"' if "-" in version else '"false"', text)

@@ -108,7 +108,7 @@ def manifest() -> str:
 
 
 def subject() -> Subject:
-    """Return what the plugin has to know of PROJECT's operator."""
+    """Return what the plugin has to know about PROJECT's operator."""
     operator = declared.operator()
     crds = {crd["metadata"]["name"]: crd for crd in operator.definitions}
     home = str(chart_metadata.read()["home"])
@@ -149,7 +149,7 @@ def subject() -> Subject:
 
 
 def shown(schema: Mapping[str, Any]) -> Any:
-    """Return which texts of a spec are no user's own: `Kind.shown`; None if there are none.
+    """Return which texts of a spec the plugin may show (`Kind.shown`); None if all are free texts.
 
     A free text has no enum, pattern or format in its schema.
     """

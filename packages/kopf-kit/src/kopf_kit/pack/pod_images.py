@@ -1,4 +1,4 @@
-"""Generates what a chart has of the images that PROJECT lists: their flags, checks and values.
+"""Generates the flags, checks and values of the images that PROJECT lists, for a chart.
 
 The operator's code declares each image as a setting, whose default becomes the chart's. Used by
 `kopf_kit.pack.declared` and `kopf_kit.pack.chart_templates`.
@@ -50,7 +50,7 @@ def template() -> str:
 
 
 def values(written: Collection[str]) -> str:
-    """Return the values of the images, but of those under a key that the author has written."""
+    """Return the values of the images, except those under a key that the author has written."""
     blocks = []
     for image in PROJECT.images:
         first, *others = image.values.split(".")

@@ -270,7 +270,7 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def written_chart(self) -> Path:
-        """The folder of those of the chart's files that people write."""
+        """The folder of the chart's files that people write."""
         return self.root / "charts" / self.name
 
     @property
@@ -331,7 +331,7 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def option(self) -> str:
-        """What a command of `make` says more to be about it: nothing for the checkout's own."""
+        """What to add to a command of `make` to select it; empty for the checkout's own."""
         if self.is_the_checkouts:
             return ""
         return f" PROJECT={self.root.relative_to(paths.CHECKOUT)}"
@@ -360,7 +360,7 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """What the names of the variables begin with that choose something for this operator."""
+        """The prefix of the environment variables that concern this operator."""
         return self.variables, *(image.variable for image in self.images)
 
 

@@ -35,7 +35,7 @@ _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "delete
 
 
 class Request(NamedTuple):
-    """What a request asks the right for; `resource` is a path where no resource is asked for."""
+    """The right that a request needs; `resource` is a path if it is for no resource."""
 
     group: str
     resource: str
@@ -66,7 +66,7 @@ def requests(files: Iterable[Path], user: str = "") -> Requests:
             of_event = [*_asked(event)] if user in ("", who) else []
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise HackError(
-                f"{file}:{number} is no event of an audit log of Kubernetes: have the API server "
+                f"{file}:{number} is not an event of a Kubernetes audit log: let the API server "
                 "write one with --audit-log-path, in its form `json`"
             ) from error
         for request, path in of_event:
@@ -143,7 +143,7 @@ def beyond(used: Requests, rules: Iterable[Rule]) -> Requests:
 
 
 def unused(rules: Iterable[Rule], used: Iterable[Request]) -> Iterator[str]:
-    """Yield what no request needs of these rules: verbs, and what they are about."""
+    """Yield the parts of these rules that no request needs: verbs, with their resources."""
     used = [*used]
     for rule in rules:
         for request, part in _parts(rule):

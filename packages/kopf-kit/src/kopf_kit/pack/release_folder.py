@@ -72,7 +72,7 @@ def _dump(document: Manifest) -> str:
 
 
 def _fbc() -> Manifest:
-    """Return which catalogs offer the operator: those of each OpenShift that has its Kubernetes.
+    """Return the catalogs that offer the operator: of each OpenShift with a fitting Kubernetes.
 
     OpenShift 4.3 had Kubernetes 1.16, and each minor of the one has had one of the other since.
     """

@@ -157,7 +157,7 @@ def _admission() -> Iterator[Manifest]:
         odd = ["match="] if webhook.match_conditions.keys() - EXEMPT.keys() else []
         if odd := [*odd, *(["namespaces="] if webhook.namespace_selector else [])]:
             raise HackError(
-                f"{webhook.name} is declared with {' and '.join(odd)}, for which OLM has no place; "
+                f"{webhook.name} is declared with {' and '.join(odd)}, which OLM does not support; "
                 "check it in the function, or leave out olm/"
             )
         if (length := len(webhook.name)) > _LONGEST_NAME:

@@ -64,7 +64,7 @@ def text(file: Path) -> str:
 
 
 def source(file: Path) -> str:
-    """Return how a generated file names the file that it is generated from."""
+    """Return the name of a file's source, as the header of the generated file has it."""
     return f"kopf_kit/pack/{file.relative_to(FOLDER.parent)}"
 
 

@@ -63,7 +63,7 @@ _OTHERWISE_READ: dict[type[inspect.Type], tuple[str, str]] = {
 
 
 class DeclarationError(HackError):
-    """A class declares something that no CRD can express; the message names the field."""
+    """A class declares something that a CRD cannot express; the message names the field."""
 
 
 def structural(type_: type, path: str = "") -> Schema:

@@ -96,7 +96,7 @@ def handlers(module: str, root: Path, crds: list[dict[str, Any]]) -> Handlers:
 
 
 def unpackaged(webhooks: Iterable[str]) -> str:
-    """Return what to do about handlers of kopf that the API server would have to ask."""
+    """Return what to do about webhook handlers of kopf, which the API server would have to call."""
     return (
         f"the webhooks {', '.join(webhooks)} are kopf's, which the kit does not package, so the "
         "API server would not ask them; declare them with @controller.validate and "

@@ -1,4 +1,4 @@
-"""What may be advised about an operator, and what is said of what only looks like one."""
+"""Advice about an operator, and a warning about what only looks like one."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _values(value: Any) -> Sequence[str]:
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """Run a plugin; return the exit code, also of what kubectl refuses."""
+    """Run a plugin; return the exit code, also if kubectl refuses something."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -1,4 +1,4 @@
-"""Which texts are names of Kubernetes: whatever is not one reaches neither kubectl nor a command.
+"""Which texts are valid names in Kubernetes: no other reaches kubectl or a printed command.
 
 Everything that is read from a cluster may have been written by a tenant: a flag of a Deployment, a
 field of a status. What is to become an argument of kubectl, or a part of a command that the user is

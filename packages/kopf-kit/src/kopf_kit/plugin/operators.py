@@ -84,7 +84,7 @@ class Operator(NamedTuple):
 
     @property
     def named(self) -> list[str]:
-        """The namespaces that it is configured to serve, whoever vouches for it."""
+        """The namespaces that it is configured to serve, trusted or not."""
         arguments, env = _container(self.deployment)
         named = [a.partition("=")[2] for a in arguments if a.startswith("--namespace=")]
         if not named and "--all-namespaces" not in arguments:

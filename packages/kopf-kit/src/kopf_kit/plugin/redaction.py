@@ -70,7 +70,7 @@ class Redaction:
         )
 
     def text(self, text: str) -> str:
-        """Return a text in which each text of a user's is hidden, also its beginning alone."""
+        """Return a text in which each text of a user's, or its beginning, is hidden."""
         text = _SECRETS.sub(HIDDEN, text)
         if not self._texts:
             return text

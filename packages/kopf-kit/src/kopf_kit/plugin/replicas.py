@@ -13,7 +13,7 @@ LOST = "NodeNotReady"
 
 
 class Advice(NamedTuple):
-    """What to do about some reasons; it may contain {namespace}, {pod} and {node}."""
+    """What to do about a Pod with one of these reasons; may have {namespace}, {pod} and {node}."""
 
     reasons: tuple[str, ...]
     todo: Text

@@ -83,7 +83,7 @@ _used: list[Subject] = []
 
 
 def use(subject: Subject) -> None:
-    """Have the plugin be about an operator, before it is run."""
+    """Set the operator that the plugin is about, before it is run."""
     _used[:] = [subject]
 
 

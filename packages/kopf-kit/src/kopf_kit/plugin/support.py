@@ -86,7 +86,7 @@ def _collected(kubectl: Kubectl, missing: list[Missing], judge: Judge) -> Iterat
     """Yield the name and the text of each file, and add what cannot be read to `missing`."""
 
     def listed(kind: str, *arguments: str, within: str | None = None) -> list[Object]:
-        """Return the objects of a kind in a namespace, or in all, or else in the user's own."""
+        """Return the objects of a kind in a namespace or in all; if refused, in the user's own."""
         if within:
             with _told(missing, f"{kind} in {within}"):
                 return Kubectl(kubectl.options, within).list(kind, *arguments)

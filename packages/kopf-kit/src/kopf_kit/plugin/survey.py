@@ -43,7 +43,7 @@ def _seen(kubectl: Kubectl, operator: Operator) -> Operator:
 
 
 def _lost(kubectl: Kubectl, pods: list[Object]) -> Iterator[str]:
-    """Yield the nodes of Pods that are not ready which are not ready themselves."""
+    """Yield the nodes that are not ready and have Pods that are not ready."""
     nodes = {(pod.get("spec") or {}).get("nodeName") for pod in pods if not is_ready(pod)}
     for name in sorted(name for name in nodes if name):
         try:

@@ -25,7 +25,7 @@ class Text(NamedTuple):
     ko: str
 
     def format(self, **values: object) -> Text:
-        """Return it with the {words} replaced by values; a Text is put in in its language.
+        """Return it with the {words} replaced by values; a Text is inserted in its own language.
 
         Other values may come from the cluster: they are shortened, and cannot steer the terminal.
         """

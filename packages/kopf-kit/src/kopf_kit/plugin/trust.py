@@ -1,4 +1,4 @@
-"""Which of the Deployments that look like an operator are one: those that somebody vouches for.
+"""Which Deployments that look like an operator can be trusted to be one.
 
 Whoever may edit a namespace can write all of this there: a copy of the operator's Deployment, its
 labels, its Lease, a Secret with a Helm release. So none of it counts by itself. What they cannot

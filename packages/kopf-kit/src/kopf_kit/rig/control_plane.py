@@ -292,7 +292,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Have the kernel kill the process that is about to start when its parent ends in any way."""
+    """Make the kernel kill the starting process when its parent ends in any way."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -66,7 +66,7 @@ def push(work: Step, reference: str, names: Sequence[str] = ()) -> None:
 
 
 def pushed_index(reference: str) -> str | None:
-    """Return an index that was pushed from here by its digest, or None for any other image.
+    """Return an index that was pushed from here, named by digest; None for any other image.
 
     An index exists only in the registry. If the engine has an image of the same name, it is an
     earlier build for this machine's platform.

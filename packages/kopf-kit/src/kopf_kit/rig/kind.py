@@ -53,7 +53,7 @@ def kubeconfig(name: str) -> Path:
 
 
 def check_version() -> None:
-    """Raise HackError if KUBERNETES names a version of which no node can be had here."""
+    """Raise HackError if KUBERNETES names a version of which no node can be made here."""
     minor = control_plane.chosen()
     if minor != versions.NEWEST and not public_images.are_in_reach():
         raise HackError(
@@ -169,7 +169,7 @@ def _await_steady(name: str) -> None:
 
 
 def _keep_in_services(name: str, work: Step) -> None:
-    """Have the node reject packets to a Service's address that kube-proxy does not know yet.
+    """Make the node reject packets to a Service's address that kube-proxy does not know yet.
 
     They would leave the cluster, and some networks answer for any address and keep the connection.
     Such a network once left the API server waiting indefinitely on OLM's API. For Services that it

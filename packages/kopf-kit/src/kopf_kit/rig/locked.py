@@ -1,4 +1,4 @@
-"""The part of `requirements.txt` that somebody asks for, with its hashes.
+"""The part of `requirements.txt` that some packages or groups need, with its hashes.
 
 `# via` names who needs a package: other packages, and groups of `pyproject.toml`. The distributions
 of the workspace are not in the lock, but they are named, so this prints what the image installs:
@@ -19,16 +19,18 @@ _PACKAGE = re.compile(
 
 
 def part(lock: str, *askers: str) -> str:
-    """Return the packages that the askers need, and of each who of them needs it.
+    """Return the lines of the packages that the askers need, each with the askers that need it.
 
     Raises ValueError where an asker needs nothing, or the lock cannot be read.
     """
     packages = list(_PACKAGE.finditer(lock))
     if "".join(package[0] for package in packages) != lock:
-        raise ValueError("requirements.txt is not as `make lock` writes it")
+        raise ValueError("requirements.txt is not as `make lock` writes it; run `make lock`")
     needed = set(askers)
     if unknown := needed.difference(*({package["name"], *_via(package)} for package in packages)):
-        raise ValueError(f"requirements.txt has nothing for {', '.join(sorted(unknown))}")
+        raise ValueError(
+            f"requirements.txt has nothing for {', '.join(sorted(unknown))}; run `make lock`"
+        )
     while more := {pin["name"] for pin in packages if needed & _via(pin).keys()} - needed:
         needed |= more
     return "".join(

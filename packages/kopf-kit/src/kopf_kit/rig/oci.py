@@ -22,7 +22,7 @@ _SECONDS = 300
 
 
 def digest(ref: str) -> str | None:
-    """Return the digest of what a registry has under a name; None where it has nothing there.
+    """Return the digest of a name in a registry; None if the registry does not have it.
 
     Raises HackError where the registry does not tell.
     """
@@ -35,7 +35,7 @@ def digest(ref: str) -> str | None:
 
 
 def pinned(ref: str) -> str | None:
-    """Return what a registry has under a name, by its digest; None where it has nothing there."""
+    """Return a name with its digest in a registry; None if the registry does not have it."""
     if "@" in ref:
         return ref
     sha256 = digest(ref)
@@ -105,8 +105,8 @@ def push_layer(layer: Path, ref: str) -> str:
         held = json.loads(crane("config", content))["rootfs"]["diff_ids"]
         if held != [_digest(layer.read_bytes())]:
             raise HackError(
-                f"{ref} is in the registry already, and holds something else; a version is "
-                "released once: raise it, or delete that if nobody was told of it"
+                f"{ref} is in the registry already with other content; raise the version, or "
+                "delete that image if nobody uses it yet"
             )
         return existing
     return crane("append", "--oci-empty-base", "-f", layer, "-t", ref).strip()
@@ -158,7 +158,7 @@ def push_files(files: Sequence[Path], ref: str, *, kind: str, media_type: str) -
 
 
 def date(ref: str, when: datetime) -> str:
-    """Date an image in a registry as its sources, whenever it was built; return it by its digest.
+    """Give an image in a registry the date of its sources; return it by its digest.
 
     Its layers stay as they are.
     """

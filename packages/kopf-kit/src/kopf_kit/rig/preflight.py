@@ -23,7 +23,7 @@ _ROOM = 15 * 10**9
 _DEBIANS_DOCKER = "/usr/bin/docker"
 _SUBORDINATE_IDS = Path("/etc/subuid")
 
-_EXISTING = "To use a cluster that is there already, say CLUSTER=existing."
+_EXISTING = "To use a cluster that is there already, set CLUSTER=existing."
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ CLUSTER = (
 
 _PULL = (
     "Let the Docker engine reach an image registry (`docker pull busybox` says why it does not), "
-    "or say CLUSTER=existing to use a cluster that is there already."
+    "or set CLUSTER=existing to use a cluster that is there already."
 )
 
 

@@ -98,7 +98,7 @@ _UNKNOWN = Trouble("it does not serve the image", f"Read the engine's error belo
 
 @functools.cache
 def are_in_reach() -> bool:
-    """Return whether public images can be pulled; once per run, have the engine pull one.
+    """Return whether public images can be pulled; once per run, let the engine pull one.
 
     Only the engine knows its proxies, mirrors and credentials. Raise HackError if a registry
     answers but refuses, or if none answers and this machine cannot build the images.
@@ -211,7 +211,7 @@ def _explain(reference: str, message: str) -> str:
         f"    {_reason(message)}",
     ]
     if preflight.are_met(preflight.FROM_SOURCE):
-        lines.append(f"To build all images here instead, {BUILD_TIME}, say IMAGES=build.")
+        lines.append(f"To build all images here instead, {BUILD_TIME}, set IMAGES=build.")
     return "\n".join(lines)
 
 

@@ -36,7 +36,7 @@ def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
 
 
 def olm(folder: Path) -> list[Path]:
-    """Add the files of OLM; return those that are written. Raise HackError if there are some."""
+    """Add the files of OLM; return those that are written. Raise HackError if any exists."""
     before = record.read(folder)
     first, *others = (Answers(each.name, each.kind, each.group, olm=True) for each in before.kinds)
     files = repository.files(first)
@@ -119,9 +119,10 @@ def _lines(text: str, pattern: re.Pattern[str]) -> str:
 def _inserted(text: str, after: re.Pattern[str], lines: str, path: Path) -> str:
     match = after.search(text)
     if match is None:
+        begin = after.pattern[1:].partition(r"\n")[0].replace("\\", "").strip()
         raise HackError(
-            f"{path} has no section as `kopf-kit new` writes it in which to insert this; write it "
-            f"there, and `{after.pattern[1:-4].split(chr(92))[0].strip()}` before it: {lines!r}"
+            f"{path} lacks the section `{begin}` in the form of `kopf-kit new`, into which this "
+            f"belongs; add it, with: {lines!r}"
         )
     return text[: match.end()] + lines + text[match.end() :]
 

@@ -73,7 +73,7 @@ class Operator:
 
 
 def find(root: Path, said: Operator) -> Operator:
-    """Return what an author says, and of the rest what the repository says."""
+    """Return what an author says, completed with what the repository says."""
     file = root / "pyproject.toml"
     about = _about(file) if file.is_file() else {}
     remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
@@ -125,13 +125,13 @@ def project(operator: Operator) -> tuple[str, list[str]]:
     check_name(operator.name)
     if not _HOME.fullmatch(operator.home):
         raise HackError(
-            f"`{operator.home}` is not a page such as https://github.com/acme/notes-operator; say "
-            "one with --home"
+            f"`{operator.home}` is not a page such as https://github.com/acme/notes-operator; "
+            "name one with --home"
         )
     crds = _crds(operator)
     if (chart := root / "charts" / operator.name / "values.yaml").is_file():
         raise HackError(
-            f"{chart.parent} is a chart already, and the kit's would have its name: say another "
+            f"{chart.parent} is a chart already, and the kit's would have its name: name another "
             "with --name"
         )
     _check_image(operator)
@@ -295,7 +295,7 @@ def _found(root: Path, fits: Any) -> tuple[str, ...]:
 
 
 def _manifests(file: Path) -> Iterator[Manifest]:
-    """Yield the objects in a file; there are none in what is not YAML, such as a template."""
+    """Yield the objects in a file; a file that is not YAML, such as a template, has none."""
     try:
         objects = [*yaml.safe_load_all(file.read_text())]
     except (OSError, ValueError, yaml.YAMLError):

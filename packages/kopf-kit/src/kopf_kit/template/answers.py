@@ -29,7 +29,7 @@ _KUBERNETES = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
 
 @dataclass(frozen=True)
 class Answers:
-    """What an author says of a new operator; raises HackError where it cannot be."""
+    """What an author says of a new operator; raises HackError if it is invalid."""
 
     name: str
     kind: str
@@ -74,7 +74,7 @@ class Answers:
 
     @property
     def plural(self) -> str:
-        """The kind in the plural, as English has it mostly: caches, proxies, buses."""
+        """The plural of the kind, by the usual English rules: caches, proxies, buses."""
         if re.search(r"[^aeiou]y$", self.singular):
             return f"{self.singular[:-1]}ies"
         return self.singular + ("es" if re.search(r"(s|x|z|ch|sh)$", self.singular) else "s")
@@ -138,7 +138,7 @@ def _package(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise HackError if an operator cannot have a name."""
+    """Raise HackError if a name is not valid for an operator."""
     if not re.fullmatch(_LABEL, name) or not name[0].isalpha():
         raise HackError(
             f"`{name}` is not a valid name: it must be a DNS label that begins with a letter, in "
@@ -158,7 +158,7 @@ def check_name(name: str) -> None:
 
 
 def check_kind(kind: str) -> None:
-    """Raise HackError if a kind cannot be called so."""
+    """Raise HackError if a name is not valid for a kind."""
     if not re.fullmatch("[A-Z][A-Za-z0-9]*", kind):
         raise HackError(
             f"`{kind}` is not a valid kind: use letters and digits, the first of them in upper "
@@ -177,7 +177,7 @@ def check_kind(kind: str) -> None:
 
 
 def check_group(group: str) -> None:
-    """Raise HackError if a group cannot be called so."""
+    """Raise HackError if a name is not valid for an API group."""
     if not re.fullmatch(rf"{_LABEL}(\.{_LABEL})+", group):
         raise HackError(
             f"`{group}` is not a valid group: use a domain that is yours, in lower case and with a "

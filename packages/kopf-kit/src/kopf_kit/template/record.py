@@ -1,4 +1,4 @@
-"""What a repository says of how `kopf-kit new` wrote it: the file PROJECT."""
+"""Reads from PROJECT how `kopf-kit new` wrote a repository."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,9 @@ def find(folder: Path) -> Path:
     for above in (folder, *folder.parents):
         if (above / "PROJECT").is_file():
             return above
-    raise HackError(f"{folder} is in no operator's repository; go to the folder that has PROJECT")
+    raise HackError(
+        f"{folder} is not in the repository of an operator; go to the folder that has PROJECT"
+    )
 
 
 def read(folder: Path) -> Record:

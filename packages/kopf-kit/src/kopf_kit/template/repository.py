@@ -75,7 +75,7 @@ def _path(template: Path, answers: Answers) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise HackError if there is something in a folder, or if it is none."""
+    """Raise HackError if a folder is not empty, or is a file."""
     if folder.exists() and not folder.is_dir():
         raise HackError(f"{folder} is a file; choose a folder that is empty or does not exist")
     if folder.exists() and any(folder.iterdir()):
@@ -112,7 +112,7 @@ def lay_out(texts: dict[Path, str], folder: Path) -> None:
 
 
 def write_lock(folder: Path, called: Path, *options: str) -> str:
-    """Have uv write its lock; return a sentence if it cannot. `called` is the folder for people."""
+    """Let uv write its lock; return a sentence if it cannot. `called` is the folder for people."""
     later = f"uv.lock is not written; run `uv lock` in {called} where a package index is reached"
     if shutil.which("uv") is None:
         return f"{later} and uv is installed (https://docs.astral.sh/uv/)"

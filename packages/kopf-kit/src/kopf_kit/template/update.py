@@ -1,4 +1,4 @@
-"""`kopf-kit update`: has a repository follow the kit that runs, beside its author's edits.
+"""`kopf-kit update`: brings a repository up to this kit, and keeps its author's edits.
 
 Each file is merged three ways: as the template of the former kit has it, as the author has it, and
 as the template of this kit has it. The former text is written again by the former kit itself, which
@@ -33,9 +33,9 @@ class Changes:
 
 
 def earlier(before: Record, folder: Path) -> None:
-    """Have the former kit write the repository again; raise HackError if it cannot be had."""
+    """Let the former kit write the repository again; raise HackError if it cannot be installed."""
     if shutil.which("uv") is None:
-        raise HackError("uv is missing, which gets the former kit: https://docs.astral.sh/uv/")
+        raise HackError("uv is missing, which installs the former kit: https://docs.astral.sh/uv/")
     kit = ["uv", "tool", "run", "--quiet", "--from", f"kopf-kit=={before.version}", "kopf-kit"]
     first, *others = before.kinds
     olm = [] if first.olm else ["--without=olm"]
@@ -53,7 +53,7 @@ def earlier(before: Record, folder: Path) -> None:
 
 
 def update(folder: Path, write_earlier: Earlier = earlier) -> Changes:
-    """Update the repository in a folder; raise HackError if it cannot be, and change nothing."""
+    """Update the repository in a folder; raise HackError, with nothing changed, if that fails."""
     before = record.read(folder)
     _check(before)
     changes = Changes()
@@ -90,8 +90,8 @@ def _check(before: Record) -> None:
     status = answer(["git", "-C", before.folder, "status", "--porcelain"])
     if status is None:
         raise HackError(
-            f"{before.folder} is in no git repository, or git is missing; commit it (git init), so "
-            "that `git diff` shows what the update changes"
+            f"{before.folder} is not in a git repository, or git is missing; commit it (git init), "
+            "so that `git diff` shows what the update changes"
         )
     if status:
         raise HackError(

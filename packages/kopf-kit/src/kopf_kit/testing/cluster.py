@@ -123,7 +123,7 @@ class Cluster:
         await self.remove(f"{_collection(manifest)}/{manifest['metadata']['name']}")
 
     async def add_node(self) -> None:
-        """Have a node with room for every Pod of the tests."""
+        """Add a node with room for every Pod of the tests."""
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         await self.put(node)
         room = {"cpu": "64", "memory": "64Gi", "pods": "20000"}

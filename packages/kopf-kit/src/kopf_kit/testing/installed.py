@@ -148,7 +148,7 @@ def by_helm(cluster: Cluster, options: Sequence[str]) -> Iterator[Installed]:
 
 @contextmanager
 def namespace(installed: Installed, name: str = HOME) -> Iterator[Kubectl]:
-    """Have an empty namespace, and kubectl in it; delete it at the end."""
+    """Create an empty namespace, and yield kubectl in it; delete it at the end."""
     kubectl = Kubectl(installed.kubectl.cluster, name)
     delete = ("delete", "namespace", name, "--ignore-not-found", "--timeout=300s")
     kubectl(*delete)

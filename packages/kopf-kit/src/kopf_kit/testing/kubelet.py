@@ -42,7 +42,7 @@ class Kubelet:
         self.places = True
 
     def arm(self, trouble: Trouble) -> None:
-        """Have this trouble with each Pod from now on."""
+        """Let each Pod meet this trouble from now on."""
         self._trouble = trouble
         self._unmet.add(trouble)
 

@@ -93,7 +93,7 @@ async def registered(
     operations: tuple[str, ...] = ("CREATE",),
     seconds: int = 30,
 ) -> AsyncIterator[None]:
-    """Have the API server call a URL for a namespace's Pods during the block."""
+    """Let the API server call a URL for a namespace's Pods during the block."""
     name = f"{namespace}-{secrets.token_hex(3)}"
     bundle = (cluster.plane.certificates / "apiserver.crt").read_bytes()
     rule = {

@@ -345,7 +345,7 @@ class World:
 
 
 async def _looking() -> AsyncIterator[None]:
-    """Yield for ever, at once and then less and less often: looking keeps a server busy, too."""
+    """Yield without end, at once and then less and less often: looking keeps a server busy, too."""
     pause = 0.05
     while True:
         began = time.monotonic()

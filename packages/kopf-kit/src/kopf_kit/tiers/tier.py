@@ -87,6 +87,6 @@ def of_set(tiers: dict[str, Tier], set_name: Set) -> list[Tier]:
 def choose(tiers: dict[str, Tier], names: Sequence[str], *, with_long: bool = False) -> list[Tier]:
     """Return the tiers with these names; raise HackError with the list if one is unknown."""
     if unknown := [name for name in names if name not in tiers]:
-        raise HackError(f"there is no tier {unknown[0]}; choose of {', '.join(tiers)}")
+        raise HackError(f"there is no tier {unknown[0]}; choose from {', '.join(tiers)}")
     chosen = {*names, *(f"{name}{LONG}" for name in names if with_long)}
     return [tier for name, tier in tiers.items() if name in chosen]

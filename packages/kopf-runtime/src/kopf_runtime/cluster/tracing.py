@@ -81,7 +81,7 @@ def _provide(exporters: str, name: str, version: str) -> None:
 
 @contextlib.contextmanager
 def span(name: str, attributes: Mapping[str, Any], **more: Any) -> Iterator[None]:
-    """Have a span during the block; it fails if the block does."""
+    """Record a span for the block; it fails if the block does."""
     if _api is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""What an author declares of admission: the functions that the API server has asked before a write.
+"""What an author declares of admission: the functions that the API server calls before a write.
 
 `Controller.validate` and `Controller.default` make a `Webhook` of each. `working.admission` calls
 it; the configuration with which the API server asks is written from its fields.
@@ -26,7 +26,7 @@ EXEMPT = {
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A function that is asked before an object is stored, and when the API server asks it."""
+    """A function that the API server calls before it stores an object, and for which writes."""
 
     #: `validating` or `mutating`.
     kind: str
@@ -61,10 +61,10 @@ def webhook(
     *,
     mutating: bool,
 ) -> Webhook:
-    """Return what an author declares; raise `TypeError` or `ValueError` if it cannot be meant."""
+    """Return what an author declares; raise `TypeError` or `ValueError` if it is invalid."""
     if not callable(function) or inspect.isasyncgenfunction(function):
         raise TypeError(
-            f"{function!r} cannot be asked: return the warnings, or yield them in `def`"
+            f"{function!r} cannot validate: return the warnings, or yield them in `def`"
         )
     label = getattr(function, "__name__", "").strip("_").lower().replace("_", "-")
     if not DNS_LABEL.fullmatch(label):
@@ -103,6 +103,6 @@ def _check(kind: Kind, match: Mapping[str, str], namespaces: Mapping[str, str]) 
             raise ValueError(f"match={{{name!r}: {expression!r}}}: use a name and an expression")
     for name, value in namespaces.items():
         if not LABEL.fullmatch(f"{name}={value}"):
-            raise ValueError(f"namespaces={{{name!r}: {value!r}}} is no label of a namespace")
+            raise ValueError(f"namespaces={{{name!r}: {value!r}}} is not a label of a namespace")
     if namespaces and not kind.namespaced:
         raise ValueError(f"{kind.kind} has no namespaces; leave out namespaces=")

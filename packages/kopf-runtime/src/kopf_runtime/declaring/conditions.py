@@ -99,8 +99,8 @@ def stated(fields: Struct) -> dict[str, Any]:
     }
     if not names:
         raise ValueError(
-            f"each field of this {type(fields).__name__} is at its default, and is left as it is; "
-            "to set one to that, give a dict with its name"
+            f"each field of this {type(fields).__name__} has its default, so nothing would be "
+            "stored; to store a default, use a dict with the field's name"
         )
     return {name: value for name, value in whole.items() if name in names}
 

@@ -49,7 +49,7 @@ class Tell(Protocol):
 
 
 def unknown() -> Any:
-    """Return the value of what is not given; the class has none, so it is not there."""
+    """Return the default of a field that may not be given; `Context` then lacks the attribute."""
     return _UNKNOWN
 
 

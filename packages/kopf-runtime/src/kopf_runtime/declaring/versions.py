@@ -71,7 +71,7 @@ class Versions:
             )
         if new.kind._replace(version=self.kind.version) != self.kind:
             raise DeclarationError(
-                f"{new.kind.api_version} {new.kind.kind} ({new.kind}) is no version of "
+                f"{new.kind.api_version} {new.kind.kind} ({new.kind}) is not a version of "
                 f"{self.kind.kind} ({self.kind}); group, plural, scope and kind= must be the same"
             )
 
@@ -168,7 +168,7 @@ class Versions:
     def _of(self, api_version: Any) -> str:
         group, _, version = str(api_version).rpartition("/")
         if version not in self.all or group != self.all[version].kind.group:
-            raise ConversionError(f"{api_version!r:.100} is none of {', '.join(self.all)}")
+            raise ConversionError(f"{api_version!r:.100} is not one of {', '.join(self.all)}")
         return version
 
     def _kept(self, metadata: Raw) -> dict[str, Raw]:
@@ -220,7 +220,7 @@ class Versions:
         return self.all[version].resource
 
     def _read(self, version: str, raw: Raw, valid: bool = False) -> tuple[Any, bool]:
-        """Return an object of the version's class, and whether it is valid, as `valid` demands.
+        """Return an object of the version's class, and whether it is valid; `valid` demands that.
 
         Server-side apply converts objects without required fields, and bounds may have been wider
         when an object was stored. What is missing is then `msgspec.UNSET`, and stays missing.
@@ -242,7 +242,7 @@ class Versions:
         return {}
 
     def _whole(self, raw: Raw, here: str, kept: dict[str, Raw]) -> tuple[Raw, str]:
-        """Return what an object is shown for, and the version of that; else the object itself.
+        """Return the original that an object shows a part of, and its version; else the object.
 
         Raise `ConversionError` if somebody has changed what is shown. In the stored version that is
         allowed, and the annotation may be somebody's own: then it counts for nothing.
@@ -260,7 +260,7 @@ class Versions:
         return raw, here
 
     def _unchanged(self, raw: Raw, here: str, version: str, whole: Any) -> Raw | None:
-        """Return what an object is shown for, with its present status; None if it is not."""
+        """Return the original of an object, with the present status; None if it was changed."""
         with contextlib.suppress(*_FORGED):
             shown = self._shown(_body(whole, raw), here)
             now = _fields(self._read(here, raw)[0])

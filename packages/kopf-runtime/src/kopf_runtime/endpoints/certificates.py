@@ -184,7 +184,7 @@ class Certificates:
         return b"".join(dict.fromkeys(part for bundle in bundles for part in _split(bundle)))
 
     async def _trust(self, bundle: bytes) -> None:
-        """Have the CRDs and webhook configurations that exist trust these certificates."""
+        """Make the existing CRDs and webhook configurations trust these certificates."""
         if time.monotonic() < self._look_again and self._bundle == bundle:
             return
         complete, missing, failed = True, "", None
@@ -203,7 +203,7 @@ class Certificates:
         self.untrusted = missing and self.untrusted and missing
 
     async def _write_trust(self, kind: Kind, name: str, names: list[str], bundle: bytes) -> bool:
-        """Have one of them trust the bundle; return whether all of it does now."""
+        """Make one of them trust the bundle; return whether all its webhooks do now."""
         asker = await self._asker(kind, name) or {}
         asking = {hook: trusted for hook, trusted in self._asking(asker).items() if hook in names}
         crd = kind is CUSTOM_RESOURCE_DEFINITION
@@ -227,7 +227,7 @@ class Certificates:
         return len(asking) == len(names)
 
     async def _asker(self, kind: Kind, name: str) -> dict[str, Any] | None:
-        """Return what has us asked; None if it is not there, or is not ours to change."""
+        """Return the CRD or configuration; None if it does not exist, or is not ours to change."""
         try:
             return await self._find(kind.path(name=name))
         except ApiError as error:
@@ -242,7 +242,7 @@ class Certificates:
         return None
 
     def _asking(self, asker: dict[str, Any]) -> dict[str, bytes]:
-        """Return what is trusted by those webhooks of an object that ask our Service."""
+        """Return the trusted certificates of each webhook in an object that calls our Service."""
         return {
             name: _decode(client.get("caBundle", ""))
             for name, client in _clients(asker).items()
@@ -270,7 +270,7 @@ class Certificates:
         return leaf.not_valid_after_utc.timestamp() - self._client.now() < RENEW
 
     def _generate(self, trusted: bytes) -> dict[str, bytes]:
-        """Return a new certificate with its key, and what to trust: also the last that were.
+        """Return a new certificate with its key, and what to trust: the latest former ones, too.
 
         Its authority signs nothing else, because the key of that is not kept.
         """
@@ -316,7 +316,7 @@ def _name(text: str) -> Any:
 
 
 def _clients(asker: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return whom an object has asked: by one webhook without a name, or by several with names."""
+    """Return the clients of an object's webhooks by name; a conversion's has no name."""
     conversion = asker.get("spec", {}).get("conversion", {}).get("webhook")
     webhooks = [{"name": "", **conversion}] if conversion else asker.get("webhooks", [])
     return {webhook["name"]: webhook["clientConfig"] for webhook in webhooks}

@@ -104,7 +104,7 @@ class Reviews:
 
     @property
     def routes(self) -> list[web.RouteDef]:
-        """What is served; nothing if nothing is declared that the API server asks for."""
+        """The routes to serve; none if the operator has no webhooks."""
         served = {path: (_Review[Admission], answer, VALUE) for path, answer in self._admit.items()}
         conversion: Any = (_Review[Conversion], self._convert, PLACE)
         served |= {"/convert": conversion} if self._versions else {}
@@ -120,7 +120,7 @@ class Reviews:
                 async with self._received(request, value) as body:
                     return await _send(request, await _answered(decoder.decode(body), answer))
             except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-                return web.Response(status=400, text=f"This is no review: {error!r}")
+                return web.Response(status=400, text=f"This is not a review: {error!r}")
             except RefusedError as error:
                 return web.Response(status=error.status, text=str(error))
 
@@ -179,7 +179,7 @@ class Reviews:
             versions = self._versions.get((group, str(raw.get("kind"))))
             if versions is None:
                 kind = f"{raw.get('apiVersion')} {raw.get('kind')}"
-                raise ConversionError(f"{kind:.200} is no kind that this operator converts")
+                raise ConversionError(f"{kind:.200} is not a kind that this operator converts")
             # Only one of them is in memory as Python objects.
             converted.append(Raw(msgspec.json.encode(versions.convert(raw, conversion.desired))))
         return converted

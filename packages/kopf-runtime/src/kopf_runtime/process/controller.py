@@ -293,7 +293,7 @@ class Controller:
         namespaces: Mapping[str, str] | None = None,
         timeout: float = 5.0,
     ) -> Callable[[F], F]:
-        """Register a function that the API server has asked before it stores or deletes an object.
+        """Register a function that the API server calls before it stores or deletes an object.
 
         Its arguments are the object as it would be, or that is deleted, and a `Context` with the
         `operation`, the `old` object and the `user`. It may be a coroutine function, and must
@@ -424,7 +424,7 @@ class Controller:
         return register
 
     def session(self, function: F) -> F:
-        """Register the function that returns what the contexts' session is made with.
+        """Register the function that returns the arguments of the contexts' HTTP session.
 
         It gets the settings, and returns arguments of `aiohttp.ClientSession` that replace those of
         the runtime, such as `trust_env` (it honors `HTTPS_PROXY`) or `connector` (it keeps idle

@@ -487,12 +487,12 @@ class Engine(Controller):
             self._add(owner.key)
 
     def _read_changed(self, key: Key, kind: Kind | None = None) -> None:
-        """Queue an object that names one which has changed, or to which one of a kind is mapped."""
+        """Queue an object because one that it names, or one that is mapped to it, has changed."""
         self._external.outdate(key, kind)
         self._add(key)
 
     def _index(self, record: Owner | None, former: Owner | None, *, turned: bool = False) -> None:
-        """Note an object's values, and queue the others that have one which it gained or lost."""
+        """Index an object's values, and queue the others with a value that it gained or lost."""
         # The end of a list of all queues all: meanwhile, many with one value would cost its square.
         listing = None in self.owners.reflectors and bool(self.owners.why_unserved(""))
         for number, index in enumerate(self.indexes):

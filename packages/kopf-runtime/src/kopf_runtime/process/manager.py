@@ -121,7 +121,7 @@ class Manager(Generic[S]):
 
     @property
     def webhooks(self) -> list[Webhook]:
-        """The functions that the API server has asked before a write."""
+        """The functions that the API server calls before a write."""
         return [webhook for controller in self.controllers for webhook in controller.webhooks]
 
     def adapt(self, function: Callable[[given.Client, S], Awaitable[S]]) -> None:

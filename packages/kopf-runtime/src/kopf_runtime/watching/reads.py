@@ -125,7 +125,10 @@ class Reads:
         assert read.labels is not None
         pairs = tuple(sorted(dict(read.labels(thing)).items()))
         if not pairs:
-            raise PlanError(f"labels= would select every {read.kind.kind}: return at least one")
+            raise PlanError(
+                f"labels= returned no label, which would select every {read.kind.kind}; return at "
+                "least one"
+            )
         for label, value in pairs:
             texts = isinstance(label, str) and isinstance(value, str)
             if not (texts and LABEL.fullmatch(f"{label}={value}")):
@@ -441,5 +444,7 @@ def _key(named: Any, own: str, kind: Kind) -> Key:
     """Return the key of what an author names: a name, or a namespace and a name."""
     namespace, name = (own, named) if isinstance(named, str) else named
     if not isinstance(namespace, str) or not isinstance(name, str) or not name:
-        raise PlanError(f"{named!r} names no {kind.kind}: use a name, or a namespace and a name")
+        raise PlanError(
+            f"{named!r} does not name a {kind.kind}: use a name, or a namespace and a name"
+        )
     return (namespace if kind.namespaced else ""), name

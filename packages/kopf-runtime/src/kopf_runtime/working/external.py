@@ -185,9 +185,9 @@ class External:
                 self._owners.cache.put(fresh)
 
     def outdate(self, key: Key, kind: Kind | None) -> None:
-        """Have the functions called again that depend on a kind of which an object has changed.
+        """Call the functions again that depend on a kind, because an object of it has changed.
 
-        It is None for what they are given to read, on which all of them depend.
+        `kind` is None for an object that they read, on which all of them depend.
         """
         for call in self._calls.values():
             # Anybody may make an object that names an owner which does not exist.
@@ -214,7 +214,7 @@ class External:
         self._owners.cache.put(replace(owner, checked=Outcome(None, 0.0, 0.0)))
 
     def recheck(self, key: Key) -> None:
-        """Have `check` called again, as a child has been made that it may not have found before."""
+        """Call `check` again, because a child has been made that it may not have seen."""
         if call := self._calls.get("checked"):
             self._news.add((key, call.reason))
 
@@ -268,7 +268,7 @@ class External:
         await self._look(owner, "outcome")
 
     async def check(self, owner: Owner) -> bool:
-        """Call `check` as `sync` is called; return whether its result is another than before."""
+        """Call `check` as `sync` is called; return whether its result has changed."""
         return await self._look(owner, "checked")
 
     async def _look(self, owner: Owner, field: str) -> bool:
@@ -371,7 +371,7 @@ class External:
     def _tell(self, owner: Owner, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an Event of the author's."""
         if not _REASON.fullmatch(reason):
-            raise ValueError(f"{reason!r:.80} is no reason of an Event; use one CamelCase word")
+            raise ValueError(f"{reason!r:.80} is not a reason of an Event; use one CamelCase word")
         record = self._events.warning if warning else self._events.normal
         record(about(self._owners.kind, owner), reason, message)
 

@@ -136,7 +136,7 @@ def _cover_items(owned: dict[str, Any], wanted: list[tuple[Any, Shape]]) -> bool
 
 
 def _names_exactly(names: Any, named: Any) -> bool:
-    """Return whether what is known of a wanted item is all that identifies an owned one."""
+    """Return whether the known keys of a wanted item include all that identify an owned one."""
     if isinstance(names, dict) and isinstance(named, dict):
         return named.items() <= names.items()
     return bool(names == named)

@@ -84,7 +84,7 @@ class _Turns:
         return key
 
     def move(self, lane: str, to: "_Turns") -> None:
-        """Have all keys of a namespace wait elsewhere, behind those that do already.
+        """Move all keys of a namespace elsewhere, behind the keys that wait there already.
 
         This costs no more than the fewer of both.
         """
@@ -264,7 +264,7 @@ class WorkQueue:
         return self._listed if listed else self._changed
 
     def _move(self, key: Key) -> None:
-        """Have a key wait where it belongs, if it waits elsewhere."""
+        """Move a key to where it belongs, if it waits elsewhere."""
         place = self._turns_of(key)
         for other in (self._changed, self._held, self._full):
             if other is not place and other.discard(key):
@@ -345,7 +345,7 @@ class WorkQueue:
         self._pump()
 
     def _forget_slow(self, now: float) -> None:
-        """Have what has been slow for long enough wait like the others."""
+        """Let what has been slow for long enough wait like the others."""
         before = list(self._slow_until.items())
         for slow, until in before:
             if until < now:

@@ -238,7 +238,7 @@ class Reconciler:
         return owner
 
     async def _planned_again(self, owner: Owner) -> Owner:
-        """Return an object that waited with a new plan: only a change has it planned otherwise."""
+        """Return an object that waited with a new plan: without a change, nothing else plans it."""
         fetched = await self._owners.fetch(owner.key)
         if fetched is None or fetched[0].state != owner.state:
             raise RetryError(f"the {self._word} changed meanwhile")
@@ -530,7 +530,7 @@ class Reconciler:
             raise troubles.back_off(wanted, step, seconds)
 
     def _lives(self, namespace: str, uid: str) -> bool:
-        """Return whether an object of a namespace has a uid: nobody owns in another namespace."""
+        """Return whether an object in this namespace has the uid: owners are in the same one."""
         caches = self._owners.cache, self._owners.unreadable
         return any(record.uid == uid for cache in caches for record in cache.within(namespace))
 

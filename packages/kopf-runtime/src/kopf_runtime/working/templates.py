@@ -149,7 +149,10 @@ class Templates:
         for manifest in manifests:
             child, body = self._child(meta, manifest, outlives)
             if (child.kind, child.key) in wanted:
-                raise PlanError(f"the plan has two children {child.kind.kind} {child.key[1]}")
+                raise PlanError(
+                    f"the plan has two children {child.kind.kind} {child.key[1]}; give each child "
+                    "a name of its own"
+                )
             wanted[child.kind, child.key] = child
             self._keep(child, body)
             if needed is not None and (child.kind, child.key) == (needed.kind, needed.key):

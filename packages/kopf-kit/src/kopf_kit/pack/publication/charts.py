@@ -62,8 +62,8 @@ def push(package: Path, collection: str, version: str) -> str:
     content = f"sha256:{hashlib.sha256(package.read_bytes()).hexdigest()}"
     if existing and layers.get(_CONTENT) != content:
         raise HackError(
-            f"{ref} is in the registry already, and is another chart than this; a version is "
-            "released once: raise it, or delete that chart if nobody was told of it"
+            f"{ref} is in the registry already with other content; raise the version, or delete "
+            "that chart if nobody uses it yet"
         )
     if existing is None or (is_signed and _PROVENANCE not in layers):
         plain = ("--plain-http",) if collection.startswith("localhost:") else ()
@@ -106,7 +106,7 @@ def _layers(ref: str) -> Mapping[str, str]:
 
 
 def _name_key(chart: Path, keys: Keys, version: str) -> None:
-    """Have a chart say which key signs it, for Artifact Hub."""
+    """Write into a chart which key signs it, for Artifact Hub."""
     metadata = chart / "Chart.yaml"
     key = (
         "annotations:\n  artifacthub.io/signKey: |\n"

@@ -98,7 +98,7 @@ def install(release: Release) -> str:
 
 
 def provenance(version: str, commit: str, date: datetime) -> str:
-    """Return what a release states of where it comes from."""
+    """Return the statement of where a release comes from."""
     lock = _lock()
     locks = {lock.name: hashlib.sha256(lock.read_bytes()).hexdigest()}
     return statements.provenance(version, commit, date, locks)

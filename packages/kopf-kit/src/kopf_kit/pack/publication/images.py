@@ -77,8 +77,8 @@ def publish_catalog(release: Release, destination: str) -> str:
         held = oci.files(existing, "configs/")
         if held != {path: text.encode() for path, text in files.items()}:
             raise HackError(
-                f"{ref} is in the registry already, and offers something else; a version is "
-                "released once: raise it, or delete that if nobody was told of it"
+                f"{ref} is in the registry already with other content; raise the version, or "
+                "delete that image if nobody uses it yet"
             )
         return existing
     engine.up()
@@ -107,8 +107,8 @@ def _built(ref: str, date: datetime) -> str:
         if not source.is_same(revision):
             of = revision[:12] or "it does not say which"
             raise HackError(
-                f"{ref} is in the registry already, and was built of another commit ({of}); "
-                "a version is released once: raise it"
+                f"{ref} is in the registry already, built from another commit ({of}); raise the "
+                "version"
             )
         return existing
     image.build(ref, revision=source.commit())

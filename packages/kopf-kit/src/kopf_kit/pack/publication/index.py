@@ -74,8 +74,8 @@ def _sentence(message: str) -> str:
         )
     if match := re.search(r"do not match for `([^`]+)`", message):
         return (
-            f"{name()} has another {match[1]} already; a version is released once: raise it, or "
-            "delete that file if nobody was told of it"
+            f"{name()} has another {match[1]} already; raise the version, or delete that file "
+            "if nobody uses it yet"
         )
     cause = re.split(r"\b(?:cause|error): ", message)[-1]
     return f"{name()} did not take the packages ({cause})"

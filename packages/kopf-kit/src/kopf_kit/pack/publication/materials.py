@@ -73,7 +73,7 @@ def of_image(exported: Path, subject: Component, date: datetime) -> str:
 
 
 def subject(name: str, version: str, purl: str) -> Component:
-    """Return what a bill of materials is of."""
+    """Return the subject of a bill of materials."""
     return Component(
         name=name,
         version=version,

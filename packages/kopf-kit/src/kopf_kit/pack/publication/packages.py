@@ -66,8 +66,8 @@ def push(collection: str, version: str) -> dict[str, str]:
                 f"sha256:{_sha256(file)}" for file in ours
             }:
                 raise HackError(
-                    f"{ref} is in the registry already, and is another package than this; a "
-                    "version is released once: raise it, or delete that if nobody was told of it"
+                    f"{ref} is in the registry already with other content; raise the version, or "
+                    "delete that package if nobody uses it yet"
                 )
             pushed[f"packages/{package.name}"] = existing or oci.push_files(
                 ours, ref, kind=_KIND, media_type=_MEDIA_TYPE
@@ -108,13 +108,15 @@ def raised(version: str, packages: Path = PACKAGES) -> dict[Path, str]:
             r'^version = "[^"]*"', f'version = "{version}"', file.read_text(), flags=re.MULTILINE
         )
         if times != 1:
-            raise HackError(f'{file}: {times} lines are as version = "{version}", not one')
+            raise HackError(
+                f'{file}: {times} lines look like version = "{version}"; there must be one'
+            )
         texts[file] = pins.sub(rf"\g<1>{version}", text)
     return texts | _of_examples(version, names, packages.parent / "examples")
 
 
 def compatible(version: str) -> str:
-    """Return what a requirement says of a version and those that may follow without an edit.
+    """Return the specifier of a version and of those that fit without an edit.
 
     Before 1.0, a minor version may break what uses it: https://semver.org/#spec-item-4
     """

@@ -52,7 +52,7 @@ class Signer(Protocol):
 
 
 class Workflow:
-    """The workflow of GitHub that runs: cosign has a certificate made in its name, and no key.
+    """The running workflow of GitHub: cosign gets a certificate in its name, and needs no key.
 
     https://docs.sigstore.dev/cosign/signing/overview
     """
@@ -98,7 +98,7 @@ class Keys:
 
     @property
     def owner(self) -> str:
-        """Whom the charts' key names."""
+        """The owner that the charts' key names."""
         return f"The {PROJECT.name} maintainers"
 
     def make(self) -> None:

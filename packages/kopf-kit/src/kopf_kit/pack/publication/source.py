@@ -38,7 +38,7 @@ def commit() -> str:
 
 
 def date() -> datetime:
-    """Return the date of that commit; all that a release has of dates is this one."""
+    """Return the date of that commit, the only date in a release."""
     return datetime.fromtimestamp(int(_git("log", "-1", "--format=%ct", commit())), UTC)
 
 
@@ -77,7 +77,7 @@ def tag(version: str) -> None:
 
 @contextlib.contextmanager
 def change(subject: str) -> Iterator[Path]:
-    """Lend a copy of the checkout to change; then commit what was changed, and check that out."""
+    """Yield a copy of the checkout to change; then commit the changes, and check them out."""
     _remove_worktree()
     _git("worktree", "add", "--quiet", "--detach", str(_WORKTREE), "HEAD")
     try:

@@ -1,4 +1,4 @@
-"""What is stated of an image: where it comes from, and which vulnerabilities do no harm in it.
+"""Statements about an image: where it comes from, and which vulnerabilities do no harm in it.
 
 Used by `kopf_kit.pack.publication.files` and `signatures`.
 """

@@ -68,7 +68,7 @@ def check_required_fields(package: Package) -> Iterator[str]:
         try:
             base64.b64decode(icon.get("base64data", "!"), validate=True)
         except ValueError:
-            yield csv.wrong("spec", "icon", i, "base64data", what="is no base64")
+            yield csv.wrong("spec", "icon", i, "base64data", what="is not base64")
 
 
 def _text(document: Document, *keys: str, pattern: str) -> Iterator[str]:
@@ -129,7 +129,7 @@ def csv_annotations(package: Package) -> Iterator[str]:
         yield from _text(csv, "metadata", part, key, pattern=pattern)
     images = [container["image"] for _, container in package.containers]
     if csv.get("metadata", part, "containerImage") not in images:
-        yield csv.wrong("metadata", part, "containerImage", what="is no container's image")
+        yield csv.wrong("metadata", part, "containerImage", what="is not the image of a container")
 
 
 @rule
@@ -189,7 +189,7 @@ def permissions(package: Package) -> Iterator[str]:
     for scope in ("permissions", "clusterPermissions"):
         for where, grant in package.rules(scope):
             if "*" in [*grant["apiGroups"], *grant.get("resources", []), *grant["verbs"]]:
-                yield package.csv.wrong(*where, what="has a *; say which")
+                yield package.csv.wrong(*where, what="has a *; name each")
             if "leases" in grant.get("resources", []) and scope == "clusterPermissions":
                 yield package.csv.wrong(*where, what="the Lease is in the operator's own namespace")
 
@@ -270,7 +270,7 @@ def image_labels(package: Package) -> Iterator[str]:
     default = f"{prefix}.bundle.channel.default.v1"
     existing = {channel.get("name") for channel in package.of("olm.channel")}
     if annotations.get("annotations", default) not in existing:
-        yield annotations.wrong("annotations", default, what="is no channel of the catalog")
+        yield annotations.wrong("annotations", default, what="is not a channel of the catalog")
     if not set(channels) <= existing:
         what = f"{','.join(channels)} are not all channels of the catalog"
         yield annotations.wrong("annotations", f"{prefix}.bundle.channels.v1", what=what)

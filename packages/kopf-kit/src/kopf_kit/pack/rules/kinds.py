@@ -26,10 +26,10 @@ def examples(package: Package) -> Iterator[str]:
     first = "operatorframework.io/initialization-resource"
     listed = _examples(package, "alm-examples")
     if not isinstance(listed, list):
-        yield csv.wrong("metadata", "annotations", "alm-examples", what="is no JSON list")
+        yield csv.wrong("metadata", "annotations", "alm-examples", what="is not a JSON list")
         return
     if not isinstance(_examples(package, first), dict):
-        yield csv.wrong("metadata", "annotations", first, what="is no JSON object")
+        yield csv.wrong("metadata", "annotations", first, what="is not a JSON object")
     objects = [x for x in listed if isinstance(x, dict)]
     hidden = _examples(package, "operators.operatorframework.io/internal-objects") or []
     for crd in package.crds:
@@ -75,11 +75,11 @@ def descriptors(package: Package) -> Iterator[str]:
                 yield package.csv.wrong(*where, i, key, what="is missing")
         crd = crds.get(owned["name"])
         if crd is None:
-            yield package.csv.wrong(*where, i, "name", what="is no CRD of the bundle")
+            yield package.csv.wrong(*where, i, "name", what="is not a CRD of the bundle")
             continue
         versions = {x["name"]: x for x in crd.get("spec", "versions")}
         if owned["version"] not in versions:
-            yield package.csv.wrong(*where, i, "version", what="is none of the CRD's")
+            yield package.csv.wrong(*where, i, "version", what="is not a version of the CRD")
             continue
         version = versions[owned["version"]]
         for part in ("spec", "status"):

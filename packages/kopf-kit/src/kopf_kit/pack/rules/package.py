@@ -66,10 +66,10 @@ def _documents(folder: Path, pattern: str) -> list[Document]:
         try:
             contents = list(yaml.load_all(file.read_text(), yaml.CSafeLoader))
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise HackError(f"{name}: is no YAML: {' '.join(str(error).split())}") from error
+            raise HackError(f"{name}: is not YAML: {' '.join(str(error).split())}") from error
         for content in contents:
             if not isinstance(content, dict):
-                raise HackError(f"{name}: holds a document that is no object, but {content!r}")
+                raise HackError(f"{name}: holds a document that is not an object, but {content!r}")
             documents.append(Document(name, content))
             _check(documents[-1])
     return documents

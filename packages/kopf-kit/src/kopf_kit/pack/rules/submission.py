@@ -24,7 +24,7 @@ def _read(file: Path, operator: Path) -> Document:
     except (OSError, yaml.YAMLError) as error:
         raise HackError(f"{name}: cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise HackError(f"{name}: is no object")
+        raise HackError(f"{name}: is not an object")
     return Document(name, content)
 
 
@@ -62,7 +62,7 @@ def check_schema_operator_ci_config(operator: Path) -> Iterator[str]:
     for i, entry in enumerate(mapping or []):
         where = ("fbc", "catalog_mapping", i)
         if entry.get("type") not in {"olm.template.basic", "olm.semver"}:
-            yield ci.wrong(*where, "type", what=f"{entry.get('type')} is no template's")
+            yield ci.wrong(*where, "type", what=f"{entry.get('type')} is not a template's")
         if not entry.get("catalog_names"):
             yield ci.wrong(*where, "catalog_names", what="is missing")
 

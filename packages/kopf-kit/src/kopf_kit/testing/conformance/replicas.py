@@ -21,7 +21,7 @@ DURATION = 3.0  # seconds; ELECT's
 async def two(
     here: World, *flags: str, elect: tuple[str, ...] = ELECT
 ) -> tuple[Operator, Operator]:
-    """Have a leader, perhaps with flags of its own, and a standby; both are ready."""
+    """Start a leader, with these flags, and a standby; return them once both are ready."""
     if not here.subject.lease:
         pytest.fail(f"the operator of {here.subject} elects no leader", pytrace=False)
     leader = await here.start(*elect, *flags)
