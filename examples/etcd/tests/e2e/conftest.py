@@ -29,7 +29,7 @@ _FOLDER = f"/var/lib/{_CLASS}"
 
 @pytest.fixture(scope="session", autouse=True)
 def volumes(e2e_cluster: Cluster) -> Iterator[None]:
-    """Have volumes, by default of a class of their own: kind itself does not promise one."""
+    """Provide volumes, by default of a class of their own: kind itself does not promise one."""
     kubectl = Kubectl(e2e_cluster, HOME)
     _remove(kubectl)
     names = [f"{_CLASS}-{n}" for n in range(VOLUMES)]
@@ -76,7 +76,7 @@ def _remove(kubectl: Kubectl) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def etcd(e2e_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Have an image of each minor version where the operator looks for it."""
+    """Provide an image of each minor version where the operator looks for it."""
     repository = Settings().etcd_repository
     for minor, version in ETCDS.items():
         file = dockerfile(tmp_path_factory.mktemp(minor), *tools.etcd(minor, "etcd", "etcdutl"))

@@ -59,7 +59,7 @@ def pod(s: Seen, number: int, **changes: Any) -> Seen:
 
 
 def silent(s: Seen, *numbers: int, keep_pods: bool = True) -> Seen:
-    """Have members not answer, with or without Pods."""
+    """Let members stop answering, with or without Pods."""
     gone = {f"c-{n}" for n in numbers}
     pods = {
         name: replace(pod, ready=name not in gone)
@@ -72,7 +72,7 @@ def silent(s: Seen, *numbers: int, keep_pods: bool = True) -> Seen:
 
 
 def alone(s: Seen, number: int) -> Seen:
-    """Have a member's volume lost."""
+    """Lose a member's volume."""
     return replace(s, volumes={k: v for k, v in s.volumes.items() if k != f"c-{number}"})
 
 
@@ -445,7 +445,7 @@ def test_a_larger_quota_is_rolled_out_though_the_data_fills_the_old_one() -> Non
 
 
 def sparse(s: Seen) -> Seen:
-    """Have half of each file free, and members defragmented each 100 s."""
+    """Let half of each file be free, and defragment the members each 100 s."""
     voices = {name: replace(voice, size=100, used=50) for name, voice in s.voices.items()}
     return wanting(replace(s, voices=voices), defragment=100.0)
 

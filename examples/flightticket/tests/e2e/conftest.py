@@ -18,7 +18,7 @@ WAIT = "--timeout=300s"
 
 @pytest.fixture(scope="session")
 def helm_options(e2e_cluster: Cluster) -> Iterator[tuple[str, ...]]:
-    """Have the booking service in the cluster before the operator is installed, and after it."""
+    """Keep the booking service in the cluster before the operator is installed, and after it."""
     _let_go(Kubectl(e2e_cluster, "default"))
     booking.remove(e2e_cluster)
     booking.install(e2e_cluster)
@@ -49,7 +49,7 @@ class BookingService:
         self.kubectl = Kubectl(cluster, booking.NAMESPACE)
 
     def fail(self, *faults: dict[str, Any]) -> None:
-        """Have these faults from now on, and no others; what was held goes on."""
+        """Inject these faults from now on, and no others; requests that were held go on."""
         self._ask("PUT", "faults", list(faults))
 
     def cancel(self, key: str) -> None:
@@ -66,7 +66,7 @@ class BookingService:
 
     @contextmanager
     def down(self) -> Iterator[None]:
-        """Have no service for a while."""
+        """Remove the service for a while."""
         scale = ("scale", f"statefulset/{booking.RELEASE}")
         self.kubectl(*scale, "--replicas=0")
         try:

@@ -13,7 +13,7 @@ POD = "pod/note-hello"
 
 @pytest.fixture(scope="session", autouse=True)
 def busybox(e2e_cluster: Cluster) -> None:
-    """Have the image of main.py where the cluster cannot pull it."""
+    """Load the image of main.py where the cluster cannot pull it."""
     stand_in(e2e_cluster, "docker.io/library/busybox:1.37")
 
 

@@ -157,7 +157,7 @@ async def test_a_namespace_whose_events_hang_delays_those_of_no_other(server: Ap
 
 
 def hanging(server: ApiServer) -> tuple[asyncio.Event, list[str]]:
-    """Have the Events of the namespaces `slow-…` hang; return what frees them, and their paths."""
+    """Let the Events of the namespaces `slow-…` hang; return what frees them, and their paths."""
     free, met = asyncio.Event(), list[str]()
 
     async def hang(request: web.Request) -> None:

@@ -78,7 +78,7 @@ def generation(server: ApiServer, kind: Kind) -> Any:
 
 @asynccontextmanager
 async def leading(one: Engine) -> AsyncIterator[None]:
-    """Have a standby lead for a while."""
+    """Let a standby lead for a while."""
     task = asyncio.create_task(one.work())
     try:
         yield

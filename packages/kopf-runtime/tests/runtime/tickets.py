@@ -57,7 +57,7 @@ controller = manager.controller_for(Ticket)
 
 @controller.sync(every=60, timeout=10)
 async def book(ticket: Ticket, context: kr.Context[Settings]) -> Booking:
-    """Have the booking as the Ticket says."""
+    """Bring the booking in line with the Ticket."""
     wanted = {"route": ticket.spec.route, "seats": ticket.spec.seats}
     async with context.session.put(context.settings.booking(ticket), json=wanted) as answer:
         if answer.status == 429:

@@ -292,7 +292,7 @@ class Reads:
                     members.add(key)
             for key in members.difference(answered):  # it is gone, or has lost a label
                 await self._fetch(kind, key)
-            if self._members.get(name) is members:  # else it was selected anew meanwhile
+            if self._members.get(name) is members:  # else it was selected again meanwhile
                 self._partial.discard(name)
 
     async def _fetch(self, kind: Kind, key: Key) -> None:
