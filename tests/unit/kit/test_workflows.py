@@ -53,7 +53,10 @@ def test_a_step_is_a_command_of_the_makefile(script: str, env: dict[str, str]) -
     assert ".venv/bin/" in done.stdout
 
 
-@pytest.mark.parametrize(("name", "command"), [("release", "release"), ("page", "release page")])
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("release", "release"), ("packages", "release packages"), ("page", "release page")],
+)
 def test_a_tag_releases_the_version_that_it_names(name: str, command: str) -> None:
     job = yaml.safe_load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"][name]
     (step,) = (step for step in job["steps"] if "run" in step)
@@ -84,6 +87,14 @@ def test_what_builds_a_release_signs_it_and_only_its_page_is_written_to_the_repo
     assert writing == {("release", "page")}
     assert jobs["release", "page"]["permissions"] == {"contents": "write"}
     assert jobs["release", "page"]["needs"] == "release"
+
+
+def test_the_index_trusts_the_workflow_and_no_secret() -> None:
+    job = yaml.safe_load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"]["packages"]
+
+    assert job["permissions"] == {"contents": "read", "id-token": "write"}
+    assert (job["environment"], job["needs"]) == ("package-index", "release")
+    assert "secrets." not in str(job)
 
 
 def tiers(file: str, name: str, key: str) -> set[str]:
