@@ -1,6 +1,7 @@
 """CHANGELOG.md tells users what a release changes for them, from the commits of its branch."""
 
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import yaml
 from kopf_kit.commands import bump
 from kopf_kit.pack import changelog, history, numbered
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.publication import packages
 from kopf_kit.rig.run import HackError
 
 HEADING = "## 0.1.0 (2026-01-31)\n"
@@ -53,6 +55,9 @@ def test_changes_stand_under_the_area_that_they_concern(repository: Repository) 
     repository.commit("core: serve the namespaces that a label selects", "The body says why.")
     repository.commit("core: say what to do: set a flag")
     repository.commit("Odd, but a change")
+    repository.commit("runtime: wait longer")
+    repository.commit("testing: add a fixture")
+    repository.commit("offline: build the newest etcd")
 
     assert section(repository, "0.2.0") == [
         "### The operator",
@@ -60,9 +65,24 @@ def test_changes_stand_under_the_area_that_they_concern(repository: Repository) 
         "- Say what to do: set a flag",
         "### The plugin",
         "- Show trouble first",
+        "### kopf-runtime",
+        "- Wait longer",
+        "### kopf-kit",
+        "- Add a fixture",
+        "### kopf-offline",
+        "- Build the newest etcd",
         "### Other changes",
         "- Odd, but a change",
     ]
+
+
+@pytest.mark.parametrize("name", ["kopf-runtime", "kopf-kit", "kopf-offline"])
+def test_a_distribution_s_page_leads_to_what_changed_in_it(name: str) -> None:
+    content = (packages.PACKAGES / name / "pyproject.toml").read_text()
+    page, _, anchor = tomllib.loads(content)["project"]["urls"]["Changelog"].partition("#")
+
+    assert page.endswith("/CHANGELOG.md")
+    assert f"\n### {anchor}\n" in changelog.current()
 
 
 def test_what_concerns_no_user_is_left_out(repository: Repository) -> None:
