@@ -12,6 +12,7 @@ from kopf_kit.testing.conformance.walks import test_there_and_back_again  # noqa
 _TESTS = paths.CHECKOUT / "examples" / "plain-kopf" / "tests" / "faults"
 NOTES = runpy.run_path(str(_TESTS / "test_operator.py"))
 SUBJECTS = NOTES["SUBJECTS"]
+_READMES = [_TESTS.parents[1] / page for page in ("README.md", "README.ko.md")]
 
 
 def test_the_page_has_the_reasons_that_most_of_the_failing_tests_share() -> None:
@@ -45,5 +46,17 @@ def test_the_readmes_have_what_the_option_survived_prints() -> None:
         (part, str(number - lost[part]), str(number)) for part, number in sorted(in_all.items())
     ]
     row = re.compile(r"^\| `(\w+)` \| (\d+) (?:of|/) (\d+) \|$", re.MULTILINE)
-    for page in ("README.md", "README.ko.md"):
-        assert row.findall((_TESTS.parents[1] / page).read_text()) == counted
+    for page in _READMES:
+        assert row.findall(page.read_text()) == counted
+
+
+def test_the_readmes_say_why_each_of_the_others_fails() -> None:
+    grouped: dict[str, list[str]] = {}
+    for test, why in NOTES["Notes"].fails.items():
+        grouped.setdefault(why, []).append(f"`{test}`")
+    row = re.compile(r"^\| (`test_.+`) \| (.+) \|$", re.MULTILINE)
+
+    english, korean = (row.findall(page.read_text()) for page in _READMES)
+
+    assert english == [(", ".join(tests), why) for why, tests in grouped.items()]
+    assert [tests for tests, _ in korean] == [tests for tests, _ in english]
