@@ -48,6 +48,15 @@ def test_it_has_no_shell_no_package_manager_and_no_kubernetes_client(ref: str) -
     assert run(ref, code) == "[]"
 
 
+def test_it_has_the_runtime_and_no_tool(ref: str) -> None:
+    code = (
+        "import importlib.util as u; print([m for m in ('kopf_runtime', 'kopf_kit', "
+        "'kopf_offline', 'pytest', 'jsonschema', 'rich') if u.find_spec(m)])"
+    )
+
+    assert run(ref, code) == "['kopf_runtime']"
+
+
 def test_what_we_add_to_the_base_is_small(ref: str) -> None:
     code = (
         "import os; print(sum(os.lstat(os.path.join(d, f)).st_size "
