@@ -126,6 +126,15 @@ async def test_what_a_class_declares_an_api_server_takes_and_keeps(cluster: Clus
     assert not [one for one in reasons if one["type"] == "NonStructuralSchema"]
 
 
+async def test_an_api_server_takes_the_longest_name_of_a_kind(cluster: Cluster) -> None:
+    type_ = type("K" * 63, (kr.Resource,), {"__doc__": "Long."})
+    wanted = definition(declared(kr.custom_resource("example.dev", "v1", "k" * 63)(type_)))
+
+    answer = await cluster.ask("POST", f"{CRDS}?dryRun=All", wanted)
+
+    assert answer["spec"]["names"] == wanted["spec"]["names"]
+
+
 @pytest.fixture
 async def everythings(cluster: Cluster) -> AsyncIterator[Cluster]:
     """Have the kind served."""

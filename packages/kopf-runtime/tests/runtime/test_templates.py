@@ -170,6 +170,17 @@ def test_another_manifest_makes_another_template_and_another_generation_does_not
     assert sooner == later
 
 
+def test_the_marks_of_a_kind_of_any_length_are_names_of_labels() -> None:
+    def names(kind: str) -> list[str]:
+        marks = Marks("tester", Kind("example.dev", "v1", "longs", kind))
+        return [mark.partition("/")[2] for mark in (marks.uid, marks.generation, marks.name)]
+
+    assert names("L" * 52)[1] == "l" * 52 + "-generation"
+    longest, other = names("L" * 63), names("L" * 62 + "M")
+    assert max(map(len, longest)) == 63
+    assert not {*longest} & {*other}
+
+
 def test_m3_manifests_are_kept_for_a_while_only() -> None:
     many = templates(lambda thing: [{**child(), "data": {"text": thing.spec.text}}])
     wanted = [

@@ -84,7 +84,7 @@ def definition(own: CustomResource, *others: CustomResource) -> Manifest:
     kind = own.kind
     names: Manifest = {
         "kind": kind.kind,
-        "listKind": f"{kind.kind}List",
+        "listKind": f"{kind.kind[:59]}List",  # a DNS label, too, in lower case
         "plural": kind.plural,
         "singular": kind.kind.lower(),
     }

@@ -12,8 +12,10 @@ from kopf_kit.rig.run import HackError
 #: The tests' cluster is called after the operator, and its node `NAME-test-control-plane`: a host's
 #: name has at most 63 characters.
 _LONGEST_NAME = 63 - len("-test-control-plane")
-#: kopf_runtime.declaring.declaration: labels are named after a kind.
-_LONGEST_KIND = 52
+#: The API server wants kinds and plurals to be DNS labels in lower case.
+_LONGEST_KIND = 63
+#: OperatorHub takes no shorter one.
+_SHORTEST_TITLE = 3
 #: A CRD, and the longest role of its users, are called `PLURAL.GROUP-admin`.
 _LONGEST_ROLE = 253
 #: What the operator's module has beside the kind, what the folders of the repository are called,
@@ -76,8 +78,10 @@ class Answers:
     def plural(self) -> str:
         """The plural of the kind, by the usual English rules: caches, proxies, buses."""
         if re.search(r"[^aeiou]y$", self.singular):
-            return f"{self.singular[:-1]}ies"
-        return self.singular + ("es" if re.search(r"(s|x|z|ch|sh)$", self.singular) else "s")
+            plural = f"{self.singular[:-1]}ies"
+        else:
+            plural = self.singular + ("es" if re.search(r"(s|x|z|ch|sh)$", self.singular) else "s")
+        return plural if len(plural) <= _LONGEST_KIND else f"{self.singular[:62]}s"
 
     @property
     def domain(self) -> str:
@@ -91,7 +95,7 @@ class Answers:
         group = self._first_part
         return {
             "name": self.name,
-            "title": self.name.replace("-", " ").title(),
+            "title": self._title,
             "package": self.package,
             "kind": self.kind,
             "singular": self.singular,
@@ -103,11 +107,26 @@ class Answers:
             "desired": _signature("desired", self.kind),
             "desired_of_kind": _signature(f"desired_{self.singular}", self.kind),
             "decorator": f"@{self.singular}_controller.desired",
+            "decoded": _broken(
+                "def decoded(", "**spec: object", f") -> operator.{self.kind}:", comma=","
+            ),
+            "converted": _broken(
+                "    return msgspec.convert(", f"manifest, operator.{self.kind}", ")"
+            ),
+            "obj": _broken("    obj = msgspec.convert(", f"manifest, operator.{self.kind}", ")"),
+            "children": _broken(
+                f"    (found,) = operator.desired_{self.singular}(", "obj, context", ")"
+            ),
             "spec": _broken(f"    spec: {self.kind}Spec = ", f"{self.kind}Spec()", around="()"),
             "controller": _broken(
                 f"{self.singular}_controller = manager.controller_for(", self.kind, ")"
             ),
         }
+
+    @property
+    def _title(self) -> str:
+        title = self.name.replace("-", " ").title()
+        return title if len(title) >= _SHORTEST_TITLE else f"{title} Operator"
 
     @property
     def _first_part(self) -> str:
@@ -123,14 +142,14 @@ def _signature(name: str, kind: str) -> str:
     return _broken(f"def {name}(", f"obj: {kind}, _: kr.Context[Settings]", returns)
 
 
-def _broken(left: str, inner: str, right: str = "", around: str = "  ") -> str:
-    """Return one line, or three if it is too long; `around` are then parentheses to add."""
+def _broken(left: str, inner: str, right: str = "", *, around: str = "  ", comma: str = "") -> str:
+    """Return one line, or three if it is too long; then with parentheses around, and a comma."""
     line = left + inner + right
     if len(line) <= _WIDTH:
         return line
     indent = " " * (len(left) - len(left.lstrip()))
     opened, closed = (each.strip() for each in around)
-    return f"{left}{opened}\n{indent}    {inner}\n{indent}{closed}{right}"
+    return f"{left}{opened}\n{indent}    {inner}{comma}\n{indent}{closed}{right}"
 
 
 def _package(name: str) -> str:
@@ -167,7 +186,7 @@ def check_kind(kind: str) -> None:
     if len(kind) > _LONGEST_KIND:
         raise HackError(
             f"the kind `{kind}` has {len(kind)} characters; use at most {_LONGEST_KIND}, because "
-            "labels are named after it"
+            "the API server takes no more"
         )
     if keyword.iskeyword(kind) or kind in _CLASSES:
         raise HackError(

@@ -16,9 +16,8 @@ from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Resource
 
 _ATTRIBUTE = "__custom_resource__"
-#: Letters of a kind's name: labels and annotations of its children are named after it
-#: (`KIND-generation`), and such a name has at most 63.
-MAX_KIND_LENGTH = 52
+#: Letters of a kind's name: in lower case, it must be a DNS label.
+MAX_KIND_LENGTH = 63
 
 #: The name of an object, such as a Pod or a Node, for a field of a spec or a status. So nobody who
 #: may patch a status can write something there that a program would take for an option.

@@ -37,6 +37,8 @@ MAX_CHILDREN = 1000
 #: depend on nothing but the object and the settings.
 Desired = Callable[[Any, Context[Any] | None], Iterable[dict[str, Any]]]
 
+#: A label's name has at most 63 characters, and the longest mark is called `KIND-generation`.
+_LONGEST_WORD = 63 - len("-generation")
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -46,6 +48,8 @@ class Marks:
     def __init__(self, manager: str, kind: Kind) -> None:
         self.manager = manager
         word = kind.kind.lower()
+        if len(word) > _LONGEST_WORD:
+            word = f"{word[: _LONGEST_WORD - 11]}-{short_hash(word)}"
         #: The label with the uid of the object that a child was created for.
         self.uid = f"{kind.group}/{word}-uid"
         #: The annotation with the generation that it was created for.
