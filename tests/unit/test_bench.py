@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from statistics import median
 from typing import Any
 
 import pytest
@@ -181,10 +182,12 @@ def test_the_first_pages_have_the_figures_of_the_data(page: str) -> None:
     }
 
     text = (paths.CHECKOUT / page).read_text()
-    bullet = r"^- (\*\*(?:Small|가벼움)\*\*.*?)(?=^-|^$)"
-    (item,) = re.findall(bullet, text, re.MULTILINE | re.DOTALL)
+    bullets = r"^- \*\*(?:Small|가벼움)\*\*.*?(?=^$)"
+    (items,) = re.findall(bullets, text, re.MULTILINE | re.DOTALL)
 
-    assert set(re.findall(r"(\d+) ?(?:MB|s\b|초)", item)) == figures
+    assert set(re.findall(r"(\d+) ?(?:MB|s\b|초)", items)) == figures
+    (cpu,) = re.findall(r"(\d\.\d+)(?: times|배)", items)
+    assert cpu == f"{median(report.ratios(data, 'backlog_cpu', 'controller-runtime-10')):.2f}"
 
 
 def _data(**numbers: dict[str, list[Any]]) -> report.Data:

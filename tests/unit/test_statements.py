@@ -40,6 +40,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/install", r"\) ([\d.]+) or newer, and Kube", r"\) ([\d.]+) 이상과 쿠버네티스", HELM),
     ("README", r"kind \(([\d.]+) or newer\)", r"kind\(([\d.]+) 이상\)", KIND),
     ("README", r"Helm \(([\d.]+) or newer", r"Helm\(([\d.]+) 이상", HELM),
+    ("README", r"Kubernetes ([\d.]+) or newer", r"쿠버네티스 ([\d.]+) 이상", versions.OLDEST),
     ("charts/message-operator/README", r"Helm ([\d.]+) or newer", "", HELM),
     ("docs/admission", r"`\*\* of (\d+ seconds)", r"`timeout`\((\d+초)\)", TIMEOUT),
     ("docs/architecture", r"every (\d+ seconds)", r"(\d+초)마다 리스", OURS["lease_retry_period"]),
