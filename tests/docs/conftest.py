@@ -46,6 +46,7 @@ def reader(hack_made: hack_cluster.Cluster, tmp_path: Path) -> Iterator[Reader]:
     for program in ("helm", "kind"):
         (tmp_path / program).symlink_to(tools.path(program))
     (tmp_path / "kubeconform").symlink_to(golang.program("kubeconform"))
+    (tmp_path / "go").symlink_to(golang.go())
     with Reader(
         tmp_path,
         KUBECONFIG=str(hack_made.kubeconfig),
@@ -58,29 +59,31 @@ def reader(hack_made: hack_cluster.Cluster, tmp_path: Path) -> Iterator[Reader]:
 def without_operator(hack_made: hack_cluster.Cluster, kube: Kube) -> Iterator[None]:
     """A cluster with neither an operator nor the CRD, before and after."""
     _clean(kube)
-    if not public_images.are_in_reach():
-        _name_busybox(kind.node(hack_made.name))
+    _name_busybox(hack_made)
     yield
     _clean(kube)
 
 
 @pytest.fixture(scope="session")
-def demo(kube: Kube, make: Make) -> Iterator[str]:
+def demo(hack_made: hack_cluster.Cluster, kube: Kube, make: Make) -> Iterator[str]:
     """What `make demo` prints, on a cluster that had neither an operator nor the CRD."""
     _clean(kube)
+    _name_busybox(hack_made)  # which the operator in Go runs
     yield make("demo")
     _clean(kube)
 
 
-def _name_busybox(node: str) -> None:
-    """Give the node the image that message Pods run by default, which it cannot pull.
+def _name_busybox(made: hack_cluster.Cluster) -> None:
+    """Give the node the image that message Pods run by default, if it cannot pull it.
 
     The kubelet remembers by its digest what it pulled itself, and would pull it again under
     another name. So the digest has to be another one.
     """
+    if public_images.are_in_reach():
+        return
     image = f"{registry.ADDRESS}/library/busybox"
     oci.crane("mutate", base_images.busybox(), "--label=of=docs-test", "-t", image)
-    command = ("exec", node, "ctr", "--namespace=k8s.io", "images")
+    command = ("exec", kind.node(made.name), "ctr", "--namespace=k8s.io", "images")
     engine.docker(*command, "pull", "--hosts-dir=/etc/containerd/certs.d", f"{image}:latest")
     engine.docker(*command, "tag", "--force", f"{image}:latest", public_images.BUSYBOX)
 

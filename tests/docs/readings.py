@@ -202,6 +202,7 @@ AFTER_DEMO = (
         ("kubectl apply -f examples/hello.yaml",),
     ),
     Reading("docs/tutorial.md"),
+    Reading("docs/in-go.md"),
 )
 
 
