@@ -53,7 +53,7 @@ OWN = re.compile(
 CHARTS = sources("charts/message-operator/README.md", "charts/message-operator-crds/README.md")
 VALUES = set(re.findall(r"^\| `([\w.]+)` \|", CHARTS, re.MULTILINE))
 #: Names in an author's code that look like values.
-CODE = {"controller.index", "controller.reads", "controller.session"}
+CODE = {"controller.index", "controller.reads", "controller.session", "controller.watches"}
 
 each = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 
