@@ -54,7 +54,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/runtime", r"second to (\w+ minutes)", r"(\d+분)까지 두", external.MAX_PAUSE_SECONDS),
     (
         "docs/runtime",
-        r"pause, to (\w+ minutes) at most",
+        r"pause, (\w+ minutes) at most",
         r"최대 (\d+분)까지",
         errors.MAX_RETRY_SECONDS,
     ),
