@@ -122,3 +122,15 @@ def test_the_first_page_fits_three_screens_without_its_pictures(
     )
 
     assert 0 < pixels <= 3 * height
+
+
+def test_no_page_is_wider_than_a_phone(chromium: Browser, address: str, folder: Path) -> None:
+    chromium.resize(500, 900)  # the narrowest window of Chromium
+
+    wide = []
+    for page in pages(folder):
+        chromium.open(f"{address}{page.relative_to(folder)}")
+        if chromium.run("return document.documentElement.scrollWidth > innerWidth"):
+            wide.append(str(page.relative_to(folder)))
+
+    assert wide == []
