@@ -331,10 +331,3 @@ def test_the_page_shows_the_examples_as_they_are() -> None:
     assert EXAMPLE.read_text() in shown
     assert len([part for part in shown if part in memcacheds]) == 1
     assert [part for part in shown if "async def book(" in part and part in flight_tickets]
-
-
-@pytest.mark.parametrize("page", ["runtime.md", "runtime.ko.md"])
-def test_the_page_names_all_that_the_package_offers(page: str) -> None:
-    text = (CHECKOUT / "docs" / page).read_text()
-
-    assert [name for name in kr.__all__ if not re.search(rf"\bkr\.{name}\b", text)] == []
