@@ -232,18 +232,18 @@ def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.Mon
         bundle.csv(release("1.2.3"))["spec"]["webhookdefinitions"], key=lambda one: one["type"]
     )
     names = ("type", "webhookPath", "failurePolicy", "timeoutSeconds")
-    assert [[one[name] for name in names] for one in (defaulting, validating)] == [
+    assert [[webhook[name] for name in names] for webhook in (defaulting, validating)] == [
         ["MutatingAdmissionWebhook", "/mutate/messages.myorg.dev/known", "Ignore", 7],
         ["ValidatingAdmissionWebhook", "/validate/messages.myorg.dev/kept", "Fail", 10],
     ]
-    assert [one["rules"][0]["operations"] for one in (defaulting, validating)] == [
+    assert [webhook["rules"][0]["operations"] for webhook in (defaulting, validating)] == [
         ["CREATE"],
         ["DELETE"],
     ]
-    for one in (defaulting, validating):
-        assert (one["sideEffects"], one["admissionReviewVersions"]) == ("None", ["v1"])
+    for webhook in (defaulting, validating):
+        assert (webhook["sideEffects"], webhook["admissionReviewVersions"]) == ("None", ["v1"])
         # OLM would refuse a definition with a field that it does not know.
-        assert not {"matchConditions", "namespaceSelector"} & one.keys()
+        assert not {"matchConditions", "namespaceSelector"} & webhook.keys()
 
 
 def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:

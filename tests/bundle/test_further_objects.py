@@ -137,10 +137,12 @@ def test_olm_v1_installs_it(templates: Callable[[str], None]) -> None:
 
     made = registry_v1.rendered(bundle.bundle(release("1.2.3")), NAME)
 
-    names = {(one["kind"], one["metadata"]["name"]) for one in made}
+    names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in made}
     expected = {("ClusterRole", "auditors"), ("ConfigMap", "phrases"), ("Service", "webhook")}
     assert expected < names
-    rules = [rule for one in made if one["kind"] == "ClusterRole" for rule in one["rules"]]
+    rules = [
+        rule for manifest in made if manifest["kind"] == "ClusterRole" for rule in manifest["rules"]
+    ]
     assert {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]} in rules
 
 

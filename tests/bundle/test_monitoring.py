@@ -107,7 +107,7 @@ def test_the_guide_s_way_to_protected_metrics_fits_the_bundle() -> None:
     (block,) = re.findall(r"```yaml\n(.*?)```", section(title), re.DOTALL)
     config = yaml.safe_load(block)["spec"]["config"]
     (volume,), (mount,) = config["volumes"], config["volumeMounts"]
-    variables = {one["name"]: one["value"] for one in config["env"]}
+    variables = {variable["name"]: variable["value"] for variable in config["env"]}
 
     assert parse([], variables).metrics_cert_path == mount["mountPath"]
     assert volume["name"] == mount["name"]

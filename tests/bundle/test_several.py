@@ -206,7 +206,7 @@ def test_the_catalog_and_the_plain_manifests_have_each_kind(project: Path) -> No
     deployed = list(yaml.safe_load_all((project / "deploy" / "crds.yaml").read_text()))
     schema = yaml.safe_load((project / "deploy/schemas/letter_v1.json").read_text())
 
-    kinds = [one["value"]["kind"] for one in properties if one["type"] == "olm.gvk"]
+    kinds = [entry["value"]["kind"] for entry in properties if entry["type"] == "olm.gvk"]
     assert kinds == ["Message", "Letter"]
     assert [crd["spec"]["names"]["kind"] for crd in deployed] == ["Message", "Letter"]
     assert schema["properties"]["kind"]["enum"] == ["Letter"]

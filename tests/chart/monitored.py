@@ -87,12 +87,14 @@ def series(release: Release, name: str, values: str) -> Manifest:
 
 def firing(alert: str, minute: int, *releases: Release) -> Manifest:
     """Return the expectation that an alert fires for just these releases at some minute."""
-    labels = [f'{{namespace="{one.namespace}",operator="{one.operator}"}}' for one in releases]
+    labels = [
+        f'{{namespace="{release.namespace}",operator="{release.operator}"}}' for release in releases
+    ]
     return {
         "expr": "count by (namespace, operator) "
         f'(ALERTS{{alertname="{alert}",alertstate="firing"}})',
         "eval_time": f"{minute}m",
-        "exp_samples": [{"labels": one, "value": 1} for one in labels],
+        "exp_samples": [{"labels": selector, "value": 1} for selector in labels],
     }
 
 

@@ -18,7 +18,7 @@ def rendered(**values: Any) -> list[Manifest]:
 
 
 def the(kind: str, manifests: list[Manifest]) -> Manifest:
-    (found,) = [one for one in manifests if one["kind"] == kind]
+    (found,) = [manifest for manifest in manifests if manifest["kind"] == kind]
     return found
 
 

@@ -53,7 +53,7 @@ def rendered(**values: Any) -> list[Manifest]:
 
 
 def the(kind: str, manifests: list[Manifest]) -> Manifest:
-    (found,) = [one for one in manifests if one["kind"] == kind]
+    (found,) = [manifest for manifest in manifests if manifest["kind"] == kind]
     return found
 
 
@@ -115,7 +115,9 @@ def test_members_are_scraped_if_the_operator_is() -> None:
     metrics = {"monitor": {"enabled": True, "labels": labels}}
     manifests = rendered(metrics=metrics, watchNamespaces=["team"])
     (members,) = [
-        one for one in manifests if one["metadata"]["name"] == "demo-etcd-operator-members"
+        manifest
+        for manifest in manifests
+        if manifest["metadata"]["name"] == "demo-etcd-operator-members"
     ]
 
     spec = members["spec"]
@@ -127,4 +129,4 @@ def test_members_are_scraped_if_the_operator_is() -> None:
 
 
 def test_without_monitors_there_is_none_for_the_members() -> None:
-    assert "PodMonitor" not in {one["kind"] for one in rendered()}
+    assert "PodMonitor" not in {manifest["kind"] for manifest in rendered()}

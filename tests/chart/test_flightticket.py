@@ -18,7 +18,7 @@ def rendered(**values: Any) -> list[Manifest]:
 
 
 def pod(manifests: list[Manifest]) -> Manifest:
-    (deployment,) = [one for one in manifests if one["kind"] == "Deployment"]
+    (deployment,) = [manifest for manifest in manifests if manifest["kind"] == "Deployment"]
     found: Manifest = deployment["spec"]["template"]["spec"]
     return found
 
@@ -51,7 +51,9 @@ def test_the_service_and_the_rate_are_passed_on() -> None:
 def test_the_network_policy_lets_the_operator_reach_the_service_s_ports_alone() -> None:
     manifests = rendered(networkPolicy={"enabled": True}, booking={"ports": [8080, 8443]})
     policies = {
-        one["metadata"]["name"]: one["spec"] for one in manifests if one["kind"] == "NetworkPolicy"
+        manifest["metadata"]["name"]: manifest["spec"]
+        for manifest in manifests
+        if manifest["kind"] == "NetworkPolicy"
     }
 
     own = policies.pop("demo-flightticket-operator-booking")
@@ -59,7 +61,7 @@ def test_the_network_policy_lets_the_operator_reach_the_service_s_ports_alone() 
     assert common["podSelector"] == own["podSelector"]
     assert own["policyTypes"] == ["Egress"]
     assert [port["port"] for port in own["egress"][0]["ports"]] == [8080, 8443]
-    assert not [one for one in rendered() if one["kind"] == "NetworkPolicy"]
+    assert not [manifest for manifest in rendered() if manifest["kind"] == "NetworkPolicy"]
 
 
 @pytest.mark.parametrize("url", ["booking", "http://me:secret@booking", "http://booking?a=b"])

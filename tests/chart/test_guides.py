@@ -53,7 +53,9 @@ def yaml_of(page: Path) -> list[dict[str, Any]]:
 
 
 def test_the_chart_takes_the_values_of_the_gitops_tools(tmp_path: Path) -> None:
-    objects = {one["kind"]: one["spec"] for one in yaml_of(CHECKOUT / "docs" / "gitops.md")}
+    objects = {
+        manifest["kind"]: manifest["spec"] for manifest in yaml_of(CHECKOUT / "docs" / "gitops.md")
+    }
     file = tmp_path / "values.yaml"
 
     for values in (

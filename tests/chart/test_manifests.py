@@ -41,8 +41,12 @@ def test_helm_lint_finds_nothing(values: Values, tmp_path: Path) -> None:
 def test_helm_4_renders_what_helm_3_does(values: Values) -> None:
     command = ("template", "demo", CHART, "--kube-version", NEWEST_KUBERNETES, "--values", "-")
     by_3, by_4 = (
-        list(yaml.load_all(helm(*command, stdin=json.dumps(values), program=one), yaml.CSafeLoader))
-        for one in ("helm3", "helm4")
+        list(
+            yaml.load_all(
+                helm(*command, stdin=json.dumps(values), program=program), yaml.CSafeLoader
+            )
+        )
+        for program in ("helm3", "helm4")
     )
 
     assert by_3 == by_4

@@ -93,8 +93,8 @@ def pods_pattern(release: str, program: str) -> str:
     )
     found = {
         json.loads(pattern)  # a string of PromQL, with its escapes
-        for one in rule["spec"]["groups"][0]["rules"]
-        for pattern in re.findall(r'pod=~("[^"]+")', one["expr"])
+        for alert in rule["spec"]["groups"][0]["rules"]
+        for pattern in re.findall(r'pod=~("[^"]+")', alert["expr"])
     }
     (pattern,) = found
     assert isinstance(pattern, str)

@@ -30,7 +30,7 @@ def everything(name: str) -> Values:
         "replicaCount": 2,
         "metrics": {
             "secure": {"enabled": True, "secretName": name},
-            **{one: {"enabled": True, "namespace": name} for one in monitors},
+            **{monitor: {"enabled": True, "namespace": name} for monitor in monitors},
         },
     }
 
@@ -63,12 +63,12 @@ def test_a_name_is_a_text_whatever_yaml_reads_in_it(name: str, program: str) -> 
 
 @pytest.mark.parametrize("release", ["v1.2", "2024-prod", "1e3", "0.1." + "a" * 48, "9" * 53])
 def test_the_service_s_name_is_one_that_every_kubernetes_takes(release: str) -> None:
-    (service,) = (one for one in render(release=release) if one["kind"] == "Service")
+    (service,) = (manifest for manifest in render(release=release) if manifest["kind"] == "Service")
 
     name = service["metadata"]["name"]
     assert SERVICE.fullmatch(name)
     assert name.endswith("-metrics")
-    (test,) = (one for one in render(release=release) if one["kind"] == "Pod")
+    (test,) = (manifest for manifest in render(release=release) if manifest["kind"] == "Pod")
     assert f"http://{name}.operators.svc" in json.dumps(test)
 
 

@@ -32,7 +32,7 @@ def rendered(**webhooks: Any) -> dict[tuple[str, str], Manifest]:
 
 def named(values: helm.Values, chart: str = "") -> dict[tuple[str, str], Manifest]:
     found = helm.render(values, chart=PROJECT.crds_chart if chart else PROJECT.chart)
-    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+    return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in found}
 
 
 def client(manifests: dict[tuple[str, str], Manifest]) -> Manifest:
@@ -59,7 +59,11 @@ def test_the_api_server_asks_the_operator_through_a_service() -> None:
     (port,) = service["ports"]
     # By its name: a Pod of the release before, which has no such port, is not asked.
     assert (port["port"], port["targetPort"]) == (443, "webhook")
-    (listening,) = [one for one in container["ports"] if one["name"] == "webhook"]
+    (listening,) = [
+        container_port
+        for container_port in container["ports"]
+        if container_port["name"] == "webhook"
+    ]
     assert listening["containerPort"] == 10250
     assert "--webhook-bind-address=:10250" in container["args"]
     assert manifests["Deployment", NAME]["spec"]["template"]["metadata"]["labels"].items() >= (
@@ -151,7 +155,7 @@ def test_olm_makes_the_certificate_and_the_conversion() -> None:
     (webhook,) = csv["spec"]["webhookdefinitions"]
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    environment = {one["name"]: one.get("value") for one in container["env"]}
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
 
     assert "conversion" not in crd["spec"]
     # OLM refuses to drop a version that is stored, and nobody has values there.
@@ -187,7 +191,7 @@ def test_what_is_stored_is_rewritten_only_where_somebody_wants_it() -> None:
 
 def tickets(**values: Any) -> dict[tuple[str, str], Manifest]:
     found = helm.render(values, chart=TICKETS.chart)
-    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+    return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in found}
 
 
 def test_the_api_server_asks_before_it_stores_and_never_about_the_operators_own() -> None:
@@ -236,7 +240,7 @@ def test_what_an_author_declares_of_a_function_stays_beside_what_the_values_say(
     (chart / "templates" / "_admission.tpl").write_text(functions)
     manifests = helm.render({"watchNamespaces": ["team-a"]}, chart=chart)
 
-    assert not [one for one in manifests if one["kind"] == VALIDATING]
+    assert not [manifest for manifest in manifests if manifest["kind"] == VALIDATING]
     name = f"{helm.NAMESPACE}.{TICKETS_NAME}"
     (webhook,) = helm.find(manifests, "MutatingWebhookConfiguration", name)["webhooks"]
     assert {"name": "braces", "expression": rule} in webhook["matchConditions"]

@@ -47,7 +47,7 @@ def _lines(panels: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Return the panels line by line: a panel that does not fit begins a new one."""
     line: list[dict[str, Any]] = []
     for panel in panels:
-        if line and sum(one["width"] for one in (*line, panel)) > GRID:
+        if line and sum(placed["width"] for placed in (*line, panel)) > GRID:
             yield line
             line = []
         line.append(panel)

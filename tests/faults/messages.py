@@ -69,7 +69,9 @@ class Messages(Parent):
     quick = writes.keys() - {"conflict"}  # most of its writes are those of `create`
 
     def install(self) -> list[Raw]:
-        return [one for one in _chart(()) if one["kind"] == "CustomResourceDefinition"]
+        return [
+            manifest for manifest in _chart(()) if manifest["kind"] == "CustomResourceDefinition"
+        ]
 
     def rights(self, namespace: str | None) -> list[Raw]:
         if namespace is None:

@@ -138,9 +138,11 @@ async def service(here: World, tmp_path: Path) -> AsyncIterator[Balancer]:
         }
     )
     rendered = [*configurations(here.namespace, where, tmp_path)]
-    assert {one["kind"] for one in rendered} == {kind.kind for kind in CONFIGURATIONS.values()}
-    for one in rendered:
-        await here.cluster.put(one)
+    assert {manifest["kind"] for manifest in rendered} == {
+        kind.kind for kind in CONFIGURATIONS.values()
+    }
+    for manifest in rendered:
+        await here.cluster.put(manifest)
     conversion = {
         "strategy": "Webhook",
         "webhook": {
@@ -257,7 +259,7 @@ async def test_a_release_can_take_out_a_webhook_that_the_operator_has_written_to
         applied = await here.cluster.ask(
             "PATCH", f"{path}?fieldManager=helm", body, kind="application/apply-patch+yaml"
         )
-        return [one["name"] for one in applied["webhooks"]]
+        return [webhook["name"] for webhook in applied["webhooks"]]
 
     both = whole["webhooks"]
     await release(both)
@@ -314,7 +316,7 @@ async def test_three_rotations_refuse_nothing_whoever_is_killed(
                 refused.append(str(error))
             await asyncio.sleep(0.05)
 
-    load = [asyncio.create_task(one()) for one in (write, write, trust)]
+    load = [asyncio.create_task(work()) for work in (write, write, trust)]
     seen = {await certificate(here.cluster)}
     async with here.within(120, "rotated three times"):
         while len(seen) < 4:

@@ -122,8 +122,12 @@ async def test_what_a_class_declares_an_api_server_takes_and_keeps(cluster: Clus
     (kept,), (version,) = answer["spec"]["versions"], wanted["spec"]["versions"]
     assert kept["schema"] == version["schema"]
     assert kept["subresources"] == version["subresources"]
-    reasons = [one for one in answer["status"]["conditions"] or () if one["status"] == "False"]
-    assert not [one for one in reasons if one["type"] == "NonStructuralSchema"]
+    reasons = [
+        condition
+        for condition in answer["status"]["conditions"] or ()
+        if condition["status"] == "False"
+    ]
+    assert not [condition for condition in reasons if condition["type"] == "NonStructuralSchema"]
 
 
 async def test_an_api_server_takes_the_longest_name_of_a_kind(cluster: Cluster) -> None:
@@ -216,10 +220,10 @@ async def test_kr_kinds_are_all_built_in_kinds(cluster: Cluster) -> None:
         if re.fullmatch("v[0-9]+", group["preferredVersion"]["version"])
     }
     served = {
-        Kind(group, path.rpartition("/")[2], one["name"], one["kind"], one["namespaced"])
+        Kind(group, path.rpartition("/")[2], entry["name"], entry["kind"], entry["namespaced"])
         for path, group in {"/api/v1": "", **stable}.items()
-        for one in (await cluster.ask("GET", path))["resources"]
-        if "list" in one["verbs"] and "/" not in one["name"]
+        for entry in (await cluster.ask("GET", path))["resources"]
+        if "list" in entry["verbs"] and "/" not in entry["name"]
     }
     ours = {kind for kind in vars(kr.kinds).values() if isinstance(kind, Kind)}
 

@@ -84,7 +84,7 @@ class Compared:
     async def kubectl(self) -> tuple[int, Changes]:
         templates, role = self.engine._templates, ""
         bodies = [
-            templates.body(one) or b"" for owner in self.engine.owners for one in owner.wanted
+            templates.body(wanted) or b"" for owner in self.engine.owners for wanted in owner.wanted
         ]
         if MODES[self.case.mode].get("update") is kr.CREATE:
             bodies, role = [self.engine._marks.only(body) for body in bodies], "-owner"

@@ -93,7 +93,7 @@ async def until(here: World, what: str, holds: Callable[[], Awaitable[bool]]) ->
 async def condition(here: World, type_: str) -> Raw:
     found = await here.cluster.ask("GET", here.object())
     conditions = (found.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == type_), {})
+    return next((entry for entry in conditions if entry["type"] == type_), {})
 
 
 def samples(port: int, name: str, label: str) -> list[str]:
@@ -152,7 +152,7 @@ async def test_what_is_read_changes_and_a_freed_value_heals_the_next(here: World
 
     async def follow() -> bool:
         both = [await data(here, name) for name in ("first", "second")]
-        return all(one["key"] == "c2h1dA==" and one["note"] == "m" for one in both)
+        return all(found["key"] == "c2h1dA==" and found["note"] == "m" for found in both)
 
     await until(here, "both have what is read now", follow)
     await here.quiet()

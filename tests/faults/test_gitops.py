@@ -38,8 +38,8 @@ def differences(rendered: Any, live: Any, path: str = "") -> Iterator[str]:
         for key, value in rendered.items():
             yield from differences(value, live.get(key), f"{path}.{key}")
     elif isinstance(rendered, list) and isinstance(live, list) and len(rendered) == len(live):
-        for number, (one, other) in enumerate(zip(rendered, live, strict=True)):
-            yield from differences(one, other, f"{path}[{number}]")
+        for number, (item, other) in enumerate(zip(rendered, live, strict=True)):
+            yield from differences(item, other, f"{path}[{number}]")
     elif rendered != live:
         yield f"{path} is {live!r}, and was rendered as {rendered!r}"
 

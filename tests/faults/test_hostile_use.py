@@ -181,7 +181,7 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
                 await here.cluster.ask("DELETE", f"/api/v1/namespaces/{name}")
         await here.edit("셋")
         async with here.within(120, "all of them are gone"):
-            while {one["metadata"]["name"] for one in await here.cluster.items(_ALL)} & {*names}:
+            while {raw["metadata"]["name"] for raw in await here.cluster.items(_ALL)} & {*names}:
                 await asyncio.sleep(0.2)
 
     await here.converges({"hello": "셋"}, quiet=0.1)
@@ -201,7 +201,7 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
     assert set(_of(after, "message_operator_unserved").values()) == {0}
     assert [series for series in after if any(name in series for name in names)] == []
     # Whatever failed or waited is forgotten: only resyncs have an object reconciled, successfully.
-    results = [_of(one, "controller_runtime_reconcile_total") for one in (before, after)]
+    results = [_of(samples, "controller_runtime_reconcile_total") for samples in (before, after)]
     more = {key for key, count in results[1].items() if count != results[0].get(key)}
     assert more == {'{controller="messages",result="success"}'}
     assert here.operator.exits == []
@@ -210,7 +210,7 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
 
 async def _namespaces_of(here: World, kind: Kind) -> set[str]:
     """Return the namespaces that have objects of a kind."""
-    return {one["metadata"]["namespace"] for one in await here.cluster.items(kind.path())}
+    return {raw["metadata"]["namespace"] for raw in await here.cluster.items(kind.path())}
 
 
 async def _resyncs(here: World, count: int) -> None:

@@ -105,7 +105,7 @@ async def together(calls: Iterable[Awaitable[Any]]) -> None:
 
 async def by_name(here: World, kind: Kind) -> dict[str, Raw]:
     found = await here.cluster.items(kind.path(here.namespace))
-    return {one["metadata"]["name"]: one for one in found}
+    return {raw["metadata"]["name"]: raw for raw in found}
 
 
 async def test_a_version_comes_is_migrated_and_goes_and_nothing_is_lost_or_restarted(

@@ -39,8 +39,8 @@ def subject() -> Subject:
 async def store(here: World, version: str) -> None:
     """Have the API server store another version from now on."""
     versions = (await here.cluster.ask("GET", here.subject.crd))["spec"]["versions"]
-    for one in versions:
-        one["storage"] = one["name"] == version
+    for declared in versions:
+        declared["storage"] = declared["name"] == version
     await here.cluster.patch(here.subject.crd, {"spec": {"versions": versions}})
 
 
@@ -52,18 +52,18 @@ async def stored_versions(here: World) -> list[str]:
 async def in_etcd(here: World) -> dict[str, Raw]:
     """Return the objects as etcd has them, by their names."""
     key = f"/registry/{NEWEST.group}/{NEWEST.plural}/{here.namespace}/".encode()
-    first, end = (base64.b64encode(one).decode() for one in (key, key[:-1] + b"0"))
+    first, end = (base64.b64encode(bound).decode() for bound in (key, key[:-1] + b"0"))
     asked = {"key": first, "range_end": end}
     async with here.cluster.session.post(
         f"{here.cluster.plane.etcd}/v3/kv/range", json=asked
     ) as got:
         found = (await got.json()).get("kvs", [])
-    objects = [json.loads(base64.b64decode(one["value"])) for one in found]
-    return {one["metadata"]["name"]: one for one in objects}
+    objects = [json.loads(base64.b64decode(pair["value"])) for pair in found]
+    return {raw["metadata"]["name"]: raw for raw in objects}
 
 
 async def versions_in_etcd(here: World) -> Counter[str]:
-    return Counter(one["apiVersion"] for one in (await in_etcd(here)).values())
+    return Counter(raw["apiVersion"] for raw in (await in_etcd(here)).values())
 
 
 def rights(user: str, kind: Kind = NEWEST) -> Iterator[Raw]:
@@ -112,7 +112,7 @@ async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
     for made in (festival(ALPHA, "poisoned", stageName="poison"), forged):
         await here.cluster.ask("POST", path, made)
     async with here.within(60, "all with a status, so that nothing else is written"):
-        while not all(one.get("status") for one in await here.cluster.items(path)):
+        while not all(raw.get("status") for raw in await here.cluster.items(path)):
             await asyncio.sleep(0.2)
     await here.operator.stop()
     here.operators.clear()
@@ -129,7 +129,7 @@ async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
 ) -> None:
     """The standby also converts, for both: the leader lists what is stored as v1alpha1."""
     before = await in_etcd(here)
-    assert {one["apiVersion"] for one in before.values()} == {ALPHA.api_version}
+    assert {raw["apiVersion"] for raw in before.values()} == {ALPHA.api_version}
     leader = await here.launch(*MIGRATE)
     await holds(here, here.proxies[-1])
     port = free_port()
@@ -147,7 +147,7 @@ async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
             await asyncio.sleep(0.1)
 
     after = await in_etcd(here)
-    assert {one["apiVersion"] for one in after.values()} == {NEWEST.api_version}
+    assert {raw["apiVersion"] for raw in after.values()} == {NEWEST.api_version}
     assert after.keys() == before.keys()
     for name, was in before.items():
         now = after[name]
@@ -178,7 +178,7 @@ async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
         while await stored_versions(here) != [NEWEST.version]:
             await asyncio.sleep(0.1)
 
-    assert {one["apiVersion"] for one in (await in_etcd(here)).values()} == {NEWEST.api_version}
+    assert {raw["apiVersion"] for raw in (await in_etcd(here)).values()} == {NEWEST.api_version}
     await here.wait_until_ready("forged")
     told = await here.until_reason("Unreadable", "poisoned")
     assert "RuntimeError: no stage may be poisoned" in told["message"]
@@ -223,8 +223,8 @@ async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(
     }
     root = f"/apis/{group}"
     kinds = ("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)
-    for plural, one in kinds:
-        await here.cluster.ask("POST", f"{root}/{plural}", one)
+    for plural, manifest in kinds:
+        await here.cluster.ask("POST", f"{root}/{plural}", manifest)
     try:
         await here.start(*older)
         async with here.within(60, "frozen"):

@@ -103,7 +103,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert "안녕하세요, 오퍼레이터!" in rows["well"]
     assert rows["taken"].endswith("Conflict: somebody else's Pod already has the name msg-taken")
     items = {
-        one["name"]: one for one in json.loads((await run("status", "-o", "json")).out)["items"]
+        item["name"]: item for item in json.loads((await run("status", "-o", "json")).out)["items"]
     }
     assert (items["well"]["phase"], items["taken"]["reason"]) == ("Processed", "Conflict")
 
@@ -263,9 +263,9 @@ async def test_a_support_bundle_of_a_broken_cluster_hides_the_texts(
     assert (told.code, denied.code) == (0, 0)
     files = support_bundle(file)
     [message] = [
-        one
-        for one in json.loads(files["messages.json"])
-        if one["metadata"]["name"] == "no-room" and one["metadata"]["namespace"] == here.namespace
+        item
+        for item in json.loads(files["messages.json"])
+        if item["metadata"]["name"] == "no-room" and item["metadata"]["namespace"] == here.namespace
     ]
     [condition] = message["status"]["conditions"]
     assert (message["spec"]["text"], condition["reason"]) == ("<hidden>", "Forbidden")

@@ -77,12 +77,16 @@ async def no_operator(here: World) -> AsyncIterator[None]:
 
 
 def no_right_to_the_lease(here: World) -> contextlib.AbstractAsyncContextManager[None]:
-    (right,) = (one for one in GRANTED if (one.verb, one.resource) == ("update", "leases"))
+    (right,) = (
+        granted for granted in GRANTED if (granted.verb, granted.resource) == ("update", "leases")
+    )
     return without(here, right)
 
 
 def no_right_to_lists(here: World) -> contextlib.AbstractAsyncContextManager[None]:
-    (right,) = (one for one in GRANTED if (one.verb, one.resource) == ("list", "pods"))
+    (right,) = (
+        granted for granted in GRANTED if (granted.verb, granted.resource) == ("list", "pods")
+    )
     return without(here, right)
 
 
@@ -138,7 +142,7 @@ async def until_firing(
     async with here.within(here.subject.patience, "the alerts"):
         while True:
             found = await asyncio.to_thread(prometheus.query, query)
-            if wanted({one["metric"]["alertname"] for one in found}):
+            if wanted({alert["metric"]["alertname"] for alert in found}):
                 return
             await asyncio.sleep(0.2)
 

@@ -75,7 +75,7 @@ class Release:
 
     async def served(self) -> list[str]:
         crd = await self.api.ask("GET", CRD)
-        return [one["name"] for one in crd["spec"]["versions"] if one["served"]]
+        return [version["name"] for version in crd["spec"]["versions"] if version["served"]]
 
     async def authority(self, write: bool = False) -> str:
         """Return the caBundle; write one before, as the operator and cert-manager do."""

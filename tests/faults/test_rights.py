@@ -82,7 +82,9 @@ async def day(here: World) -> AsyncIterator[tuple[str, Look]]:
     def is_told(reason: str, times: int) -> Look:
         async def look() -> bool:
             events = await here.cluster.items(f"/api/v1/namespaces/{here.namespace}/events")
-            return bool(times == sum(one["count"] for one in events if one["reason"] == reason))
+            return bool(
+                times == sum(event["count"] for event in events if event["reason"] == reason)
+            )
 
         return look
 
@@ -116,16 +118,16 @@ async def day(here: World) -> AsyncIterator[tuple[str, Look]]:
 async def without(here: World, right: Right) -> AsyncIterator[None]:
     """Take a right away from the operator for a while."""
     path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{here.namespace}/roles"
-    roles = {one["metadata"]["name"]: one["rules"] for one in await here.cluster.items(path)}
+    roles = {role["metadata"]["name"]: role["rules"] for role in await here.cluster.items(path)}
     for name, rules in roles.items():
         less: list[Raw] = [
             {
-                "apiGroups": [one.group],
-                "resources": [one.resource],
-                "verbs": [one.verb],
-                **({"resourceNames": [one.name]} if one.name else {}),
+                "apiGroups": [kept.group],
+                "resources": [kept.resource],
+                "verbs": [kept.verb],
+                **({"resourceNames": [kept.name]} if kept.name else {}),
             }
-            for one in sorted(rights(rules) - {right})
+            for kept in sorted(rights(rules) - {right})
         ]
         await here.cluster.patch(f"{path}/{name}", {"rules": less})
     await until_its_rights_are(here, here.namespace, {*GRANTED} - {right})

@@ -204,7 +204,9 @@ class Case:
     async def reason(self) -> tuple[str, int]:
         holder = await self.cluster.find(self.path(HOLDER)) or {}
         conditions = (holder.get("status") or {}).get("conditions") or []
-        ready: Raw = next((one for one in conditions if one["type"] == "Ready"), {})
+        ready: Raw = next(
+            (condition for condition in conditions if condition["type"] == "Ready"), {}
+        )
         return ready.get("reason", ""), ready.get("observedGeneration", 0)
 
 
@@ -312,9 +314,10 @@ def are_owned(children: Children, owner: Raw) -> bool:
     uid, versions = owner["metadata"]["uid"], {HOLDER.api_version}
     return all(
         raw["metadata"]["annotations"].get(OWNER, uid) in ("one", uid)
-        and [one["uid"] for one in raw["metadata"].get("ownerReferences", ())]
+        and [reference["uid"] for reference in raw["metadata"].get("ownerReferences", ())]
         == ([] if OWNER in raw["metadata"]["annotations"] else [uid])
-        and {one["apiVersion"] for one in raw["metadata"].get("ownerReferences", ())} <= versions
+        and {reference["apiVersion"] for reference in raw["metadata"].get("ownerReferences", ())}
+        <= versions
         and raw["metadata"]["labels"][UID] == uid
         for raw in children.values()
     )

@@ -49,9 +49,9 @@ class Sites(Parent):
 
     def plan(self, found: Raw, text: str) -> list[Raw]:
         plan = super().plan(found, text)
-        for one in plan:
-            if one["kind"] == "Deployment":  # the version of the Secret is not known here
-                del one["spec"]["template"]["metadata"]["annotations"]
+        for manifest in plan:
+            if manifest["kind"] == "Deployment":  # the version of the Secret is not known here
+                del manifest["spec"]["template"]["metadata"]["annotations"]
         return plan
 
 
@@ -101,9 +101,9 @@ async def until_refused(here: World) -> str:
     async with here.within(here.subject.patience, "PagesAccepted is false"):
         while True:
             status = (await here.cluster.ask("GET", here.object()))["status"]
-            for one in status["conditions"]:
-                if (one["type"], one["status"]) == ("PagesAccepted", "False"):
-                    return str(one["message"])
+            for condition in status["conditions"]:
+                if (condition["type"], condition["status"]) == ("PagesAccepted", "False"):
+                    return str(condition["message"])
             await asyncio.sleep(0.1)
 
 
@@ -112,7 +112,7 @@ async def served(here: World) -> tuple[str, list[str]]:
     deployment = await here.cluster.ask("GET", here.child())
     volume, *_ = deployment["spec"]["template"]["spec"]["volumes"]
     maps = await here.cluster.items(kinds.CONFIG_MAP.path(here.namespace))
-    return volume["configMap"]["name"], [one["metadata"]["name"] for one in maps]
+    return volume["configMap"]["name"], [config_map["metadata"]["name"] for config_map in maps]
 
 
 @pytest.mark.api

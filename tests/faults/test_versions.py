@@ -127,7 +127,7 @@ async def test_an_object_that_cannot_be_converted_fails_alone(here: World, flags
         await here.cluster.ask("POST", ALPHA.path(here.namespace), made)
 
     listed = await here.cluster.items(NEWEST.path(here.namespace))
-    assert {one["metadata"]["name"]: one["spec"].get("stages") for one in listed} == {
+    assert {raw["metadata"]["name"]: raw["spec"].get("stages") for raw in listed} == {
         "bad": None,
         "good": [{"name": "main", "seats": 100}],
     }

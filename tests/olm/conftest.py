@@ -121,8 +121,8 @@ def make(request: pytest.FixtureRequest, kube: Kube) -> Iterator[MakeNamespace]:
         return next(made[-1])
 
     yield make_one
-    for one in made:
-        next(one, None)
+    for making in made:
+        next(making, None)
 
 
 @pytest.fixture

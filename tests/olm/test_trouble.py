@@ -106,7 +106,10 @@ def test_an_upgrade_that_would_make_a_message_invalid_is_refused_until_the_messa
     followed.subscribe()
 
     followed.wait_until_installed(releases.STRICT)
-    assert [uid(one.wait_until_ready()) for one in (message, other)] == [uid(pod), uid(other_pod)]
+    assert [uid(created.wait_until_ready()) for created in (message, other)] == [
+        uid(pod),
+        uid(other_pod),
+    ]
 
 
 def test_an_operator_with_too_little_memory_is_killed_until_it_is_given_more(

@@ -41,7 +41,9 @@ def test_the_operator_starts_with_the_environment_of_the_deployment(
 ) -> None:
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    given = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    given = {
+        variable["name"]: variable["value"] for variable in container["env"] if "value" in variable
+    }
     # The kubelet puts in the variables that stand before.
     for name, value in list(given.items()):
         for other, text in list(given.items()):
@@ -83,5 +85,7 @@ def test_the_examples_are_as_the_kinds_want_them(project: Project, csv: Manifest
     assert {example["kind"] for example in examples} == schemas.keys()
     for example in examples:
         jsonschema.validate(example, schemas[example["kind"]])
-        ready = [one["type"] for one in example.get("status", {}).get("conditions", [])][:1]
+        ready = [
+            condition["type"] for condition in example.get("status", {}).get("conditions", [])
+        ][:1]
         assert ready == ([] if project.adopted else ["Ready"])

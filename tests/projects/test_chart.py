@@ -132,7 +132,9 @@ def test_helm_lint_finds_nothing(project: Project, tmp_path: Path) -> None:
 
 @every_project_with_all_values
 def test_every_object_fits_the_schema_of_kubernetes(project: Project, values: Values) -> None:
-    manifests = [one for one in rendered(project, values) if one["kind"] not in CUSTOM]
+    manifests = [
+        manifest for manifest in rendered(project, values) if manifest["kind"] not in CUSTOM
+    ]
 
     assert of_kind(manifests, "Deployment")
     for manifest in manifests:
@@ -142,7 +144,7 @@ def test_every_object_fits_the_schema_of_kubernetes(project: Project, values: Va
 @every_project_with_all_values
 def test_every_pod_passes_pod_security_restricted(project: Project, values: Values) -> None:
     manifests = rendered(project, values)
-    pods = [one["spec"]["template"] for one in of_kind(manifests, "Deployment")]
+    pods = [deployment["spec"]["template"] for deployment in of_kind(manifests, "Deployment")]
 
     for pod in [*pods, *of_kind(manifests, "Pod")]:
         assert pod_security.violations(pod) == []
@@ -209,13 +211,13 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
     for kind in project.kinds:
         roles = [f"{kind.crd}-{role}" for role in ("view", "edit", "admin")]
         assert kept >= {kind.crd, *roles}
-        (crd,) = [one for one in manifests if one["metadata"]["name"] == kind.crd]
+        (crd,) = [manifest for manifest in manifests if manifest["metadata"]["name"] == kind.crd]
         version = kind.shown(crd)
         assert crd["spec"]["names"]["kind"] == kind.kind
         scale = ["scale"] if "scale" in version.get("subresources", {}) else []
         resources = [kind.plural, *(f"{kind.plural}/{name}" for name in scale)]
         for name in roles[:2]:
-            (role,) = [one for one in manifests if one["metadata"]["name"] == name]
+            (role,) = [manifest for manifest in manifests if manifest["metadata"]["name"] == name]
             (rule,) = role["rules"]
             assert (rule["apiGroups"], rule["resources"]) == ([kind.qualified_group], resources)
 
@@ -262,7 +264,9 @@ def test_notes_and_catalog_show_the_first_sample_of_each_kind(
     for placeholder, text in texts.items():
         if not text:
             continue
-        shown = [one for block in _OBJECT.findall(text) for one in yaml.safe_load_all(block)]
+        shown = [
+            document for block in _OBJECT.findall(text) for document in yaml.safe_load_all(block)
+        ]
         for _, sample in firsts(project):
             assert yaml.safe_load(sample.read_text()) in shown, f"{placeholder} shows {sample}"
 

@@ -91,9 +91,9 @@ class ApiServer(Store):
     def writes(self) -> list[str]:
         """The writes so far, except those of Events and of the Lease."""
         return [
-            str(one)
-            for one in self.requests
-            if one.method != "GET" and not re.search("/(events|leases)(/|$)", one.path)
+            str(request)
+            for request in self.requests
+            if request.method != "GET" and not re.search("/(events|leases)(/|$)", request.path)
         ]
 
     def refuse(

@@ -74,5 +74,5 @@ class Plugin:
 def support_bundle(file: Path) -> dict[str, str]:
     """Return the texts in a support bundle, by their names."""
     with tarfile.open(file) as archive:
-        streams = {one.name.partition("/")[2]: archive.extractfile(one) for one in archive}
+        streams = {member.name.partition("/")[2]: archive.extractfile(member) for member in archive}
         return {name: stream.read().decode() for name, stream in streams.items() if stream}

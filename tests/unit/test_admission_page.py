@@ -26,4 +26,4 @@ def test_the_example_fills_in_warns_and_refuses() -> None:
     assert list(names["same_flight"](first, context)) == ["First class is paid by your team."]
     with pytest.raises(kr.Refusal, match="The origin cannot be changed"):
         list(names["same_flight"](replace(made, spec=names["Spec"]("GMP", "HEL")), context))
-    assert [one.failure_policy for one in names["manager"].webhooks] == ["Fail", "Fail", "Ignore"]
+    assert [hook.failure_policy for hook in names["manager"].webhooks] == ["Fail", "Fail", "Ignore"]

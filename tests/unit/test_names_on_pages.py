@@ -94,4 +94,6 @@ def test_its_variables_and_values_exist(page: Path) -> None:
 
 def _is_one(value: str) -> bool:
     """Return whether the chart has a value, values in it, or one that it is in."""
-    return any(f"{one}.".startswith(f"{value}.") or value.startswith(f"{one}.") for one in VALUES)
+    return any(
+        f"{known}.".startswith(f"{value}.") or value.startswith(f"{known}.") for known in VALUES
+    )

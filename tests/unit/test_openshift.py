@@ -34,7 +34,7 @@ async def has_the_group(request: web.Request) -> web.Response | None:
 
 async def test_elsewhere_the_operator_gives_the_user(server: ApiServer) -> None:
     assert await adapted(server, Settings()) == Settings()
-    assert [str(one) for one in server.requests] == ["GET /apis/security.openshift.io"]
+    assert [str(request) for request in server.requests] == ["GET /apis/security.openshift.io"]
 
 
 async def test_on_openshift_the_cluster_does(server: ApiServer) -> None:

@@ -134,7 +134,7 @@ def test_c1_any_message_and_any_pod_is_taken_in_or_left_out(
             good = {**raw_message()["metadata"], "uid": "m", "resourceVersion": "0"}
             source.take(msgspec.Raw(json.dumps({"metadata": good, "spec": {"text": ""}}).encode()))
 
-    (source,) = (one for one in ENGINE.sources if one.kind == kind)
+    (source,) = (candidate for candidate in ENGINE.sources if candidate.kind == kind)
 
     assert source.take(msgspec.Raw(raw)) is not None
 

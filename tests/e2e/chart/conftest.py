@@ -125,9 +125,11 @@ def releases(kube: Kube, published: Published) -> Iterator[Releases]:
 
     release.clean(kube, ours=True)
     yield make
-    troubles = {one.name: one.trouble() for one in made}
-    for one in made:
-        kube.helm("uninstall", one.name, "-n", one.namespace, "--ignore-not-found", "--wait")
+    troubles = {operator.name: operator.trouble() for operator in made}
+    for operator in made:
+        kube.helm(
+            "uninstall", operator.name, "-n", operator.namespace, "--ignore-not-found", "--wait"
+        )
     assert not any(troubles.values()), f"an operator was in trouble: {troubles}"
 
 

@@ -122,7 +122,9 @@ def test_a_field_that_users_have_may_not_go_unless_somebody_says_why(tmp_path: P
 
 def crd(name: str, **served: bool) -> dict[str, Any]:
     schema = {"openAPIV3Schema": {"type": "object"}}
-    versions = [{"name": one, "served": is_, "schema": schema} for one, is_ in served.items()]
+    versions = [
+        {"name": version, "served": is_, "schema": schema} for version, is_ in served.items()
+    ]
     return {"metadata": {"name": name}, "spec": {"scope": "Namespaced", "versions": versions}}
 
 

@@ -110,9 +110,9 @@ def test_a_column_has_the_type_of_its_field() -> None:
     columns = [kr.Column("Size", ".spec.size"), kr.READY, kr.AGE, kr.REASON, sealed]
     shown = version(Box, columns=columns)["additionalPrinterColumns"]
 
-    assert [one["type"] for one in shown] == ["integer", "string", "date", "string", "string"]
+    assert [column["type"] for column in shown] == ["integer", "string", "date", "string", "string"]
     assert shown[1]["description"] == "Whether it is full"
-    assert [one.get("priority", 0) for one in shown] == [0, 0, 0, 1, 0]
+    assert [column.get("priority", 0) for column in shown] == [0, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,9 @@ def test_p6_a_pushed_chart_takes_another_tag(tmp_path: Path) -> None:
         """Return the operator's image and that of its Pods."""
         (deployment,) = (m for m in render(values, chart=chart) if m["kind"] == "Deployment")
         (operator,) = deployment["spec"]["template"]["spec"]["containers"]
-        (flag,) = (one for one in operator["args"] if one.startswith("--message-image="))
+        (flag,) = (
+            argument for argument in operator["args"] if argument.startswith("--message-image=")
+        )
         return operator["image"], flag.partition("=")[2]
 
     ours = rendered()

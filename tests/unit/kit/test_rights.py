@@ -92,7 +92,7 @@ rules:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     file = tmp_path / "audit.log"
-    file.write_text("".join(f"{json.dumps(one)}\n" for one in EVENTS) + '{"still": "written')
+    file.write_text("".join(f"{json.dumps(entry)}\n" for entry in EVENTS) + '{"still": "written')
     return file
 
 

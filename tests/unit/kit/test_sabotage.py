@@ -11,8 +11,8 @@ DEFECTS = sabotage.load()
 
 
 def test_there_are_sixty_that_make_test_must_notice_each_of_its_own_name() -> None:
-    assert len({one.name for one in DEFECTS}) == len(DEFECTS)
-    assert len([one for one in DEFECTS if not one.later]) >= 60
+    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS)
+    assert len([defect for defect in DEFECTS if not defect.later]) >= 60
 
 
 def test_each_can_be_applied_and_names_tests_that_there_are() -> None:

@@ -60,7 +60,7 @@ def test_a_kind_without_samples_is_shown_only_where_all_later_ones_are(
     monkeypatch.setattr(samples, "PROJECT", msgspec.structs.replace(both, later_samples=(later,)))
 
     assert samples.first() == shown
-    assert [one["kind"] for one in samples.manifests()] == ["Note", "Undo"]
+    assert [manifest["kind"] for manifest in samples.manifests()] == ["Note", "Undo"]
 
 
 def test_helm_renders_the_sample_as_it_is(file: Path) -> None:

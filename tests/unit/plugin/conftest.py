@@ -17,7 +17,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Raw]]:
         return objects.get(kind.partition(".")[0], [])
 
     def get(kubectl: Kubectl, kind: str, name: str, _: str | None = None) -> Raw | None:
-        found = (one for one in kubectl.list(kind) if one["metadata"]["name"] == name)
+        found = (raw for raw in kubectl.list(kind) if raw["metadata"]["name"] == name)
         return next(found, None)
 
     monkeypatch.setattr(Kubectl, "list", listed)

@@ -24,15 +24,15 @@ def answer(objects: Objects, argv: list[str], stdin: str) -> tuple[int, str]:
         if option.startswith("--server="):
             visit(option.partition("=")[2])
             return 1, ""
-    words = [*(one for one in before if not one.startswith("-")), *after]
-    options = dict(one.lstrip("-").partition("=")[::2] for one in before if one.startswith("-"))
+    words = [*(word for word in before if not word.startswith("-")), *after]
+    options = dict(word.lstrip("-").partition("=")[::2] for word in before if word.startswith("-"))
     verb, *names = words
     if verb == "version":
         version = {"gitVersion": "v1.36.4"}
         return 0, json.dumps({"clientVersion": version, "serverVersion": version})
     if verb == "create":
         return 0, "\n".join(
-            json.dumps(reviewed(objects, one)) for one in json.loads(stdin)["items"]
+            json.dumps(reviewed(objects, item)) for item in json.loads(stdin)["items"]
         )
     if verb == "config":
         return 0, "team"
@@ -41,7 +41,7 @@ def answer(objects: Objects, argv: list[str], stdin: str) -> tuple[int, str]:
     found = listed(objects, names[0], options)
     if len(names) == 1:
         return 0, json.dumps({"items": found})
-    named = [one for one in found if one["metadata"]["name"] == names[1]]
+    named = [raw for raw in found if raw["metadata"]["name"] == names[1]]
     return 0, json.dumps(named[0]) if named else ""
 
 
@@ -54,20 +54,20 @@ def visit(url: str) -> None:
 
 
 def listed(objects: Objects, resources: str, options: dict[str, str]) -> list[Any]:
-    kinds = [one.partition(".")[0] for one in resources.split(",")]
+    kinds = [resource.partition(".")[0] for resource in resources.split(",")]
     where = options.get("namespace")
     return [
-        one
+        raw
         for kind in kinds
-        for one in objects.get(kind, [])
-        if where is None or one["metadata"].get("namespace", where) == where
+        for raw in objects.get(kind, [])
+        if where is None or raw["metadata"].get("namespace", where) == where
     ]
 
 
 def reviewed(objects: Objects, review: Any) -> Any:
     spec = review["spec"]
     place = spec["resourceAttributes"].get("namespace", "")
-    granted = {tuple(one) for one in objects["granted"]}
+    granted = {tuple(pair) for pair in objects["granted"]}
     allowed = bool({(spec["user"], ""), (spec["user"], place)} & granted)
     return {**review, "status": {"allowed": allowed}}
 

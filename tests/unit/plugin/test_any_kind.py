@@ -269,7 +269,7 @@ def test_the_bundle_has_what_the_operator_made_but_no_secret_and_no_free_text(
     assert kept["metadata"]["annotations"] == {"mine": HIDDEN, "k8s.io/x": "kept"}
     assert kept["status"]["conditions"][0]["message"] == f"refused: {HIDDEN}"
     assert "ETCD_OPERATOR_LOG_LEVEL" in everything
-    assert all(one.isprintable() or one == "\n" for one in everything)
+    assert all(character.isprintable() or character == "\n" for character in everything)
     assert "EtcdClusters" in capsys.readouterr().out
 
 
@@ -323,7 +323,7 @@ def test_an_operator_that_tells_no_ready_condition_is_not_blamed(
     assert program.main(["doctor"]) == 0
     assert program.main(["support-bundle", "-f", "it.tar.gz"]) == 0
     pods = json.loads(support_bundle(Path("it.tar.gz"))["pods.json"])
-    assert [one["metadata"]["name"] for one in pods] == ["etcd-0"]
+    assert [raw["metadata"]["name"] for raw in pods] == ["etcd-0"]
 
 
 @pytest.mark.parametrize(

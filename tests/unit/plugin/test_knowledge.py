@@ -193,8 +193,8 @@ def sentences() -> list[Text]:
         refusals.MISSING,
         refusals.SLOW,
     )
-    said = [sentence for one in known for sentence in (one.says, one.todo)]
-    return [*said, *(one.todo for one in replicas.ADVICE)]
+    said = [sentence for entry in known for sentence in (entry.says, entry.todo)]
+    return [*said, *(advice.todo for advice in replicas.ADVICE)]
 
 
 def test_everything_is_said_in_both_languages() -> None:

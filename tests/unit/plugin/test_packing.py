@@ -32,9 +32,9 @@ def pythons() -> list[str]:
     found = [shutil.which(name) for name in names]
     found += [str(file) for name in names for file in pyenv.glob(f"*/bin/{name}")]
     works = [sys.executable]
-    for one in filter(None, found):
-        asked = subprocess.run([one, "-c", ""], capture_output=True, timeout=300, check=False)
-        works += [one] * (asked.returncode == 0)
+    for path in filter(None, found):
+        asked = subprocess.run([path, "-c", ""], capture_output=True, timeout=300, check=False)
+        works += [path] * (asked.returncode == 0)
     return works
 
 
@@ -153,7 +153,7 @@ def test_krew_accepts_the_manifest() -> None:
         assert platform["uri"].endswith((".zip", ".tar.gz"))
         assert re.fullmatch("[a-f0-9]{64}", platform["sha256"])
         expressions = platform["selector"]["matchExpressions"]
-        assert {one["key"] for one in expressions} <= {"os", "arch"}
+        assert {expression["key"] for expression in expressions} <= {"os", "arch"}
 
 
 def test_the_archive_has_the_program_that_krew_links(program: Path, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_what_may_not_be_read_is_named_and_the_rest_is_collected(
     assert code == 0
     assert "What could not be read: " in capsys.readouterr().out
     assert "the operators: pods is forbidden: User cannot list\n" in files["missing.txt"]
-    assert [one["metadata"]["name"] for one in json.loads(files["messages.json"])] == ["hello"]
+    assert [raw["metadata"]["name"] for raw in json.loads(files["messages.json"])] == ["hello"]
 
 
 @pytest.mark.usefixtures("asked")

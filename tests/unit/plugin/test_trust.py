@@ -33,7 +33,7 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> Objects:
         chosen = dict(known)
         if f"--selector={label()}" in arguments:
             for kind in ("deployments", "clusterroles", "clusterrolebindings"):
-                chosen[kind] = [one for one in known.get(kind, []) if labelled(one)]
+                chosen[kind] = [raw for raw in known.get(kind, []) if labelled(raw)]
         sent = "" if send is None else json.dumps(send)
         return fake_kubectl.answer(chosen, [*arguments], sent)[1]
 
@@ -49,7 +49,7 @@ def labelled(one: Any) -> bool:
 def found() -> tuple[list[str], list[str]]:
     """Return the operators and what is ignored."""
     operators, alike = survey.look(Kubectl())
-    return [one.title for one in operators], alike
+    return [operator.title for operator in operators], alike
 
 
 def hello(objects: Objects) -> State:
@@ -206,10 +206,13 @@ def test_r2_what_does_not_name_an_operator_vouches_for_none(
 def own(objects: Objects, *named: str) -> Operator:
     """Return a tenant's own operator, whose account may write its Messages."""
     fake = look_alike()
-    container(fake)["args"] = ["--message-image=a", *(f"--namespace={one}" for one in named)]
+    container(fake)["args"] = [
+        "--message-image=a",
+        *(f"--namespace={namespace}" for namespace in named),
+    ]
     objects["deployments"].append(fake)
     objects["granted"].append([Operator(fake, [], None).account, TENANT])
-    return next(one for one in survey.look(Kubectl()).operators if one.title == FAKE)
+    return next(operator for operator in survey.look(Kubectl()).operators if operator.title == FAKE)
 
 
 def test_r2_an_operator_of_a_namespaces_administrators_counts_there_alone(

@@ -225,7 +225,7 @@ def test_the_token_changes_without_a_restart_and_is_told_nowhere(
     until_booked(kubectl, "refused")
     after = operator(installed)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
+    assert [container["restartCount"] for container in after["status"]["containerStatuses"]] == [0]
     said = kubectl("get", "ft,events", "-o", "yaml")
     said += installed.kubectl("logs", "--", pod)
     assert message in said
@@ -256,9 +256,9 @@ def test_the_network_policy_lets_the_operator_reach_the_service(
     labels = operator(installed)["metadata"]["labels"]
     policies = installed.kubectl.get("networkpolicies")
     mine = [
-        one["spec"]
-        for one in policies["items"]
-        if one["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+        policy["spec"]
+        for policy in policies["items"]
+        if policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
     ]
     (served,) = service.kubectl.get("endpointslices")["items"]
 

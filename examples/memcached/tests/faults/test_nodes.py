@@ -26,8 +26,8 @@ def pods(here: World) -> str:
 
 async def names(here: World) -> list[str]:
     """Return the names of the Pods that are to stay."""
-    found = [one["metadata"] for one in await here.cluster.items(pods(here))]
-    return sorted(one["name"] for one in found if "deletionTimestamp" not in one)
+    found = [pod["metadata"] for pod in await here.cluster.items(pods(here))]
+    return sorted(metadata["name"] for metadata in found if "deletionTimestamp" not in metadata)
 
 
 async def scaled(here: World, size: int, name: str = "mine") -> Raw:
@@ -93,7 +93,7 @@ async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here:
     found = await deployed(here, 3)
     await scaled(here, 3)
     assert found["metadata"]["labels"]["team"] == "a"
-    names = [one["name"] for one in found["spec"]["template"]["spec"]["containers"]]
+    names = [container["name"] for container in found["spec"]["template"]["spec"]["containers"]]
     assert names == ["memcached", "sidecar"]
 
     await cluster.patch(memcached, {"spec": {"replicas": 0}})

@@ -142,8 +142,8 @@ def admit(controller: Any = controller) -> list[tuple[str, Answer]]:
 
     decoder = json.Decoder(Festival)
     return [
-        (one.path, Asked(one, Festival, decoder, context, own).answer)
-        for one in controller.webhooks
+        (webhook.path, Asked(webhook, Festival, decoder, context, own).answer)
+        for webhook in controller.webhooks
     ]
 
 

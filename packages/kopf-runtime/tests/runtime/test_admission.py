@@ -243,7 +243,7 @@ async def test_what_raises_is_told_once_with_its_lines(caplog: pytest.LogCapture
     message = "broken.festivals.example.dev: KeyError: 'stage'"
     status = {"code": 500, "reason": "InternalError", "message": message}
     assert response == {"allowed": False, "status": status}
-    (record,) = [one for one in caplog.records if one.name.startswith("kopf_runtime")]
+    (record,) = [entry for entry in caplog.records if entry.name.startswith("kopf_runtime")]
     assert record.exc_info
 
 

@@ -99,12 +99,12 @@ def test_an_owner_has_its_objects_in_order_however_many(cache: Cache[Thing], cou
     names = [f"t{number}" for number in range(count)]
     for number, name in enumerate(names):
         cache.put(thing(name, number, controller_uid="me"))
-    assert [one.key[1] for one in cache.owned("me")] == names
+    assert [record.key[1] for record in cache.owned("me")] == names
 
     cache.put(thing(names[0], count, controller_uid="you"))
     for name in names[1:-1]:
         cache.remove(("ns", name), count)
-    assert [one.key[1] for one in cache.owned("me")] == names[1:][-1:]  # the last one
+    assert [record.key[1] for record in cache.owned("me")] == names[1:][-1:]  # the last one
 
     cache.clear("ns")
     assert cache.owned("me") == cache.owned("you") == []
@@ -116,8 +116,8 @@ def test_children_are_found_by_their_owner(cache: Cache[Thing]) -> None:
     cache.put(thing("c", 7, controller_uid="you"))
     cache.put(thing("b", 8, controller_uid="you"))
 
-    assert [one.key[1] for one in cache.owned("me")] == ["a"]
-    assert sorted(one.key[1] for one in cache.owned("you")) == ["b", "c"]
+    assert [record.key[1] for record in cache.owned("me")] == ["a"]
+    assert sorted(record.key[1] for record in cache.owned("you")) == ["b", "c"]
     cache.remove(("ns", "a"), 9)
     assert cache.owned("me") == []
 
@@ -127,7 +127,7 @@ def test_cleared_is_as_if_never_seen(cache: Cache[Thing]) -> None:
     cache.remove(("ns", "b"), 7)
 
     assert cache.clear("elsewhere") == []
-    assert [one.key for one in cache.clear("ns")] == [("ns", "a")]
+    assert [record.key for record in cache.clear("ns")] == [("ns", "a")]
 
     assert (len(cache), cache.owned("me")) == (0, [])
     assert cache.put(thing("b", 3))

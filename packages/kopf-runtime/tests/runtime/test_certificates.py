@@ -72,7 +72,7 @@ def converting(service: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running(server: Server, settings: kr.Settings = SETTINGS) -> AsyncIterator[Certificates]:
-    webhooks = [one for one in festivals.manager.webhooks if one.kind == "validating"]
+    webhooks = [webhook for webhook in festivals.manager.webhooks if webhook.kind == "validating"]
     found = Certificates(server, settings, webhooks, [KIND])  # type: ignore[arg-type]
     task = asyncio.create_task(found.run())
     try:

@@ -334,7 +334,7 @@ async def test_a_fast_competitor_is_not_fought_without_a_pause(
     competing.cancel()
 
     assert "put right too often" in told(server)["message"]
-    assert len([one for one in server.writes[written:] if "/configmaps/" in one]) <= 7
+    assert len([write for write in server.writes[written:] if "/configmaps/" in write]) <= 7
     await until(lambda: text(server) == "hello")
 
 
@@ -520,7 +520,7 @@ def one_a_word(thing: Widget, _: object) -> Iterable[Raw]:
 
 async def test_an_object_may_have_several_children_and_lose_some(server: ApiServer) -> None:
     def names() -> set[str]:
-        return {one["metadata"]["name"] for one in server.all(CONFIG_MAP)}
+        return {config_map["metadata"]["name"] for config_map in server.all(CONFIG_MAP)}
 
     server.put(WIDGET, widget(text="a b c"))
     async with operating(server, widgets.controller(one_a_word)):

@@ -528,12 +528,12 @@ async def test_d8_a_field_that_the_api_server_does_not_keep_is_not_sent_again_an
 async def test_d8_a_field_that_was_not_kept_hides_no_later_change(server: ApiServer) -> None:
     def dated_before(thing: Widget, _: object) -> Iterable[Raw]:
         """First a field that the API server sets, later one that somebody takes away."""
-        for one in widgets.config_map(thing):
+        for child in widgets.config_map(thing):
             if thing.spec.text == "dated":
-                one["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+                child["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
             else:
-                one["data"]["more"] = "kept"
-            yield one
+                child["data"]["more"] = "kept"
+            yield child
 
     def more() -> Any:
         return stored(server, CONFIG_MAP, CLAIM)["data"].get("more")
@@ -574,8 +574,8 @@ async def test_d9_a_random_password_that_was_lost_is_made_again() -> None:
     async with ApiServer(WIDGET, SECRET).running() as served:
 
         def random(thing: Widget, _: object) -> Iterable[Raw]:
-            for one in secret(thing, _):
-                yield {**one, "stringData": {"password": secrets.token_hex()}}
+            for child in secret(thing, _):
+                yield {**child, "stringData": {"password": secrets.token_hex()}}
 
         one = Engine(WIDGET, Widget, lambda _: None)
         one.owns(SECRET, update=kr.CREATE)
@@ -851,8 +851,8 @@ async def test_d10_children_are_seen_while_sync_fails_after_a_restart(server: Ap
 
 def by_status(thing: Widget, _: object) -> Iterable[Raw]:
     """A child that would be another one once the status is written."""
-    for one in widgets.config_map(thing):
-        yield {**one, "data": {"conditions": str(len(thing.status.get("conditions", ())))}}
+    for child in widgets.config_map(thing):
+        yield {**child, "data": {"conditions": str(len(thing.status.get("conditions", ())))}}
 
 
 async def test_d11_a_plan_sees_no_status_so_a_lost_child_comes_back(server: ApiServer) -> None:
@@ -878,13 +878,13 @@ async def test_d12_a_status_that_is_refused_is_told_once(
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller()) as operator:
         await until(lambda: is_ready(server))
-        await until(lambda: [one for one in server.events if one["reason"] == "StatusRefused"])
+        await until(lambda: [sent for sent in server.events if sent["reason"] == "StatusRefused"])
         assert operator.metric("status_writes_refused_total", resource="widgets") == 3
 
-    (event,) = [one for one in server.events if one["reason"] == "StatusRefused"]
+    (event,) = [sent for sent in server.events if sent["reason"] == "StatusRefused"]
     assert (event["type"], event["count"]) == ("Warning", 1)
     assert "status.phase: may not be new" in event["message"]
-    assert len([one for one in caplog.messages if "status cannot be written" in one]) == 1
+    assert len([line for line in caplog.messages if "status cannot be written" in line]) == 1
 
 
 async def test_d12_a_new_trouble_does_not_tell_again_that_the_status_is_refused(
@@ -901,7 +901,7 @@ async def test_d12_a_new_trouble_does_not_tell_again_that_the_status_is_refused(
         tried = len(refused) + 3
         await until(lambda: len(refused) >= tried, seconds=20)
 
-    assert len([one for one in caplog.messages if "status cannot be written" in one]) == 1
+    assert len([line for line in caplog.messages if "status cannot be written" in line]) == 1
 
 
 async def test_r4_children_that_admission_renames_come_slower_and_slower(server: ApiServer) -> None:

@@ -49,7 +49,7 @@ def operator() -> kr.Manager[kr.Settings]:
 
 
 def only_read(server: ApiServer) -> bool:
-    return {one.method for one in server.requests} == {"GET"}
+    return {request.method for request in server.requests} == {"GET"}
 
 
 async def compared(manager: kr.Manager[kr.Settings]) -> int:

@@ -105,7 +105,7 @@ async def test_a_refused_event_is_dropped_and_the_next_one_posted(
         await recorder.flush()
 
     assert told(server) == [("Replaced", 1)]
-    dropped = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    dropped = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert len(dropped) == 2, "it is not told once for each answer"
     assert "Forbidden" in dropped[0]
     assert "TooManyRequests" in dropped[1]

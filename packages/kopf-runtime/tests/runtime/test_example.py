@@ -182,9 +182,11 @@ async def test_its_traces_reach_a_collector_to_the_last_one(
         async with process(server, tmp_path, *command, str(EXAMPLE), **more):
             await until(lambda: ready(server.get(GREETING, KEY)).get("status"), seconds=60)
 
-    about = {one.key: one.value.string_value for one in received[0].resource.attributes}
+    about = {
+        attribute.key: attribute.value.string_value for attribute in received[0].resource.attributes
+    }
     assert (about["service.name"], about["a"]) == ("greeting-operator", "b")
-    spans = [span for one in received for scope in one.scope_spans for span in scope.spans]
+    spans = [span for sent in received for scope in sent.scope_spans for span in scope.spans]
     reconciles = {span.span_id for span in spans if span.name == "reconcile greetings"}
     (apply,) = (span for span in spans if re.match("PATCH .*/configmaps/", span.name))
     assert apply.parent_span_id in reconciles

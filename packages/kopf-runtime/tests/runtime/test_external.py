@@ -362,10 +362,10 @@ async def test_a_session_that_is_refused_is_made_once_and_leaves_nothing_open(
     one.session(session)
     nowhere = tickets.Settings(booking_url="http://nowhere")
     async with operating(server, one, settings=nowhere):
-        await until(lambda: [one.message for one in caplog.records].count("SyncFailed") > 2)
+        await until(lambda: [record.message for record in caplog.records].count("SyncFailed") > 2)
         await until(lambda: "arguments of aiohttp" in told(server).get("message", ""))
 
-    assert [one.closed for one in connectors] == [True]
+    assert [connector.closed for connector in connectors] == [True]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ def intact(
 
 
 def ours(pod: Raw) -> Any:
-    return next(one for one in pod["spec"]["containers"] if one["name"] == "message")
+    return next(
+        container for container in pod["spec"]["containers"] if container["name"] == "message"
+    )
 
 
 def rewrite_image(pod: Raw) -> None:

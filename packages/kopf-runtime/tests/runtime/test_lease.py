@@ -147,7 +147,7 @@ async def test_of_two_replicas_one_works(
     server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked(method: str) -> int:
-        return sum(one.method == method for one in server.requests)
+        return sum(request.method == method for request in server.requests)
 
     skipped, clock = 0.0, leases.clock
     monkeypatch.setattr(leases, "clock", lambda: clock() + skipped)

@@ -47,7 +47,7 @@ class Server:
         if name == "festivals":
             if self.listing:
                 raise self.listing
-            items = [{"metadata": {"namespace": "ns", **one}} for one in self.objects]
+            items = [{"metadata": {"namespace": "ns", **metadata}} for metadata in self.objects]
             return msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": items})
         if method == "GET":
             return b"{}"

@@ -416,7 +416,7 @@ async def test_a_child_that_is_to_outlive_its_owner_from_now_on_loses_its_refere
 
 
 def references(raw: Raw) -> list[str]:
-    return [one["uid"] for one in raw["metadata"].get("ownerReferences") or ()]
+    return [reference["uid"] for reference in raw["metadata"].get("ownerReferences") or ()]
 
 
 def fate(thing: Widget) -> Any:

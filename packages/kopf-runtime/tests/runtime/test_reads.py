@@ -140,7 +140,7 @@ async def test_a_secret_that_is_asked_for_by_name_is_neither_listed_nor_watched(
         put_secret(server, "second")
         await until(lambda: text(server) == text(server, "two") == "second")
 
-    asked = [one.path for one in server.requests if "/secrets" in one.path]
+    asked = [request.path for request in server.requests if "/secrets" in request.path]
     assert set(asked) == {"/api/v1/namespaces/ns/secrets/s"}
 
 
@@ -154,7 +154,7 @@ async def test_a_secret_of_another_namespace_is_refused_unless_it_is_declared(
         await until(lambda: "InvalidPlan" in said(server))
         assert "Secret other/s is in another namespace than the Widget" in said(server)
 
-    assert not any("/other/" in one.path for one in server.requests)
+    assert not any("/other/" in request.path for request in server.requests)
     async with operating(server, reading(every=every, across_namespaces=True)):
         await until(lambda: text(server) == "theirs")
 
@@ -181,7 +181,7 @@ async def test_a_namespace_that_is_not_served_is_not_read(server: ApiServer) -> 
     async with operating(server, reading(across_namespaces=True), settings=settings):
         await until(lambda: "--namespace does not name it" in said(server))
 
-    assert not any("/other/" in one.path for one in server.requests)
+    assert not any("/other/" in request.path for request in server.requests)
 
 
 async def test_a_right_that_is_missing_stops_only_who_needs_it(server: ApiServer) -> None:
@@ -422,8 +422,8 @@ async def test_those_that_have_all_labels_are_read_and_a_change_of_them_plans_ag
         server.delete(WIDGET, ("ns", "two"))
         await until(lambda: "'new'" not in repr([seen.view for seen in cache]))
 
-    lists = [one for one in server.requests if "labelSelector" in one.query]
-    assert not [one for one in lists if "/secrets" in one.path]  # all came with the first list
+    lists = [request for request in server.requests if "labelSelector" in request.query]
+    assert not [call for call in lists if "/secrets" in call.path]  # all came with the first list
 
 
 async def test_labels_that_are_selected_later_find_what_is_there_already(

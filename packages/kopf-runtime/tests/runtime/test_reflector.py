@@ -309,7 +309,9 @@ async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer)
             server.edit(WIDGET, ("ns", "one"), edit(f"{number}"))
             await until(lambda n=number: text(server, ("ns", "w-one")) == f"{n}")  # type: ignore[misc]
 
-    lists = [one for one in server.requests if one.query.get("limit") == str(listing.PAGE)]
+    lists = [
+        request for request in server.requests if request.query.get("limit") == str(listing.PAGE)
+    ]
     assert len(lists) == 2  # one for each kind
 
 
@@ -345,11 +347,11 @@ def _line(thing: Any) -> str:
 
 def pages(server: ApiServer) -> list[Asked]:
     return [
-        one
-        for one in server.requests
-        if one.path.endswith("/widgets")
-        and not one.query.get("watch")
-        and one.query.get("limit") != "1"
+        request
+        for request in server.requests
+        if request.path.endswith("/widgets")
+        and not request.query.get("watch")
+        and request.query.get("limit") != "1"
     ]
 
 
@@ -373,7 +375,7 @@ async def test_minor_3_a_page_that_fails_is_asked_for_again_and_not_the_first(
     async with operating(server, widgets.controller()):
         await until(lambda: len(server.all(CONFIG_MAP)) == 15)
 
-    asked = [one.query.get("continue") for one in pages(server)]
+    asked = [page.query.get("continue") for page in pages(server)]
     assert asked == [None, "5", "5", "5", "5", "12"]
 
 
@@ -514,7 +516,7 @@ async def test_a_page_that_takes_too_long_is_asked_for_in_smaller_parts(
         await until(lambda: operator.synced)
 
         assert len(one.owners.cache) == 40
-    limits = [int(one.query["limit"]) for one in pages(server)]
+    limits = [int(page.query["limit"]) for page in pages(server)]
     assert limits.count(12) <= 2  # and no more than were needed to see that it is too large
 
 

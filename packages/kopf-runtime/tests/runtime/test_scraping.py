@@ -252,7 +252,9 @@ async def test_d19_who_floods_from_one_address_locks_out_no_other(
 
         async def flood(*addresses: str) -> list[int]:
             tokens = enumerate(addresses, len(reviews.asked))
-            return [(await gate.judge(f"Bearer made-up-{n}", one)).status for n, one in tokens]
+            return [
+                (await gate.judge(f"Bearer made-up-{n}", address)).status for n, address in tokens
+            ]
 
         assert (await flood(*["10.0.0.1"] * 100)).count(401) == scrapers.EACH
         assert (await gate.judge("Bearer good", "10.0.0.2")).status == 200

@@ -62,9 +62,9 @@ def nothing(*_: object) -> Iterable[Raw]:
 
 def writes_in(server: ApiServer, namespace: str) -> list[str]:
     return [
-        str(one)
-        for one in server.requests
-        if one.method != "GET" and f"/namespaces/{namespace}/" in one.path
+        str(request)
+        for request in server.requests
+        if request.method != "GET" and f"/namespaces/{namespace}/" in request.path
     ]
 
 

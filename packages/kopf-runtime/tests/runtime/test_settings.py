@@ -155,9 +155,9 @@ def test_the_help_explains_each_flag_with_its_default(capsys: pytest.CaptureFixt
         parse(["--help"], {})
 
     text = " ".join(capsys.readouterr().out.split())
-    for one in fields(Own):
-        if one.name not in {"namespaces", "own_namespace", "identity"}:
-            assert f"--{one.name.replace('_', '-')}" in text
+    for field in fields(Own):
+        if field.name not in {"namespaces", "own_namespace", "identity"}:
+            assert f"--{field.name.replace('_', '-')}" in text
     assert "(default: 16)" in text
     assert "empty: all (default: empty)" in text
 

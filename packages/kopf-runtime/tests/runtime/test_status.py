@@ -77,7 +77,7 @@ async def test_a_status_of_any_shape_is_written_once(
         assert await status_of(server, 1) == stored
         await resynced(server)
 
-    assert len([one for one in server.writes if one.endswith("/status")]) == 1
+    assert len([write for write in server.writes if write.endswith("/status")]) == 1
 
 
 async def test_a_key_that_a_map_in_the_status_has_no_more_goes(server: ApiServer) -> None:
@@ -111,7 +111,7 @@ async def test_a_field_of_the_status_that_the_crd_lacks_is_told(
         server.edit(WIDGET, KEY, edit("edited"))
         await status_of(server, 2)
 
-    (told,) = (one.message for one in caplog.records if "install the CRD" in one.message)
+    (told,) = (record.message for record in caplog.records if "install the CRD" in record.message)
     assert "['extra']" in told
 
 
@@ -146,7 +146,7 @@ async def test_a_status_that_is_not_kept_makes_no_hot_loop(server: ApiServer, we
     """As by a CRD without the field, or a webhook; without a webhook here: no subresource."""
 
     def writes() -> int:
-        return len([one for one in server.writes if one.endswith("/status")])
+        return len([write for write in server.writes if write.endswith("/status")])
 
     def mutate(kind: kr.Kind, raw: Any) -> None:
         if kind == WIDGET and webhook is not None:
@@ -195,7 +195,7 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
         server.edit(WIDGET, KEY, edit("edited"))
         await until(lambda: seen == 2)
         await resynced(server)
-        assert not [one for one in server.writes if one.endswith("/status")]
+        assert not [write for write in server.writes if write.endswith("/status")]
 
         clock = 101.0
         await status_of(server, 2)
@@ -231,7 +231,7 @@ async def test_a_status_that_differs_each_time_makes_no_hot_loop(server: ApiServ
         await status_of(server, 1)
         await asyncio.sleep(0.5)
 
-    assert len([one for one in server.writes if one.endswith("/status")]) < 10
+    assert len([write for write in server.writes if write.endswith("/status")]) < 10
 
 
 def test_a_text_that_is_not_valid_unicode_can_be_written() -> None:
@@ -342,14 +342,15 @@ def with_conditions(*own: kr.Condition) -> kr.Status:
 def test_d16_an_author_may_have_conditions_beside_ready() -> None:
     up, unknown = kr.Condition("Available", True, "Up"), kr.Condition("Backup", None, "NotYet")
     former = conditions.build({"conditions": [{"type": "Theirs"}]}, 1, with_conditions(up, unknown))
-    for one in former["conditions"]:
-        one["lastTransitionTime"] = "long ago"
+    for condition in former["conditions"]:
+        condition["lastTransitionTime"] = "long ago"
 
     down = kr.Condition("Available", False, "Down", "It does not answer.")
     now = conditions.build(former, 2, with_conditions(unknown, down))["conditions"]
 
     assert [
-        (one["type"], one.get("status"), one["lastTransitionTime"] == "long ago") for one in now
+        (condition["type"], condition.get("status"), condition["lastTransitionTime"] == "long ago")
+        for condition in now
     ] == [
         ("Theirs", None, True),
         ("Backup", "Unknown", True),
@@ -365,7 +366,7 @@ def test_d16_a_stored_condition_without_a_type_does_not_count(odd: Any) -> None:
     theirs = {"type": "Theirs"}
     built = conditions.build({"conditions": [odd, theirs]}, 1, with_conditions())["conditions"]
 
-    assert [one["type"] for one in built] == ["Theirs", "Ready"]
+    assert [condition["type"] for condition in built] == ["Theirs", "Ready"]
 
 
 @pytest.mark.parametrize(

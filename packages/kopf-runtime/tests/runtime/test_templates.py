@@ -34,8 +34,8 @@ def child(name: Any = "c", kind: str = "ConfigMap", version: str = "v1", **meta:
 
 def templates(manifests: Any, kind: Kind = WIDGET) -> Templates:
     owned = [
-        Owned(one, kr.Object, Update.APPLY, lambda _: None, lambda _: "")
-        for one in (CONFIG_MAP, CLUSTER_ROLE)
+        Owned(owned_kind, kr.Object, Update.APPLY, lambda _: None, lambda _: "")
+        for owned_kind in (CONFIG_MAP, CLUSTER_ROLE)
     ]
 
     def desired(thing: Any, _: Any) -> Any:
@@ -192,7 +192,7 @@ def test_m3_manifests_are_kept_for_a_while_only() -> None:
         for n in range(200)
     ]
 
-    kept = sum(len(body) for (one,) in wanted if (body := many.body(one)) is not None)
+    kept = sum(len(body) for (made,) in wanted if (body := many.body(made)) is not None)
     assert kept <= KEPT
     assert many.body(wanted[-1][0]) is not None
     assert many.body(wanted[0][0]) is None

@@ -35,17 +35,19 @@ class Spans:
         self._exporter = exporter
 
     def of(self, name: str) -> list[ReadableSpan]:
-        return [one for one in self._exporter.get_finished_spans() if one.name == name]
+        return [span for span in self._exporter.get_finished_spans() if span.name == name]
 
     def reconciles(self, reason: str) -> list[ReadableSpan]:
         """Return those of the reconciles that ended with this reason."""
-        ended = [one for one in self.of("reconcile widgets") if about(one, "reconcile.result")[0]]
-        return [one for one in ended if about(one, "reconcile.reason") == [reason]]
+        ended = [
+            span for span in self.of("reconcile widgets") if about(span, "reconcile.result")[0]
+        ]
+        return [span for span in ended if about(span, "reconcile.reason") == [reason]]
 
     def parents(self, name: str) -> set[str]:
         """Return the names of the spans that the spans of a name belong to."""
-        named = {one.context.span_id: one.name for one in self._exporter.get_finished_spans()}
-        return {named[one.parent.span_id] if one.parent else "" for one in self.of(name)}
+        named = {span.context.span_id: span.name for span in self._exporter.get_finished_spans()}
+        return {named[span.parent.span_id] if span.parent else "" for span in self.of(name)}
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ async def test_a_refused_request_fails_its_reconcile(server: ApiServer, spans: S
     async with operating(server, widgets.controller()):
         await until(lambda: spans.reconciles("Reconciled"))
 
-    refused = next(one for one in spans.of(APPLY) if one.status.status_code is FAILED)
+    refused = next(span for span in spans.of(APPLY) if span.status.status_code is FAILED)
     first, last = spans.reconciles("Forbidden")[0], spans.reconciles("Reconciled")[0]
     assert refused.kind is trace.SpanKind.CLIENT
     assert about(refused, "http.response.status_code", "error.type") == [403, "403"]
@@ -93,7 +95,7 @@ async def test_a_refused_request_fails_its_reconcile(server: ApiServer, spans: S
     assert refused.parent.span_id == first.context.span_id
     assert about(first, "reconcile.result") == ["requeue"]
     assert "403 Forbidden: no" in (first.status.description or "")
-    assert [one.status.status_code for one in (first, last)] == [FAILED, WELL]
+    assert [span.status.status_code for span in (first, last)] == [FAILED, WELL]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_a_provider_of_the_program_is_used(monkeypatch: pytest.MonkeyPatch) -> N
 
     with tracing.span("with it", {}):
         pass
-    assert [one.name for one in exporter.get_finished_spans()] == ["with it"]
+    assert [span.name for span in exporter.get_finished_spans()] == ["with it"]
 
 
 @pytest.mark.usefixtures("off")

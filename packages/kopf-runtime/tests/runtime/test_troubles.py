@@ -397,7 +397,7 @@ async def test_l10_conditions_of_others_are_kept_as_far_as_there_is_room(
 
     conditions = (server.get(WIDGET, KEY) or {})["status"]["conditions"]
     assert len(conditions) == 16
-    assert {f"Other{n}" for n in range(1, 16)} < {one["type"] for one in conditions}
+    assert {f"Other{n}" for n in range(1, 16)} < {kept["type"] for kept in conditions}
 
 
 async def test_l11_what_is_refused_is_logged_as_a_warning_once(

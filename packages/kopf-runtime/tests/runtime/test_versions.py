@@ -273,9 +273,14 @@ def test_an_object_with_metadata_that_no_api_server_sends_is_refused(odd: Any) -
 
 def test_the_crd_has_each_version_with_its_schema() -> None:
     crd = crds.of(festivals.controller)
-    served = {one["name"]: (one["served"], one["storage"]) for one in crd["spec"]["versions"]}
+    served = {
+        version["name"]: (version["served"], version["storage"])
+        for version in crd["spec"]["versions"]
+    }
     assert served == {"v1": (True, False), "v1alpha1": (True, True), "v1beta1": (True, False)}
-    by_name = {one["name"]: one["schema"]["openAPIV3Schema"] for one in crd["spec"]["versions"]}
+    by_name = {
+        version["name"]: version["schema"]["openAPIV3Schema"] for version in crd["spec"]["versions"]
+    }
     assert "stageName" in by_name["v1alpha1"]["properties"]["spec"]["properties"]
     assert "hours" in by_name["v1"]["properties"]["spec"]["properties"]
 
@@ -370,7 +375,7 @@ async def test_a_review_is_answered_in_its_order(client: TestClient[Any, Any]) -
     names = [f"stage {number}" for number in range(20)]
     response = await asked(client, *(alpha(stageName=name) for name in names))
     made = response["convertedObjects"]
-    assert [one["spec"]["stages"][0]["name"] for one in made] == names
+    assert [converted["spec"]["stages"][0]["name"] for converted in made] == names
     assert response["result"] == {"status": "Success"}
 
 

@@ -107,8 +107,8 @@ async def resynced(server: ApiServer, kind: kr.Kind = WIDGET, times: int = 5) ->
 
     def lists() -> int:
         return sum(
-            one.method == "GET" and one.path == kind.path() and "watch" not in one.query
-            for one in server.requests
+            request.method == "GET" and request.path == kind.path() and "watch" not in request.query
+            for request in server.requests
         )
 
     enough = lists() + times
