@@ -52,22 +52,16 @@ def definition(kind: Kind, **fields: Any) -> Raw:
 
 
 class Stores(Parent):
-    """An operator of children that hold data, which may delete none of them."""
+    """An operator of children that hold data, of which it has to delete none."""
 
     program = (stores.__file__,)
     manager = stores.manager
+    keeps = True
     quick = ("alter", "heal")
     thorough = False
 
     def install(self) -> list[Raw]:
         return [*super().install(), definition(stores.PART, members=MEMBERS)]
-
-    def rights(self, namespace: str | None) -> list[Raw]:
-        """Return its rights without that to delete: what it would delete stops it for good."""
-        manifests = super().rights(namespace)
-        for rule in (rule for manifest in manifests for rule in manifest.get("rules", ())):
-            rule["verbs"] = [verb for verb in rule["verbs"] if verb != "delete"]
-        return manifests
 
     def spec(self, text: str) -> Raw:
         return {"text": text}

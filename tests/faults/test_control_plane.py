@@ -68,6 +68,7 @@ async def test_etcd_is_restored_from_a_backup(own_world: World) -> None:
     await here.start("--resync-period=2")
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
+    kept = await uids(here)
     backup = plane.data.with_name("backup")
     plane.stop("etcd", Signals.SIGTERM)
     shutil.copytree(plane.data, backup)
@@ -90,6 +91,16 @@ async def test_etcd_is_restored_from_a_backup(own_world: World) -> None:
     await here.converges({"hello": "하나"}, patience=180)
     await here.edit("셋")
     await here.converges({"hello": "셋"})
+    if here.parent.keeps:
+        assert await uids(here) == kept
+
+
+async def uids(here: World) -> set[str]:
+    return {
+        child["metadata"]["uid"]
+        for kind in here.parent.owned
+        for child in await here.cluster.items(kind.path(here.namespace))
+    }
 
 
 async def _edited(here: World, text: str) -> None:

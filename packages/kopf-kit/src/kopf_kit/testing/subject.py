@@ -137,6 +137,8 @@ class Parent(Subject):
     `desired` returns for the object.
     """
 
+    #: Whether the children hold data: each test checks that the operator asks to delete none.
+    keeps = False
     #: A wrong status, which somebody may write by hand.
     wrong_status: ClassVar[Raw] = {"conditions": []}
 

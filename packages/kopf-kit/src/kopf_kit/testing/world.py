@@ -334,6 +334,18 @@ class World:
         unmet = self.kubelet.unmet() + [line for proxy in self.proxies for line in proxy.unmet()]
         assert not unmet, self.story("\n  ".join(["faults that were armed and never met:", *unmet]))
 
+    def expect_data_was_kept(self) -> None:
+        """Fail if the operator asked for the deletion of data, whatever the answer was."""
+        if isinstance(self.subject, Parent) and self.subject.keeps:
+            plurals = {kind.plural for kind in self.subject.owned}
+            asked = [
+                call.path
+                for proxy in self.proxies
+                for call in proxy.calls
+                if call.method == "DELETE" and call.plural in plurals
+            ]
+            assert not asked, self.story(f"it asked for the deletion of {asked}")
+
     @asynccontextmanager
     async def within(self, patience: float, what: str) -> AsyncIterator[None]:
         """Fail with the whole story if the block takes longer."""
@@ -366,6 +378,7 @@ async def world(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
                 try:
                     yield here
                     here.expect_faults_were_met()
+                    here.expect_data_was_kept()
                 finally:
                     await stack.aclose()
         finally:
