@@ -276,6 +276,21 @@ async def behind(case: Case) -> None:
     case.past = json.dumps(lists).encode()
 
 
+async def behind_one_more(case: Case) -> None:
+    """The same with an edit that adds a claim, which the past does not want."""
+    case.desired = one_more
+    await behind(case)
+    assert await case.cluster.find(CLAIM.path(case.namespace, "more"))
+
+
+def one_more(holder: Holder, context: object) -> Iterable[Raw]:
+    """Return one claim more after the edit, and all others as they were."""
+    for child in desired(Holder(metadata=holder.metadata, spec=Spec("one")), context):
+        yield child
+        if child["kind"] == CLAIM.kind and holder.spec.text == "two":
+            yield {**child, "metadata": {"name": "more"}}
+
+
 async def make_foreign(case: Case) -> None:
     """Others have objects of the children's names."""
     for kind in KINDS:
@@ -328,6 +343,13 @@ async def kept(case: Case, before: Children) -> None:
     assert await case.children() == before
 
 
+async def undeleted(case: Case, before: Children) -> None:
+    """Nothing is written, and no deletion is asked for."""
+    await kept(case, before)
+    assert case.client is not None
+    assert "DELETE" not in case.client.methods
+
+
 async def adopted(case: Case, before: Children) -> None:
     """The children are the object's again, and have what they had."""
     now = await case.children()
@@ -367,7 +389,8 @@ TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any, Any]] = {
     reference_outdated: (applied, kept, adopted, kept),
     orphaned: (applied, replaced, adopted, applied),
     restored: (applied, replaced, adopted, applied),
-    behind: (kept, kept, kept, kept),
+    behind: (undeleted, undeleted, undeleted, undeleted),
+    behind_one_more: (undeleted, undeleted, undeleted, undeleted),
 }
 MODES: dict[str, Raw] = {
     "apply": {"update": kr.APPLY},
@@ -548,7 +571,7 @@ def fewer(holder: Holder, context: object) -> Iterable[Raw]:
     return () if holder.spec.text == "none" else desired(holder, context)
 
 
-@pytest.mark.parametrize("mode", ["apply", "keep", "retain"])
+@pytest.mark.parametrize("mode", ["apply", "recreate", "create", "keep", "retain"])
 async def test_what_is_no_longer_wanted(case: Case, mode: str) -> None:
     before = await case.children()
     case.desired = fewer
