@@ -571,7 +571,6 @@ async def test_what_cannot_be_changed_in_place_is_made_again(
         now = stored(server, PVC, CLAIM)
         assert now["spec"]["resources"]["requests"]["storage"] == "2Gi"
         await until(lambda: server.events)
-        why = "the field of the PersistentVolumeClaim cannot be changed in place"
         why = "a field of the PersistentVolumeClaim cannot be changed in place"
         await until(lambda: any(why in event["message"] for event in server.events))
 
