@@ -3,13 +3,42 @@
 import asyncio
 import itertools
 import json
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from kopf_kit.testing.cluster import Raw, RefusedError
-from kopf_kit.testing.world import World
+from kopf_kit.rig.control_plane import ControlPlane
+from kopf_kit.testing.cluster import Raw, RefusedError, connected
+from kopf_kit.testing.subject import Subject, prepare
+from kopf_kit.testing.world import World, world
 from tests.faults.asking import why
 from tests.faults.messages import STRICT
+from tests.faults.subjects import MESSAGE
+from tests.support import control_plane
+
+
+@pytest.fixture(scope="module")
+def own_plane() -> Iterator[ControlPlane]:
+    """Have a control plane on which the tests here change the kind."""
+
+    async def have_the_kind(plane: ControlPlane) -> None:
+        async with connected(plane) as cluster:
+            await prepare(cluster, MESSAGE)
+
+    with control_plane.running() as plane:
+        asyncio.run(have_the_kind(plane))
+        plane.start_controllers(*control_plane.CONTROLLERS)
+        yield plane
+
+
+@pytest.fixture
+async def own_world(own_plane: ControlPlane, subject: Subject) -> AsyncIterator[World]:
+    """Have a namespace on it; the kind is as it was after the test."""
+    async with connected(own_plane) as cluster:
+        versions = (await cluster.ask("GET", subject.crd))["spec"]["versions"]
+        async with world(cluster, subject) as here:
+            yield here
+        await cluster.patch(subject.crd, {"spec": {"versions": versions}})
 
 
 def poisoned(name: str, annotations: dict[str, str]) -> Raw:

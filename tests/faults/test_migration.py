@@ -23,7 +23,6 @@ from tests.faults.test_versions import flags as converting
 
 pytestmark = pytest.mark.api
 flags = converting
-OBJECTS = 150
 MIGRATE = (*ELECT, "--migrate-storage")
 
 
@@ -95,7 +94,13 @@ def rights(user: str, kind: Kind = NEWEST) -> Iterator[Raw]:
 
 
 @pytest.fixture
-async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
+def number() -> int:
+    """How many objects are stored in the older version."""
+    return 10
+
+
+@pytest.fixture
+async def older(here: World, flags: Any, number: int) -> AsyncIterator[tuple[str, ...]]:
     """Have objects that are stored in a version which is not the present one any more.
 
     `poisoned` cannot be converted from that version, and a tenant claims the same of `forged`.
@@ -104,8 +109,8 @@ async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
     await here.start(*flags)
     await until_converted(here)
     path = ALPHA.path(here.namespace)
-    for number in range(OBJECTS):
-        made = festival(ALPHA, f"f-{number:03}", stageName="main", opensAt=str(number % 24))
+    for each in range(number):
+        made = festival(ALPHA, f"f-{each:03}", stageName="main", opensAt=str(each % 24))
         await here.cluster.ask("POST", path, made)
     forged = festival(ALPHA, "forged", stageName="main", opensAt="9")
     forged["metadata"]["annotations"] = FORGED
@@ -124,8 +129,9 @@ async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("number", [150])
 async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
-    here: World, older: tuple[str, ...]
+    here: World, older: tuple[str, ...], number: int
 ) -> None:
     """The standby also converts, for both: the leader lists what is stored as v1alpha1."""
     before = await in_etcd(here)
@@ -135,11 +141,11 @@ async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
     port = free_port()
     await here.start(*MIGRATE, *older, f"--metrics-bind-address=127.0.0.1:{port}")
     async with here.within(90, "in the middle"):
-        while (await versions_in_etcd(here))[NEWEST.api_version] < OBJECTS / 3:
+        while (await versions_in_etcd(here))[NEWEST.api_version] < number / 3:
             await asyncio.sleep(0.05)
     assert not any("storage_migrator" in series for series in await scraped(port))
     await leader.stop(Signals.SIGKILL)
-    assert (await versions_in_etcd(here))[ALPHA.api_version] > OBJECTS / 5
+    assert (await versions_in_etcd(here))[ALPHA.api_version] > number / 5
     assert set(await stored_versions(here)) == {ALPHA.version, NEWEST.version}
 
     async with here.within(120, "rewritten"):
@@ -162,11 +168,11 @@ async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
 
 
 async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
-    here: World, older: tuple[str, ...]
+    here: World, older: tuple[str, ...], number: int
 ) -> None:
     await here.start(*MIGRATE, *older)
     listed = await here.cluster.items(NEWEST.path(here.namespace))
-    assert len(listed) == OBJECTS + 2
+    assert len(listed) == number + 2
     # A claim that is stored already counts until somebody takes it away, for its object alone.
     later = festival(NEWEST, "later", stages=[{"name": "main"}])
     later["metadata"]["annotations"] = FORGED

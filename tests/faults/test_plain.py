@@ -1,4 +1,4 @@
-"""A plain kopf operator passes what it can, and fails for the reasons that docs/testing.md has."""
+"""The pages have how a plain kopf operator fares in the suite, which the tier `plain` runs."""
 
 import re
 import runpy
@@ -7,11 +7,9 @@ import sys
 from collections import Counter
 
 from kopf_kit.rig import paths
-from kopf_kit.testing.conformance.walks import test_there_and_back_again  # noqa: F401
 
 _TESTS = paths.CHECKOUT / "examples" / "plain-kopf" / "tests" / "faults"
 NOTES = runpy.run_path(str(_TESTS / "test_operator.py"))
-SUBJECTS = NOTES["SUBJECTS"]
 _READMES = [_TESTS.parents[1] / page for page in ("README.md", "README.ko.md")]
 
 
