@@ -11,13 +11,13 @@ from kopf_kit.testing.conformance.watches import *  # noqa: F403
 
 FOLDER = Path(__file__).parents[2]
 _TWICE = "the Pod is there already, so its creation is refused (409) again and again"
-_SILENT = "no answer comes, and the client waits forever"
-_FAULTS = f"an answer is lost, and {_TWICE}; or {_SILENT}"
+_SILENT = "if a response never comes, the client waits forever"
+_FAULTS = f"a response is lost, and {_TWICE}; or {_SILENT}"
 _REFUSED = "kopf's own annotation is refused (409), and kopf does not write it again"
 _EDITED = f"{_SILENT}; or {_REFUSED}"
-_LOST = "no handler watches the Pods, so a lost one stays lost"
+_LOST = "no handler watches the Pods, so a lost Pod stays lost"
 _ALTERED = "no handler watches the Pods, so an altered one stays altered"
-_ONE = "kopf elects no leader, so there can be only one replica"
+_ONE = "this operator elects no leader, so there can be only one replica"
 
 
 class Notes(Plain):
