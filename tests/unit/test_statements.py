@@ -54,8 +54,8 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/runtime", r"second to (\w+ minutes)", r"(\d+분)까지 두", external.MAX_PAUSE_SECONDS),
     (
         "docs/runtime",
-        r"pause, (\w+ minutes) at most",
-        r"최대 (\d+분)까지",
+        r"pause, up to (\w+ minutes)",
+        r"대기 시간\(최대 (\d+분)\)",
         errors.MAX_RETRY_SECONDS,
     ),
     ("docs/olm", r"REGISTRY=(\S+)", r"REGISTRY=(\S+)", registry.ADDRESS),
