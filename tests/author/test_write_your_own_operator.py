@@ -6,6 +6,7 @@ The Korean page has the same commands and listings, which tests/unit/test_walkth
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,16 @@ def on_a_cluster(author: Reader) -> Iterator[Reader]:
     author.type("uv run kopf-kit cluster down")
 
 
+@pytest.fixture
+def untouched(author: Reader, tmp_path: Path) -> Iterator[Reader]:
+    """The same author in a further repository, as `kopf-kit new` writes it."""
+    reader = author.elsewhere(tmp_path)
+    reader.type("uvx kopf-kit new cache-operator --kind=Cache --group=cache.example.com")
+    reader.type("cd cache-operator && uv add --quiet --dev kopf-offline")
+    yield reader
+    reader.type("uv run kopf-kit cluster down")
+
+
 def test_the_author_has_written_what_the_page_lists_and_nothing_else(author: Reader) -> None:
     changed = author.type("git status --short --untracked-files=all").split()
 
@@ -84,3 +95,14 @@ def test_the_author_has_written_what_the_page_lists_and_nothing_else(author: Rea
 
 def test_the_operator_runs_heals_and_is_pushed_on_a_cluster(on_a_cluster: Reader) -> None:
     on_a_cluster.follow(PAGE[CLUSTER:])
+
+
+def test_a_new_repository_is_green_before_its_author_has_written_anything(
+    untouched: Reader,
+) -> None:
+    """`-s` prints the files of the repository, and the seconds that each command takes."""
+    print(untouched.type("git ls-files --cached --others --exclude-standard | xargs wc -l"))  # noqa: T201
+    for command in ("make check", "uv run kopf-kit faults", "make e2e"):
+        began = time.monotonic()
+        untouched.type(command)
+        print(f"{command}: {time.monotonic() - began:.0f} s")  # noqa: T201

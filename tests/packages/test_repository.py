@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import index, packages
+from kopf_kit.pack.publication import index, packages, signatures
 from kopf_offline import golang
 from message_operator import __version__
 from tests.packages.test_index import Author
@@ -157,6 +157,9 @@ def test_it_is_released_and_released_again(author: Author, olm: bool, tmp_path: 
         author.environment |= given if olm else {}
         for version in (__version__, "0.2.0"):
             author.types(*kit, "release", version)
+            files = author.home / "build" / "release" / version
+            for line in (files / "images.txt").read_text().splitlines():
+                assert signatures.signed(signatures.Keys(keys), line.split()[1]), line
         there = registry.content(address)
 
     assert author.types("git", "tag").split() == [f"v{__version__}", "v0.2.0"]

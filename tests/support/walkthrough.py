@@ -53,6 +53,10 @@ class Reader:
         self._environment = environment
         self._written: set[Path] = set()
 
+    def elsewhere(self, folder: Path) -> "Reader":
+        """Return somebody with the same programs, who begins in another folder."""
+        return Reader(folder, self._environment)
+
     def follow(self, page: Iterable[Step | Listing]) -> None:
         """Do each step; a command must succeed, and print what the page shows."""
         for step in page:
