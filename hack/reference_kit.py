@@ -7,6 +7,7 @@ import click
 
 from hack.reference_tables import Say, row, table, translated
 from kopf_kit.__main__ import COMMANDS, PROGRAM, VARIABLES
+from kopf_kit.program import Program
 
 
 def commands(say: Say) -> Iterator[str]:
@@ -23,6 +24,8 @@ def commands(say: Say) -> Iterator[str]:
                 yield _command(say, f"{name} {part}", further)
             if not parts:
                 yield _command(say, name, command)
+            for step, entry in command.entries.items() if isinstance(command, Program) else ():
+                yield row(f"`kopf-kit {name} {step}`", translated(say, entry.sentence), "")
     yield say("\n## Environment variables", "\n## 환경 변수")
     yield from table(say, "variable", "meaning")
     for variable, meaning in VARIABLES.items():
