@@ -33,7 +33,7 @@ def commands(say: Say) -> Iterator[str]:
 
 
 def _command(say: Say, name: str, command: click.Command) -> str:
-    """Return the row of a command, with the first paragraph of its help."""
+    """Return the row of a command, with its help."""
     context = click.Context(command, info_name=name, resilient_parsing=True)
     _, *usage = command.collect_usage_pieces(context)
     options = [
@@ -41,6 +41,6 @@ def _command(say: Say, name: str, command: click.Command) -> str:
         for option in command.params
         if isinstance(option, click.Option) and (record := option.get_help_record(context))
     ]
-    meaning = " ".join((command.help or "").partition("\n\n")[0].split())
+    meaning = " ".join((command.help or "").split())
     called = f"`kopf-kit {' '.join([name, *usage])}`"
     return row(called, translated(say, meaning), "<br>".join(options))
