@@ -19,7 +19,7 @@ PUBLIC = _SOURCES / "public.txt"
 
 
 def names(say: Say) -> Iterator[str]:
-    """Yield what `import kopf_runtime as kr` offers; of public.txt, which has no types."""
+    """Yield the public names, in the order of public.txt; griffe has their types."""
     package = griffe.load("kopf_runtime", search_paths=[_SOURCES / "src"])
     details = []
     yield from table(say, "name", "meaning")
@@ -39,7 +39,7 @@ def names(say: Say) -> Iterator[str]:
 
 
 def _source(package: _Thing, name: str) -> _Thing:
-    """Return what the source has of a public name; of a member of an enum, as the enum has it."""
+    """Return griffe's object of a public name; for a member of an enum, that of the enum."""
     value = getattr(kr, name)
     if isinstance(value, Enum):
         enum = f"{type(value).__module__}.{type(value).__name__}"
@@ -76,7 +76,7 @@ def _meaning(say: Say, value: _Thing) -> str:
 
 
 def _signature(thing: _Thing) -> str:
-    """Return a block of code; of what is not given or is a flag, the default is not told."""
+    """Return how it is called, as a block of code; `...` is a default that says nothing."""
     thing = thing.final_target if isinstance(thing, griffe.Alias) else thing
     for parameter in thing.parameters:
         if str(parameter.default).startswith(("unknown(", "flag(", "(lambda")):

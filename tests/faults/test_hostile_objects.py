@@ -19,7 +19,7 @@ from tests.support import control_plane
 
 @pytest.fixture(scope="module")
 def own_plane() -> Iterator[ControlPlane]:
-    """Have a control plane on which the tests here change the kind."""
+    """Provide a control plane on which the tests here change the kind."""
 
     async def have_the_kind(plane: ControlPlane) -> None:
         async with connected(plane) as cluster:
@@ -33,12 +33,14 @@ def own_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 async def own_world(own_plane: ControlPlane, subject: Subject) -> AsyncIterator[World]:
-    """Have a namespace on it; the kind is as it was after the test."""
+    """Provide a namespace there; the kind is restored after the test."""
     async with connected(own_plane) as cluster:
         versions = (await cluster.ask("GET", subject.crd))["spec"]["versions"]
-        async with world(cluster, subject) as here:
-            yield here
-        await cluster.patch(subject.crd, {"spec": {"versions": versions}})
+        try:
+            async with world(cluster, subject) as here:
+                yield here
+        finally:
+            await cluster.patch(subject.crd, {"spec": {"versions": versions}})
 
 
 def poisoned(name: str, annotations: dict[str, str]) -> Raw:

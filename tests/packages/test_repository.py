@@ -158,7 +158,9 @@ def test_it_is_released_and_released_again(author: Author, olm: bool, tmp_path: 
         for version in (__version__, "0.2.0"):
             author.types(*kit, "release", version)
             files = author.home / "build" / "release" / version
-            for line in (files / "images.txt").read_text().splitlines():
+            lines = (files / "images.txt").read_text().splitlines()
+            assert lines
+            for line in lines:
                 assert signatures.signed(signatures.Keys(keys), line.split()[1]), line
         there = registry.content(address)
 

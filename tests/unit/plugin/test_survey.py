@@ -257,12 +257,16 @@ def test_a_lease_that_nobody_holds_is_told(holder: str | None, seconds: float, l
     assert checks.leads(Operator(by_helm(), [pod()], found)).level == level
 
 
-def test_the_lease_of_a_holder_that_is_no_pod_can_be_deleted() -> None:
-    one = Operator(by_helm(), [pod()], lease("gone", 0))
-    todo = checks.leads(one).todo
+@pytest.mark.parametrize(("seconds", "is_abandoned"), [(3600, True), (0, False)])
+def test_the_lease_of_a_silent_holder_that_is_not_a_pod_can_be_deleted(
+    seconds: float, is_abandoned: bool
+) -> None:
+    operator = Operator(by_helm(), [pod()], lease("gone", seconds))
+    todo = checks.leads(operator).todo
 
     assert todo is not None
-    assert todo.en.endswith(f"kubectl -n {one.lease_namespace} delete lease {one.lease_name}")
+    deleted = f"kubectl -n {operator.lease_namespace} delete lease {operator.lease_name}"
+    assert todo.en.endswith(deleted) == is_abandoned
 
 
 def test_the_rights_that_the_operator_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

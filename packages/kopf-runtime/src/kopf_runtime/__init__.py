@@ -1,4 +1,4 @@
-"""Level-triggered reconciling in kopf's process, as controller-runtime has it for Go.
+"""Level-triggered reconciling for Python, in kopf's process.
 
 An author declares the kind, what it owns, and two pure functions. The runtime does the rest as
 docs/reliability.md describes it. docs/runtime.md shows an operator of twenty lines.

@@ -106,7 +106,7 @@ async def test_a_refused_event_is_dropped_and_the_next_one_posted(
 
     assert told(server) == [("Replaced", 1)]
     dropped = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert len(dropped) == 2, "it is not told once for each answer"
+    assert len(dropped) == 2, "one warning for each HTTP status"
     assert "Forbidden" in dropped[0]
     assert "TooManyRequests" in dropped[1]
 

@@ -617,7 +617,7 @@ def keys_of(name: str, number: int) -> list[Key]:
 def looked_through(
     until: dict[str | Key, float], *busy: Key, **waiting: list[Key]
 ) -> dict[str, list[Key]]:
-    """Have a queue look at second 100 for what is slow; return where which keys wait then.
+    """Look at second 100 for what is slow; return which keys wait where then.
 
     It may look at or move a few of them only, and not those of a whole namespace.
     """

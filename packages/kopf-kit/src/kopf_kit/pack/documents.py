@@ -68,7 +68,7 @@ def dump(*documents: Any, by: str) -> str:
 
 
 def as_json(value: Any, left: int = 0, key: str = "") -> str:
-    """Return a value as JSON, with each part that fits on one line.
+    """Return a value as JSON; each part that fits is on one line.
 
     `left` is the indentation of the line that the value begins on, and `key` is before it there.
     """

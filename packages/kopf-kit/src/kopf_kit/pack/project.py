@@ -360,7 +360,7 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """The prefix of the environment variables that concern this operator."""
+        """The prefixes of the environment variables that concern this operator."""
         return self.variables, *(image.variable for image in self.images)
 
 

@@ -99,13 +99,12 @@ def leads(operator: Operator) -> Finding:
     else:
         detail += f"holderIdentity={holder or '-'}, renewTime={ago(since or 0)} ago"
     todo = Text(
-        "A new leader takes half a minute. If it stays, the log says whether the Lease could "
-        "be "
+        "A new leader takes half a minute. If it stays, the log says whether the Lease could be "
         f"written: {_LOGS} --all-pods | grep -i lease",
         "새 리더가 선출되기까지 30초쯤 걸립니다. 계속되면 리스(Lease)를 쓸 수 있는지 로그에서 "
         f"확인하십시오: {_LOGS} --all-pods | grep -i lease",
     ).format(namespace=operator.namespace, name=operator.name)
-    if holder and not ours:
+    if holder and not ours and (since or 0) >= SILENT:
         todo = ABANDONED.format(namespace=operator.lease_namespace, name=operator.lease_name)
     says = Text("no replica of the operator leads", "오퍼레이터의 리더가 없습니다")
     return Finding(FAILS, says, todo, detail, _alert("NoLeader"))

@@ -63,9 +63,8 @@ def webhook(
 ) -> Webhook:
     """Return what an author declares; raise `TypeError` or `ValueError` if it is invalid."""
     if not callable(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(
-            f"{function!r} cannot validate: return the warnings, or yield them in `def`"
-        )
+        what = "the object, or None" if mutating else "the warnings, or yield them in `def`"
+        raise TypeError(f"{function!r} cannot be a webhook: return {what}")
     label = getattr(function, "__name__", "").strip("_").lower().replace("_", "-")
     if not DNS_LABEL.fullmatch(label):
         raise ValueError(f"{label!r} cannot name a webhook; call the function after what it checks")

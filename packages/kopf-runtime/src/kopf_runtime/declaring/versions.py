@@ -220,10 +220,11 @@ class Versions:
         return self.all[version].resource
 
     def _read(self, version: str, raw: Raw, valid: bool = False) -> tuple[Any, bool]:
-        """Return an object of the version's class, and whether it is valid; `valid` demands that.
+        """Return an object of the version's class, and whether it is valid.
 
-        Server-side apply converts objects without required fields, and bounds may have been wider
-        when an object was stored. What is missing is then `msgspec.UNSET`, and stays missing.
+        Raise if it has to be `valid`, and is not. Server-side apply converts objects without
+        required fields, and bounds may have been wider when an object was stored. What is missing
+        is then `msgspec.UNSET`, and stays missing.
         """
         try:
             return msgspec.convert(_body(raw, raw), _strict(self._type(version))), True

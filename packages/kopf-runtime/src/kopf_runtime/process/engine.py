@@ -27,7 +27,7 @@ from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.watching.observer import Observer
-from kopf_runtime.watching.reads import MAX_NAMES, Reads
+from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.admission import Asked
@@ -100,6 +100,7 @@ class Engine(Controller):
         )
         for index in self.indexes:
             index.selected = self._selection.has
+        self._listing, self._lists_begun, self._list_read = asyncio.Lock(), 0, 0
         reader = Reader(
             marks,
             self.kind,
@@ -364,25 +365,29 @@ class Engine(Controller):
         """Return whether the API server knows nothing newer that the plan depends on."""
         sources = (*self.children.values(), *self.grandchildren.values()) if self._stepwise else ()
         known = [await source.is_current(owner, self._marks.uid) for source in sources]
-        return all([*known, await self._reads.is_current(owner), await self._same_holders(owner)])
+        known.append(await self._reads.is_current(owner, lambda: self.queue.progress(owner.key)))
+        if self.indexes:
+            await self._read_holders()
+        return all(known)
 
-    async def _same_holders(self, owner: Owner) -> bool:
-        """Read the holders of an object's values again; return whether they are the same."""
-        before = self._holders(owner)
-        keys = set[Key]().union(*before) - {owner.key}
-        if len(keys) > MAX_NAMES:  # a list of all costs less
-            keys.difference_update(await self.owners.select("", ""))
-        for key in keys:
-            try:
-                await self.owners.fetch(key)
-            except UnreadableError as error:
-                self.owners.leave_out(error)
-        return self._holders(owner) == before
+    async def _read_holders(self) -> None:
+        """Read all objects of the kind again: any of them may have gained or lost a value.
 
-    def _holders(self, owner: Owner) -> list[tuple[Key, ...]]:
-        """Return the holders of each of an object's values."""
-        values = zip(self.indexes, owner.values, strict=True)
-        return [index.holders(value) for index, mine in values for value in mine]
+        Those that ask while a list is being read share the next one.
+        """
+        asked = self._lists_begun
+        async with self._listing:
+            if self._list_read > asked:  # it began after we asked
+                return
+            self._lists_begun += 1
+            number = self._lists_begun
+            listed = set(await self.owners.select("", ""))
+            for key in [known.key for known in self.owners.cache if known.key not in listed]:
+                try:
+                    await self.owners.fetch(key)
+                except UnreadableError as error:
+                    self.owners.leave_out(error)
+            self._list_read = number
 
     def _children_desired(
         self, thing: Any, context: Context[Any] | None

@@ -154,7 +154,7 @@ class Election:
         return now - self._changed > self._duration()
 
     def _warn(self, now: float) -> None:
-        """Log that the holder is silent: a long duration may keep the Lease for a ghost."""
+        """Log that the holder is silent: it may be gone, and its Lease last for long."""
         # Another one may renew as rarely as we do.
         if now - max(self._changed, self._warned) > max(SILENCE, self._settings.lease_duration):
             self._warned = now

@@ -45,7 +45,7 @@ from kopf_runtime.working.migration import Migration
 
 logger = logging.getLogger(__name__)
 
-#: Seconds after which a step is stuck: it makes only a few requests, each with a timeout.
+#: Seconds after which a step is stuck: what makes many requests tells its progress.
 STUCK = 300.0
 
 S = TypeVar("S", bound=Settings)

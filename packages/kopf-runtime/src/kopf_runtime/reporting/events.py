@@ -72,7 +72,7 @@ class Recorder:
         self._turns = asyncio.Semaphore(POSTING)
         self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._refusals: set[int] = set()  # the HTTP statuses that the log has told
+        self._refusals: set[int] = set()  # the HTTP statuses that were logged
 
     def normal(self, about: dict[str, Any], reason: str, message: str) -> None:
         """Record an Event about something that went as planned."""
@@ -130,7 +130,9 @@ class Recorder:
                 await self._post(event)
         except Exception as error:  # also of a text that is not valid Unicode
             self._metrics.events_dropped.inc()
-            refusal = error.status if isinstance(error, ApiError) else 0
+            # A namespace that is being deleted takes no Events, and nobody needs to know.
+            ending = isinstance(error, ApiError) and "being terminated" in error.message
+            refusal = error.status if isinstance(error, ApiError) and not ending else 0
             news = refusal and refusal not in self._refusals
             self._refusals.add(refusal)
             logger.log(logging.WARNING if news else logging.DEBUG, "An Event is dropped: %s", error)

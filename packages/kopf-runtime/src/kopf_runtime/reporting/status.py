@@ -305,7 +305,8 @@ class StatusReporter:
             await self._writer.write_unreadable(left_out)
         except ApiError as error:
             if error.status != 404:  # it is gone, or its kind has no status subresource
-                self._refusals.inc(error.final)
+                if error.final:
+                    self._refusals.inc()
                 raise RetryError(str(error), after=error.after) from error
         cached = self._owners.unreadable.get(left_out.key)  # our own write made a newer one
         if cached is not None and left_out.is_as(cached):

@@ -237,13 +237,14 @@ class Reads:
                 await self._read(kind, named)
                 self._check(owner, kind, named)
 
-    async def is_current(self, owner: Owner) -> bool:
+    async def is_current(self, owner: Owner, progress: Callable[[], None]) -> bool:
         """Read all again that an object names; return whether its views are what they were.
 
-        Raise `Wait` or `ApiError` if that is not possible.
+        `progress` is called before each request. Raise `Wait` or `ApiError` if one fails.
         """
         before = self.views(owner)
         for kind, named in owner.names:
+            progress()
             if isinstance(named, Labels) or kind in self.sources:
                 await self._read(kind, named)
             else:

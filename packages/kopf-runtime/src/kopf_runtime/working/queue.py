@@ -86,7 +86,7 @@ class _Turns:
     def move(self, lane: str, to: "_Turns") -> None:
         """Move all keys of a namespace elsewhere, behind the keys that wait there already.
 
-        This costs no more than the fewer of both.
+        The cost grows with the smaller of the two groups.
         """
         if (keys := self._lanes.pop(lane, None)) is None:
             return
