@@ -691,8 +691,9 @@ async def test_after_a_takeover_an_index_knows_what_others_have_given_up(
     server: ApiServer,
 ) -> None:
     def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        (child,) = widgets.config_map(one)
         first = context.holders(hosts[context.settings.workers], one.spec.text)[0]
-        return widgets.config_map(one) if first == one.metadata.key else ()
+        yield child | {"data": {"first": first[1]}}
 
     former, one = widgets.controller(desired), widgets.controller(desired)
     hosts = {

@@ -497,9 +497,13 @@ async def test_what_is_lost_while_sync_runs_is_not_taken_for_nothing(server: Api
     called, go_on = asyncio.Event(), asyncio.Event()
 
     def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        for namespace, name in context.reads_of(SECRET):
-            meta = {"namespace": namespace, "name": name}
-            yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        names = [name for _, name in context.reads_of(SECRET)]
+        yield {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "w"},
+            "data": {"names": " ".join(names)},
+        }
 
     one = reading(desired, keys=None, labels=lambda widget: {"app": widget.spec.text})
 
@@ -513,7 +517,7 @@ async def test_what_is_lost_while_sync_runs_is_not_taken_for_nothing(server: Api
     put_labelled(server, "first", "app=web")
     async with operating(server, one) as operator:
         go_on.set()
-        await until(lambda: server.get(CONFIG_MAP, ("ns", "s")))
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "w")))
         go_on.clear()
         called.clear()
         server.edit(WIDGET, ("ns", "one"), lambda raw: raw["metadata"].update(labels={"a": "b"}))
@@ -523,7 +527,9 @@ async def test_what_is_lost_while_sync_runs_is_not_taken_for_nothing(server: Api
         await until(lambda: not operator.synced)
         go_on.set()
         await until(lambda: "KindNotServed: secrets cannot be read" in said(server))
-    assert server.get(CONFIG_MAP, ("ns", "s"))
+    child = server.get(CONFIG_MAP, ("ns", "w"))
+    assert child is not None
+    assert child["data"] == {"names": "s"}
 
 
 async def test_a_restore_of_etcd_while_sync_runs_is_not_taken_for_nothing(
