@@ -300,6 +300,17 @@ BY_NAME: dict[str, Any] = {"keys": lambda _: ["s"]}
 BY_LABEL: dict[str, Any] = {"labels": lambda _: {"app": "w"}}
 
 
+async def edited_after_a_missed(
+    server: ApiServer, change: Callable[[ApiServer], object], text: str
+) -> None:
+    """Change something that no watch tells of, then the Widget; wait for its reconcile."""
+    server.mute = True
+    change(server)
+    server.mute = False
+    server.edit(WIDGET, KEY, edit(text))
+    await until(lambda: told(server).get("observedGeneration") == 2)
+
+
 def is_edited(server: ApiServer) -> None:
     server.put(SECRET, taking("0"))
 
@@ -337,11 +348,7 @@ async def test_d2_a_stale_view_of_what_is_read_deletes_no_child(
     server.put(WIDGET, widget(text="3"))
     async with operating(server, controller):
         await until(lambda: is_ready(server) and server.get(PVC, ("ns", "w-1")))
-        server.mute = True
-        change(server)  # so that two are untaken again after the edit
-        server.mute = False
-        server.edit(WIDGET, KEY, edit("2"))
-        await until(lambda: told(server).get("observedGeneration") == 2)
+        await edited_after_a_missed(server, change, "2")  # two are untaken again
 
     assert deletions(server) == []
 
@@ -359,11 +366,7 @@ async def test_d3_a_stale_view_of_what_is_read_replaces_no_child(server: ApiServ
     server.put(WIDGET, widget(text="1"))
     async with operating(server, controller):
         await until(lambda: is_ready(server))
-        server.mute = True
-        is_edited(server)
-        server.mute = False
-        server.edit(WIDGET, KEY, edit("2"))
-        await until(lambda: told(server).get("observedGeneration") == 2)
+        await edited_after_a_missed(server, is_edited, "2")
 
     assert deletions(server) == []
 
@@ -405,11 +408,7 @@ async def test_d2_a_stale_view_of_an_index_deletes_no_child(
         server.put(WIDGET, widget(name, text=f"{name}'s", creationTimestamp=stamp))
     async with operating(server, controller):
         await until(lambda: is_ready(server) and server.get(PVC, CLAIM))
-        server.mute = True
-        change(server)
-        server.mute = False
-        server.edit(WIDGET, KEY, edit("older's"))
-        await until(lambda: told(server).get("observedGeneration") == 2)
+        await edited_after_a_missed(server, change, "older's")
 
     assert deletions(server) == []
 
