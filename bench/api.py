@@ -9,7 +9,9 @@ from typing import Any, Self, TypeVar
 
 import aiohttp
 
-NAMESPACE = "bench"
+NAMESPACE, NODE = "bench", "fake"
+#: The operators' user: it has all rights, but the API server's priority of any service account.
+OPERATOR = "operator"
 MESSAGES = f"/apis/myorg.dev/v1/namespaces/{NAMESPACE}/messages"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 MERGE_PATCH = "application/merge-patch+json"

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from bench import node
-from bench.api import NAMESPACE, PODS, Api, RefusedError
+from bench.api import NAMESPACE, NODE, OPERATOR, PODS, Api, RefusedError
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.control_plane import GARBAGE, ControlPlane
 from kopf_kit.rig.run import HackError, output
@@ -25,9 +25,6 @@ from kopf_offline import golang
 
 Crd = dict[str, object]
 
-NODE = "fake"
-#: The operators' user: it has all rights, but the API server's priority of any service account.
-OPERATOR = "operator"
 _GROUPS = {
     OPERATOR: "system:serviceaccounts:message-operator",
     "floor": "system:serviceaccounts:message-operator",

@@ -16,7 +16,7 @@ import aiohttp
 import yaml
 
 from bench import environment, peers, stage
-from bench.api import NAMESPACE, Api
+from bench.api import NAMESPACE, OPERATOR, Api
 from bench.environment import Audit
 from bench.peers import FLIGHTTICKET, Peer
 from bench.stage import Numbers
@@ -73,7 +73,7 @@ async def memcached(peer: Peer, count: int) -> Numbers:
     names = [f"m{i:05}" for i in range(count)]
     crd, spec = _crd("memcached"), {"replicas": 1}
     async with _observed("Memcached", crd, names, _MEMCACHEDS, spec) as (plane, progress):
-        audit = Audit(environment.audit_log(plane), environment.OPERATOR)
+        audit = Audit(environment.audit_log(plane), OPERATOR)
         async with peers.running(plane, peer, name="memcached") as process:
             done = await progress.until(
                 lambda: not progress.unwell and not progress.childless, stage.PATIENCE
@@ -98,7 +98,7 @@ async def flightticket(count: int, rate: float) -> Numbers:
         _observed("FlightTicket", crd, names, _TICKETS, spec) as (plane, progress),
         _booking_service(plane) as (url, counter, tokens),
     ):
-        audit = Audit(environment.audit_log(plane), environment.OPERATOR)
+        audit = Audit(environment.audit_log(plane), OPERATOR)
         flags = (
             f"--booking-url={url}",
             f"--booking-token-path={tokens}",

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from bench import environment, peers, stage
-from bench.api import MESSAGES, NAMESPACE, Api, message
+from bench.api import MESSAGES, NAMESPACE, OPERATOR, Api, message
 from bench.environment import Audit
 from bench.peers import OURS, Peer
 from bench.stage import Numbers
@@ -121,7 +121,7 @@ async def writes(
     async with contextlib.AsyncExitStack() as stack:
         async with turn:
             plane, api, world = await stack.enter_async_context(stage.observed(peer, audited=True))
-            audit = Audit(environment.audit_log(plane), environment.OPERATOR)
+            audit = Audit(environment.audit_log(plane), OPERATOR)
             process = await stack.enter_async_context(
                 peers.running(plane, peer, *elected, name="writes")
             )
@@ -155,7 +155,7 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
     found: Numbers = {}
     last = steps[-1]
     async with stage.observed(peer, audited=True, crowded=last > _CROWD) as (plane, api, world):
-        audit = Audit(environment.audit_log(plane), environment.OPERATOR)
+        audit = Audit(environment.audit_log(plane), OPERATOR)
         texts: dict[str, str] = {}
         async with peers.running(plane, peer, name="scale") as process:
             for step in steps:
@@ -176,18 +176,24 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
             else ()
         )
         async with peers.running(plane, peer, *flags, name="restart") as process:
+            await asyncio.sleep(1)  # by now it reads what there is
+            world.want({"during": "하나", "after": "하나"})
+            await api.request("POST", MESSAGES, message("during", "하나"))
             if peer is OURS:
-                found[f"start_ready_{last}"] = await _ready(port) - process.started
+                ready = await _ready(port)
+                found[f"start_ready_{last}"] = ready - process.started
+                await api.request("POST", MESSAGES, message("after", "하나"))
             # A peer without such an endpoint has started when a new Message gets its Pod.
-            world.want({"new": "하나"})
-            await api.request("POST", MESSAGES, message("new", "하나"))
-            done = await world.until_pod("new", 300)
-            found[f"start_pod_{last}"] = world.last_pod - process.started if done else None
+            done = await world.until_pod("during", 300)
+            since = world.pod_since
+            found[f"start_pod_{last}"] = since["during"] - process.started if done else None
+            if peer is OURS and done and await world.until_pod("after", 60):
+                found[f"start_lag_{last}"] = max(since.values()) - ready
             await stage.quiet(process)
             found[f"start_cpu_{last}"] = process.cpu()
             found[f"start_rss_{last}"] = process.rss()
-            # The writes for the new Message do not belong to the start.
-            found[f"start_writes_{last}"] = max(0, sum(audit.writes().values()) - 3)
+            # The writes for the new Messages do not belong to the start.
+            found[f"start_writes_{last}"] = max(0, sum(audit.writes().values()) - 3 * len(since))
     return found
 
 

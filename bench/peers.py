@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import environment, shipped
+from bench.api import OPERATOR
 from kopf_kit.rig import paths
 from kopf_kit.rig.control_plane import ControlPlane, kubeconfig
 from kopf_kit.rig.run import HackError, tail
@@ -43,6 +44,7 @@ _ON_OUR_RUNTIME: dict[str, tuple[str, tuple[Path, ...]]] = {
         "flightticket_operator",
         (paths.CHECKOUT / "examples" / "flightticket" / "operator",),
     ),
+    "floor": ("bench.floor", (paths.CHECKOUT,)),
 }
 
 
@@ -104,6 +106,8 @@ TUTORIAL = Peer(
     "kopf-tutorial", "kopf as in tutorials", "tutorial", tells_generation=False, slow=True
 )
 PEERS = (OURS, DEFAULT, TUNED, TUTORIAL)
+#: It is measured so for single creates; `bare` measures it in the other cases.
+FLOOR = Peer("floor", "the floor: a bare client", "floor")
 MEMCACHED = Peer("memcached", "examples/memcached", "memcached")
 MEMCACHED_IN_GO = Peer("memcached-in-go", "the tutorial's operator in Go", "memcached-peer")
 MEMCACHEDS = (MEMCACHED, MEMCACHED_IN_GO)
@@ -173,11 +177,11 @@ async def running(
     if peer.on_our_runtime and not any("bind-address" in flag for flag in more):
         more = (*more, *_QUIET)
     log = plane.folder / f"{name}.log"
-    access = plane.kubeconfig(environment.OPERATOR)
+    access = plane.kubeconfig(OPERATOR)
     if server:
         access = plane.folder / f"{name}.kubeconfig"
         authority = plane.certificates / "apiserver.crt"  # a proxy has the same
-        access.write_text(kubeconfig(server, environment.OPERATOR, authority))
+        access.write_text(kubeconfig(server, OPERATOR, authority))
     with log.open("ab") as out:
         process = Process(
             subprocess.Popen(  # noqa: ASYNC220 (it is awaited below, in a thread)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import bare, examples, measures, peers, report, shipped, stage, traces, trouble
-from bench.peers import FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, Peer
+from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, Peer
 from kopf_kit.rig import paths, pythons, versions
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say, step
@@ -150,10 +150,10 @@ async def _speed(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     for repeat in range(plan.repeats):
         record.begin("speed")
         say(f"==> Speed, repeat {repeat + 1} of {plan.repeats}")
-        for name in _order([*named, report.FLOOR], repeat):
-            if name != report.FLOOR and named[name].slow and repeat:
+        for name in _order([*named, FLOOR.name], repeat):
+            if name != FLOOR.name and named[name].slow and repeat:
                 continue
-            if name == report.FLOOR:
+            if name == FLOOR.name:
                 numbers = await bare.floor(plan.messages)
             else:
                 numbers = await measures.speed(named[name], plan.messages)
@@ -164,7 +164,7 @@ async def _creates(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     record.begin("creates")
     say("==> Single creates")
     for group, repeats in (
-        ([peer for peer in chosen if not peer.slow], plan.repeats),
+        ([*(peer for peer in chosen if not peer.slow), FLOOR], plan.repeats),
         ([peer for peer in chosen if peer.slow], 1),
     ):
         found = await measures.creates(group, plan.messages, plan.creates, repeats)
