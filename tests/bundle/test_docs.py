@@ -1,6 +1,7 @@
 """The checklist promises nothing that no test holds, and leaves out no rule."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,15 @@ GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
 TEXT = Path(__file__).with_name("README.md").read_text()
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
-    for line in TEXT.partition("|---|---|---|\n")[2].splitlines()
-    if line.startswith("| ")
+    for line, following in pairwise([*TEXT.splitlines(), ""])
+    if line.startswith("| ") and not following.startswith("|--")
 ]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip("| "))
 def test_every_row_names_a_test_that_there_is(row: list[str]) -> None:
-    assert len(row) == 3
-    folders = "e2e|make|olm|platforms"
-    named = re.fullmatch(rf"`(?:({folders})/)?(test_\w+\.py)::(test_\w+)(?:\[(\w+)\])?`", row[2])
-    assert named, f"{row[2]} names no test"
+    named = re.fullmatch(r"`(?:([a-z/]+)/)?(test_\w+\.py)::(test_\w+)(?:\[(\w+)\])?`", row[-1])
+    assert named, f"{row[-1]} names no test"
 
     folder, file, test, rule = named.groups()
     source = (paths.CHECKOUT / "tests" / (folder or "bundle") / file).read_text()
