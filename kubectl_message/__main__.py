@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from kopf_kit.plugin import cli, subject, support
 from kopf_kit.plugin import doctor as common
+from kopf_kit.plugin import why as common_why
 from kopf_kit.plugin.kubectl import Kubectl
 from kopf_kit.plugin.text import Text
 from kubectl_message import doctor, explain, status, why
@@ -59,7 +60,7 @@ def _command(arguments: argparse.Namespace) -> int:
         return status.show(kubectl, everywhere=arguments.all_namespaces, as_json=as_json)
     if arguments.command == "why":
         if arguments.filename:
-            return why.of_file(kubectl, arguments.filename)
+            return common_why.of_file(kubectl, arguments.filename)
         return why.of_name(kubectl, arguments.name)
     if arguments.command == "logs":
         return _log(kubectl, arguments.name, _flags(arguments))

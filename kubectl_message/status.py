@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import json
-import queue
-import shutil
-import sys
-import threading
-import time
 from collections import Counter
-from typing import Any, Union
 
-from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.kubectl import Kubectl
+from kopf_kit.plugin.live import View, follow
 from kopf_kit.plugin.objects import NOT_SEEN, age
 from kopf_kit.plugin.status import DELETING, NAME, NAMESPACE, SINCE, WHY
 from kopf_kit.plugin.text import Cell, Text, ago, cut, escaped, paint, printable, table
 from kubectl_message import knowledge
 from kubectl_message.messages import KIND, State, state
 
-Object = dict[str, Any]
-#: News from the watching thread: an event, a new watch, or why it cannot watch.
-News = Union[Object, None, KubectlError]
-
 COLORS = {"Processed": "green", "Pending": "yellow", "Failed": "red"}
 #: Columns for the beginning of the text.
 ROOM = 30
-#: Seconds between two updates of the live table, and between two watches.
-TICK, PAUSE = 1.0, 1.0
-#: Escape codes: cursor home, and clear everything below.
-_CLEAR = "\033[H\033[J"
 
 PHASE, TEXT = Text("PHASE", "상태"), Text("TEXT", "텍스트")
 TOTAL = Text(
@@ -103,61 +90,13 @@ def why(state: State) -> str:
 
 
 def live(kubectl: Kubectl, *, everywhere: bool) -> int:
-    """Show the Messages until Ctrl-C: on a terminal as a table, otherwise one line per change."""
-    news: queue.Queue[News] = queue.Queue()
-    threading.Thread(target=_watch, args=(kubectl, everywhere, news), daemon=True).start()
-    states: dict[tuple[str, str], State] = {}
-    terminal = sys.stdout.isatty()
-    while True:
-        changed = _take(news, states)
-        if terminal:
-            lines = picture([*states.values()], everywhere=everywhere) if states else [str(NONE)]
-            print(_CLEAR + "\n".join(_fitting(lines)), flush=True)
-        else:
-            for state in changed:
-                print(time.strftime("%H:%M:%S"), *_words(state), sep="  ", flush=True)
+    """Show the Messages until Ctrl-C; return the exit code."""
 
+    def lines(states: list[State]) -> list[str]:
+        return picture(states, everywhere=everywhere) if states else [str(NONE)]
 
-def _fitting(lines: list[str]) -> list[str]:
-    """Return as many lines as fit on the terminal, always with the totals at the end."""
-    room = shutil.get_terminal_size().lines - 4
-    return lines if len(lines) <= room + 3 else [*lines[:room], "…", *lines[-2:]]
+    return follow(kubectl, View({KIND: state}, lines, _words), everywhere=everywhere)
 
 
 def _words(state: State) -> list[str]:
     return [f"{state.namespace}/{state.name}", printable(state.phase) or "-", why(state)]
-
-
-def _watch(kubectl: Kubectl, everywhere: bool, news: queue.Queue[News]) -> None:
-    """Queue the news of one watch after the other; the API server ends each after a while."""
-    try:
-        while True:
-            news.put(None)
-            for event in kubectl.watch(KIND, everywhere=everywhere):
-                news.put(event)
-            time.sleep(PAUSE)
-    except KubectlError as error:
-        news.put(error)
-
-
-def _take(news: queue.Queue[News], states: dict[tuple[str, str], State]) -> list[State]:
-    """Wait for news, take all that are queued, and return the states that changed."""
-    changed, deadline = [], time.monotonic() + TICK
-    while (left := deadline - time.monotonic()) > 0:
-        try:
-            event = news.get(timeout=left)
-        except queue.Empty:
-            break
-        if isinstance(event, KubectlError):
-            raise event
-        if event is None:
-            states.clear()
-            continue
-        now = state(event["object"])
-        former = states.pop((now.namespace, now.name), None)
-        if event["type"] != "DELETED":
-            states[now.namespace, now.name] = now
-        if former is None or _words(former) != _words(now) or event["type"] == "DELETED":
-            changed.append(now._replace(deleting=now.deleting or event["type"] == "DELETED"))
-        deadline = min(deadline, time.monotonic() + 0.1)
-    return changed

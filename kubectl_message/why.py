@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from kopf_kit.plugin import refusals, survey
+from kopf_kit.plugin import survey
 from kopf_kit.plugin import why as common
 from kopf_kit.plugin.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kopf_kit.plugin.kubectl import Kubectl, KubectlError
@@ -43,33 +43,6 @@ def of_name(kubectl: Kubectl, name: str) -> int:
     finding = look(kubectl, now)
     _print(_called(now), finding, _reason(now))
     return 0 if finding.level == WELL else 1
-
-
-def of_file(kubectl: Kubectl, file: str) -> int:
-    """Print the API server's answer to a dry run of a manifest; return the exit code."""
-    try:
-        kubectl.ask("apply", "--dry-run=server", f"--filename={file}")
-    except KubectlError as error:
-        wrong = refusals.of_file(error.said)
-        if wrong is not None:
-            complain(Finding(UNKNOWN, wrong.says.format(file=file), wrong.todo, error.said))
-            return 3
-        if error.key != "other" and error.key != "forbidden":
-            raise
-        says = Text("the API server refuses it", "API 서버가 거부합니다")
-        entry = knowledge.find("", error.said)
-        todo = Text("Correct what the details name.", "자세한 내용에 나온 부분을 고치십시오.")
-        if entry is not None:
-            says = Text(
-                "an admission webhook or policy refuses it", "어드미션 웹훅이나 정책이 거부합니다"
-            )
-        if error.key == "forbidden":
-            todo = error.refusal.todo
-        _print(file, Finding(UNKNOWN, says, todo, error.said))
-        return 1
-    says = Text("the API server accepts it", "API 서버가 받아들입니다")
-    _print(file, Finding(UNKNOWN, says))
-    return 0
 
 
 def look(kubectl: Kubectl, now: State) -> Finding:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,75 @@ def test_the_same_name_in_two_kinds_and_a_name_that_is_not_there(
     assert "Did you mean main?" in capsys.readouterr().err
     assert program.main(["why", "pod/main"]) == 3
     assert "etcdcluster, etcdbackup" in capsys.readouterr().err
+
+
+def test_each_change_of_each_kind_is_followed(
+    objects: Objects, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, backup = a("EtcdCluster", "main"), a("EtcdBackup", "daily", ready="False")
+    seen = threading.Event()
+
+    def watch(_: Kubectl, resource: str, *, everywhere: bool = False) -> Iterator[Raw]:
+        assert everywhere
+        if resource == CLUSTERS.resource:
+            yield {"type": "ADDED", "object": cluster}
+            yield {"type": "MODIFIED", "object": cluster}
+            yield {"type": "DELETED", "object": cluster}
+            seen.set()
+            threading.Event().wait()
+        yield {"type": "ADDED", "object": backup}
+        assert seen.wait(10)
+        raise KubectlError(refusals.refusal("(Forbidden)"), "Error (Forbidden)")
+
+    monkeypatch.setattr(Kubectl, "watch", watch)
+
+    assert program.main(["status", "-w", "-A"]) == 3
+
+    lines = [line.split("  ", 1)[1] for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if "etcdcluster" in line] == [
+        "team/etcdcluster/main  True  ",
+        "team/etcdcluster/main  True  it is being deleted",
+    ]
+    assert "team/etcdbackup/daily  False  NoQuorum: 2 of 3 are down" in lines
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "told"),
+    [
+        ("", 0, "a.yaml: the API server accepts it."),
+        (
+            'The EtcdCluster "a" is invalid: spec.size: Invalid value: 8',
+            1,
+            "a.yaml: the API server refuses it.",
+        ),
+        (
+            "etcdclusters \"a\" is forbidden: ValidatingAdmissionPolicy 'odd' denied request",
+            1,
+            "a.yaml: an admission webhook or policy refuses it.",
+        ),
+    ],
+)
+def test_why_says_what_the_api_server_says_of_a_file(
+    said: str,
+    code: int,
+    told: str,
+    objects: Objects,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ask(_: Kubectl, *arguments: str, send: Any = None) -> str:
+        assert arguments == ("apply", "--dry-run=server", "--filename=a.yaml")
+        if said:
+            raise KubectlError(refusals.refusal(said), said)
+        return ""
+
+    monkeypatch.setattr(Kubectl, "ask", ask)
+
+    assert program.main(["why", "-f", "a.yaml"]) == code
+
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0] == told
+    assert said in " ".join(printed.split())
 
 
 def test_the_bundle_has_what_the_operator_made_but_no_secret_and_no_free_text(

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kopf_kit.plugin.live import fitting
 from kopf_kit.plugin.objects import NOT_SEEN
 from kopf_kit.plugin.status import DELETING
 from kubectl_message import status
@@ -107,8 +108,8 @@ def test_a_table_that_is_longer_than_the_terminal_keeps_its_sum(
     monkeypatch.setenv("COLUMNS", "80")
     lines = status.picture([state(WELL)] * 50, everywhere=False)
 
-    shown = status._fitting(lines)
+    shown = fitting(lines)
 
     assert len(shown) < 10
     assert shown[-1] == lines[-1]
-    assert status._fitting(lines[:3]) == lines[:3]
+    assert fitting(lines[:3]) == lines[:3]

@@ -2,10 +2,9 @@
 
 import pytest
 
-from kopf_kit.plugin import refusals
+from kopf_kit.plugin import refusals, why
 from kopf_kit.plugin.kubectl import Kubectl, KubectlError
 from kopf_kit.plugin.refusals import refusal
-from kubectl_message import why
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ Usage: kubectl {command} COMMAND [OPTION ...]
 Commands:
   status            all of them at a glance
     -A              of all namespaces
+    -w              live, until Ctrl-C
     -o json         for scripts
   why [KIND/]NAME   why one is not ready, with its conditions and Events
+  why -f FILE       what the API server says of a manifest; nothing is created
   doctor            is the operator installed, ready, leading, allowed; is all served
   support-bundle    a file for those who help you: no Secrets, no texts; -f FILE.tar.gz
 
@@ -30,7 +32,7 @@ Options, as in kubectl:
 
 Exit codes:
   0  nothing is wrong           2  the command line is wrong
-  1  something is wrong         3  it cannot be told: no kubectl, cluster, right or object
+  1  something is wrong         3  it cannot be told: no kubectl, cluster, right, object, file
 
 The language follows the locale (LC_ALL, LANG). NO_COLOR turns the colours off.
 Version {version}: {home}
@@ -43,8 +45,10 @@ Version {version}: {home}
 명령:
   status            전체를 한눈에
     -A              모든 네임스페이스
+    -w              실시간으로, Ctrl-C를 누를 때까지
     -o json         스크립트용
   why [종류/]이름   준비되지 않은 이유와 컨디션, 이벤트
+  why -f FILE       매니페스트에 대한 API 서버의 판단. 아무것도 만들지 않습니다
   doctor            오퍼레이터의 설치, 준비, 리더, 권한, 처리하는 네임스페이스 점검
   support-bundle    지원을 요청할 때 보낼 파일. 시크릿과 텍스트는 담지 않습니다. -f FILE.tar.gz
 
@@ -55,7 +59,7 @@ Version {version}: {home}
 
 종료 코드:
   0  문제없음                    2  명령을 잘못 입력함
-  1  문제가 있음                 3  알 수 없음: kubectl, 클러스터, 권한, 오브젝트가 없음
+  1  문제가 있음                 3  알 수 없음: kubectl, 클러스터, 권한, 오브젝트, 파일이 없음
 
 언어는 로케일(LC_ALL, LANG)을 따릅니다. NO_COLOR를 설정하면 색을 쓰지 않습니다.
 버전 {version}: {home}
@@ -71,8 +75,12 @@ def _run(argv: Sequence[str] | None) -> int:
     parser, command = cli.parser(help_text)
     subparser = command("status")
     subparser.add_argument("-A", "--all-namespaces", action="store_true")
-    subparser.add_argument("-o", "--output", choices=["json"])
-    command("why").add_argument("name", metavar="[KIND/]NAME")
+    form = subparser.add_mutually_exclusive_group()
+    form.add_argument("-w", "--watch", action="store_true")
+    form.add_argument("-o", "--output", choices=["json"])
+    which = command("why").add_mutually_exclusive_group(required=True)
+    which.add_argument("name", nargs="?", metavar="[KIND/]NAME")
+    which.add_argument("-f", "--filename", metavar="FILE")
     command("doctor")
     command("support-bundle").add_argument("-f", "--filename", metavar="FILE")
     arguments = parser.parse_args(argv)
@@ -82,9 +90,13 @@ def _run(argv: Sequence[str] | None) -> int:
 def _command(arguments: argparse.Namespace) -> int:
     kubectl = cli.kubectl(arguments)
     if arguments.command == "status":
+        if arguments.watch:
+            return status.live(kubectl, everywhere=arguments.all_namespaces)
         as_json = arguments.output == "json"
         return status.show(kubectl, everywhere=arguments.all_namespaces, as_json=as_json)
     if arguments.command == "why":
+        if arguments.filename:
+            return why.of_file(kubectl, arguments.filename)
         return why.of_name(kubectl, arguments.name)
     if arguments.command == "doctor":
         return doctor.report(kubectl)

@@ -1,11 +1,13 @@
-"""`kubectl NAME status`: shows the objects of an operator at a glance."""
+"""`kubectl NAME status`: shows the objects of an operator at a glance, once or live."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from kopf_kit.plugin import subject
 from kopf_kit.plugin.kubectl import Kubectl
+from kopf_kit.plugin.live import View, follow
 from kopf_kit.plugin.objects import NOT_SEEN, State, age, state
 from kopf_kit.plugin.text import Cell, Text, ago, escaped, paint, printable, table
 
@@ -33,9 +35,7 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
         for kind in ours.kinds
         for manifest in kubectl.list(kind.resource, everywhere=everywhere)
     ]
-    states.sort(
-        key=lambda state: (state.ready == "True", state.namespace, state.kind.kind, state.name)
-    )
+    states.sort(key=_order)
     if as_json:
         items = [{**state._asdict(), "kind": state.kind.kind} for state in states]
         print(escaped(json.dumps({"items": items}, ensure_ascii=False, indent=2)))
@@ -43,14 +43,39 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
         here = "" if everywhere else kubectl.here()
         print((NONE if everywhere else NONE_HERE).format(many=ours.many, here=here))
     else:
-        heads = [*([NAMESPACE] if everywhere else []), NAME, READY, SINCE, WHY]
-        print(
-            *table([str(head) for head in heads], [_row(state, everywhere) for state in states]),
-            sep="\n",
-        )
-        if any(state.ready != "True" for state in states):
-            print("", paint(str(ASK.format(command=ours.command)), "dim"), sep="\n")
+        print(*_picture(states, everywhere), sep="\n")
     return 0
+
+
+def live(kubectl: Kubectl, *, everywhere: bool) -> int:
+    """Show all objects of the operator's kinds until Ctrl-C; return the exit code."""
+    ours = subject.current()
+
+    def lines(states: list[State]) -> list[str]:
+        if not states:
+            return [str(NONE.format(many=ours.many))]
+        return _picture(sorted(states, key=_order), everywhere)
+
+    states = {kind.resource: partial(state, kind) for kind in ours.kinds}
+    return follow(kubectl, View(states, lines, _words), everywhere=everywhere)
+
+
+def _picture(states: list[State], everywhere: bool) -> list[str]:
+    """Return the lines of the table, and how to ask for more below it."""
+    heads = [*([NAMESPACE] if everywhere else []), NAME, READY, SINCE, WHY]
+    lines = table([str(head) for head in heads], [_row(state, everywhere) for state in states])
+    if any(state.ready != "True" for state in states):
+        lines += ["", paint(str(ASK.format(command=subject.current().command)), "dim")]
+    return lines
+
+
+def _order(state: State) -> tuple[bool, str, str, str]:
+    return state.ready == "True", state.namespace, state.kind.kind, state.name
+
+
+def _words(state: State) -> list[str]:
+    called = "/".join(filter(None, (state.namespace, state.kind.kind.lower(), state.name)))
+    return [called, printable(state.ready) or "-", _why(state)]
 
 
 def _row(state: State, everywhere: bool) -> list[Cell]:

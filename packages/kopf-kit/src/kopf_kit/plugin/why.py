@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
-from kopf_kit.plugin import advice, checks, running, subject, survey
+from kopf_kit.plugin import advice, checks, refusals, running, subject, survey
 from kopf_kit.plugin.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kopf_kit.plugin.kubectl import Kubectl, KubectlError
 from kopf_kit.plugin.objects import NOT_SEEN, State, age, state
@@ -17,6 +18,8 @@ Object = dict[str, Any]
 COLORS = {WELL: "green", WAITS: "yellow", FAILS: "red", UNKNOWN: "yellow"}
 #: How many of an object's last Events are shown.
 EVENTS = 5
+#: What the API server says if a webhook or a policy refuses an object.
+ADMISSION = r"admission webhook .* denied|ValidatingAdmissionPolicy"
 #: Seconds within which a healthy operator has looked at an object.
 PROMPT = 5.0
 
@@ -60,6 +63,38 @@ def of_name(kubectl: Kubectl, name: str) -> int:
     return max(codes)
 
 
+def of_file(kubectl: Kubectl, file: str) -> int:
+    """Print the API server's answer to a dry run of a manifest; return the exit code."""
+    try:
+        kubectl.ask("apply", "--dry-run=server", f"--filename={file}")
+    except KubectlError as error:
+        wrong = refusals.of_file(error.said)
+        if wrong is not None:
+            complain(Finding(UNKNOWN, wrong.says.format(file=file), wrong.todo, error.said))
+            return 3
+        if error.key != "other" and error.key != "forbidden":
+            raise
+        says = Text("the API server refuses it", "API 서버가 거부합니다")
+        if re.search(ADMISSION, error.said):
+            says = Text(
+                "an admission webhook or policy refuses it", "어드미션 웹훅이나 정책이 거부합니다"
+            )
+        todo = Text("Correct what the details name.", "자세한 내용에 나온 부분을 고치십시오.")
+        if error.key == "forbidden":
+            todo = error.refusal.todo
+        _tell(file, Finding(UNKNOWN, says, todo, error.said))
+        return 1
+    _tell(file, Finding(UNKNOWN, Text("the API server accepts it", "API 서버가 받아들입니다")))
+    return 0
+
+
+def _tell(title: str, finding: Finding, reason: str = "", *more: str) -> None:
+    """Print a finding, and further lines below it."""
+    print(paint(f"{title}: {finding.says}.", COLORS[finding.level]))
+    if below := [*lines(finding, reason), *more]:
+        print("", *below, sep="\n")
+
+
 def _is_called(kind: Kind, word: str) -> bool:
     plural = kind.resource.partition(".")[0]
     return word.lower() in (kind.kind.lower(), plural, kind.resource)
@@ -68,27 +103,14 @@ def _is_called(kind: Kind, word: str) -> bool:
 def _explain(kubectl: Kubectl, kind: Kind, given: Object) -> int:
     now = state(kind, given)
     finding = look(kubectl, now, given)
-    print(
-        paint(
-            str(
-                Text("{title}: {says}.", "{title}: {says}.").format(
-                    title=now.title, says=finding.says
-                )
-            ),
-            COLORS[finding.level],
-        )
-    )
     seconds = age(now.since)
     reason = now.reason
     if reason and seconds is not None:
         reason = f"{reason}, {FOR.format(age=ago(seconds))}"
-    below = lines(finding, reason)
-    if now.others:
-        below.append(f"  {OTHERS}: {shown(', '.join(now.others))}")
+    more = [f"  {OTHERS}: {shown(', '.join(now.others))}"] if now.others else []
     if finding.level != WELL and (events := _events(kubectl, now)):
-        below += [f"  {EVENT}:", *(f"    {shown(event)}" for event in events)]
-    if below:
-        print("", *below, sep="\n")
+        more += [f"  {EVENT}:", *(f"    {shown(event)}" for event in events)]
+    _tell(now.title, finding, reason, *more)
     return 0 if finding.level in (WELL, UNKNOWN) else 1
 
 
