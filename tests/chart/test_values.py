@@ -333,6 +333,7 @@ def test_the_readme_shows_every_value_with_its_default() -> None:
 
     for value in VALUES:
         assert readme.count(f"| `{value.name}` |") == 1
+    assert len(VALUES) <= 180  # what somebody can still read
     assert "| `replicaCount` | `1` | Number of replicas;" in readme
 
 

@@ -142,6 +142,10 @@ def test_the_kind_moves_to_a_release_of_its_own_and_back(kind: Release, operator
     assert owners(kind.plane) == {operator.name}
     assert uid(kind.plane) == message
 
+    operator.upgrade("--set=crds.install=false")
+    assert uid(kind.plane) == message
+
+    operator.upgrade("--set=crds.install=true")
     operator.uninstall()
     assert uid(kind.plane) == message
 

@@ -83,6 +83,8 @@ def test_what_builds_a_release_signs_it_and_only_its_page_is_written_to_the_repo
     }
     writing = {at for at, job in jobs.items() if job["permissions"].get("contents") == "write"}
 
+    assert jobs["release", "release"]["needs"] == "test-all"  # P13: a tag alone releases nothing
+    assert jobs["release", "test-all"]["uses"] == "./.github/workflows/test-all.yaml"
     assert jobs["release", "release"]["permissions"]["id-token"] == "write"
     assert writing == {("release", "page")}
     assert jobs["release", "page"]["permissions"] == {"contents": "write"}
