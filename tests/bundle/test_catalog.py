@@ -153,6 +153,11 @@ def test_p14_a_release_can_be_deprecated(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert opm("validate", pushed) == ""
     assert blob in opm_render(pushed)
+    # catalog.Dockerfile fills the cache of which a catalog's Pod answers OLM.
+    cache = tmp_path / "cache"
+    opm("serve", pushed, "--cache-only", f"--cache-dir={cache}", "--pprof-addr=localhost:0")
+    served = b"".join(file.read_bytes() for file in cache.rglob("*") if file.is_file())
+    assert b"It loses Messages: upgrade to 0.2.0." in served
     # What it names has to be there.
     bad["name"] = "message-operator.v9.9.9"
     written.write_text(yaml.safe_dump(blob))
