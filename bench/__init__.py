@@ -13,6 +13,7 @@ and why. The modules, lowest first:
     measures      the measurements, one function each
     trouble       the measurements with lost answers and a hanging webhook
     examples      the measurements of the operators in examples/
+    reviews       the measurement of conversions and admissions
     bare, floor   the floor: a bare client, and its process
     korean        the labels of the tables in Korean
     report        the tables and the goals, from the data, and the pages with them

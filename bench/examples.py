@@ -8,7 +8,7 @@ booking service of its example. Used by `run`.
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
 from kopf_kit.rig.run import HackError
 
 _EXAMPLES = paths.CHECKOUT / "examples"
-_MEMCACHEDS = f"/apis/cache.example.com/v1beta1/namespaces/{NAMESPACE}/memcacheds"
+MEMCACHEDS = f"/apis/cache.example.com/v1beta1/namespaces/{NAMESPACE}/memcacheds"
 _TICKETS = f"/apis/flights.com/v1/namespaces/{NAMESPACE}/flighttickets"
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 #: Kubernetes' own controllers that it runs with: those that make Pods of Deployments, too.
@@ -71,8 +71,8 @@ def _crd(example: str) -> Path:
 async def memcached(peer: Peer, count: int) -> Numbers:
     """Measure a backlog of Memcacheds of one node: time, CPU, memory and writes."""
     names = [f"m{i:05}" for i in range(count)]
-    crd, spec = _crd("memcached"), {"replicas": 1}
-    async with _observed("Memcached", crd, names, _MEMCACHEDS, spec) as (plane, progress):
+    spec = {"replicas": 1}
+    async with _progressing("memcached", names, MEMCACHEDS, spec) as (plane, progress):
         audit = Audit(environment.audit_log(plane), OPERATOR)
         async with peers.running(plane, peer, name="memcached") as process:
             done = await progress.until(
@@ -92,10 +92,9 @@ async def memcached(peer: Peer, count: int) -> Numbers:
 async def flightticket(count: int, rate: float) -> Numbers:
     """Measure a backlog of FlightTickets, at so many calls to the booking service in a second."""
     names = [f"t{i:05}" for i in range(count)]
-    crd = _crd("flightticket")
     spec = {"from": "Seoul", "to": "Busan", "number": 1}
     async with (
-        _observed("FlightTicket", crd, names, _TICKETS, spec) as (plane, progress),
+        _progressing("flightticket", names, _TICKETS, spec) as (plane, progress),
         _booking_service(plane) as (url, counter, tokens),
     ):
         audit = Audit(environment.audit_log(plane), OPERATOR)
@@ -125,26 +124,39 @@ async def flightticket(count: int, rate: float) -> Numbers:
 
 
 @contextlib.asynccontextmanager
-async def _observed(
-    kind: str, crd: Path, names: list[str], path: str, spec: dict[str, Any]
+async def _progressing(
+    example: str, names: list[str], path: str, spec: dict[str, Any]
 ) -> AsyncIterator[tuple[ControlPlane, Progress]]:
-    """Run a control plane that has a kind and a backlog of its objects, which are watched."""
-    definition = yaml.safe_load(await asyncio.to_thread(crd.read_text))
-    # Only the version that the operators read: nobody converts here.
-    served = definition["spec"]["versions"][0] | {"storage": True}
-    definition["spec"] |= {"versions": [served], "conversion": None}
-    version = f"{definition['spec']['group']}/{served['name']}"
-    async with (
-        environment.running(audited=True, crd=definition, controllers=_CONTROLLERS) as plane,
-        Api(plane.server) as api,
-    ):
-        head = {"apiVersion": version, "kind": kind, "spec": spec}
-        await api.each(
-            names, lambda name: api.request("POST", path, {**head, "metadata": {"name": name}})
-        )
+    """Run a control plane that has a backlog of an example's objects, which are watched."""
+    async with observed(example, names, path, spec) as (plane, api):
         progress = Progress(names, path)
         async with progress.watched(api):
             yield plane, progress
+
+
+@contextlib.asynccontextmanager
+async def observed(
+    example: str,
+    names: list[str],
+    path: str,
+    spec: dict[str, Any],
+    controllers: Sequence[str] = _CONTROLLERS,
+) -> AsyncIterator[tuple[ControlPlane, Api]]:
+    """Run a control plane that has an example's kind, and some of its objects."""
+    definition = yaml.safe_load(await asyncio.to_thread(_crd(example).read_text))
+    # Only the version that the operators read: the API server has nobody convert.
+    served = definition["spec"]["versions"][0] | {"storage": True}
+    definition["spec"] |= {"versions": [served], "conversion": None}
+    version, kind = f"{definition['spec']['group']}/{served['name']}", definition["spec"]["names"]
+    async with (
+        environment.running(audited=True, crd=definition, controllers=controllers) as plane,
+        Api(plane.server) as api,
+    ):
+        head = {"apiVersion": version, "kind": kind["kind"], "spec": spec}
+        await api.each(
+            names, lambda name: api.request("POST", path, {**head, "metadata": {"name": name}})
+        )
+        yield plane, api
 
 
 @contextlib.asynccontextmanager

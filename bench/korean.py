@@ -48,6 +48,10 @@ LABELS = {
     "backlog of {memcacheds:,}: last status": "밀린 {memcacheds:,}개: 마지막 상태",
     "memory": "메모리",
     "writes per Memcached": "Memcached 하나의 쓰기 수",
+    "conversion of 100 objects, p99": "오브젝트 100개의 변환, p99",
+    "{reviews:,} conversions of 100 objects": "오브젝트 100개의 변환 {reviews:,}번",
+    "admission, p99": "어드미션 요청, p99",
+    "{reviews:,} admissions": "어드미션 요청 {reviews:,}번",
     # Around the rows
     "the peer": "비교 대상",
     "never": "없음",

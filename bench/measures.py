@@ -7,7 +7,6 @@ Times are in seconds, memory in MB of 2**20 bytes. Used by `run`.
 import asyncio
 import contextlib
 import signal
-import socket
 import time
 import urllib.request
 from collections.abc import AsyncIterator
@@ -22,6 +21,7 @@ from bench.world import World
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
+from kopf_kit.testing.process import free_port
 
 #: The results of one repeat, by peer.
 Created = dict[str, Numbers]
@@ -169,7 +169,7 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
                 await stage.quiet(process)
                 found[f"rss_{step}"] = process.rss()
         audit.writes()
-        port = _free_port()
+        port = free_port()
         flags = (
             (f"--health-probe-bind-address=127.0.0.1:{port}", "--metrics-bind-address=0")
             if peer is OURS
@@ -229,12 +229,6 @@ async def _ready(port: int) -> float:
             return time.monotonic()
         await asyncio.sleep(0.02)
     raise HackError("our operator was not ready within 300 s")
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 async def failover(repeats: int) -> list[Numbers]:

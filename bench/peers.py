@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench import environment, shipped
@@ -39,6 +39,10 @@ _ON_OUR_RUNTIME: dict[str, tuple[str, tuple[Path, ...]]] = {
     "memcached": (
         "memcached_operator",
         (paths.CHECKOUT / "examples" / "memcached" / "operator",),
+    ),
+    "validated": (
+        "memcached_validated",
+        (_HERE / "peers", paths.CHECKOUT / "examples" / "memcached" / "operator"),
     ),
     "flightticket": (
         "flightticket_operator",
@@ -111,6 +115,8 @@ FLOOR = Peer("floor", "the floor: a bare client", "floor")
 MEMCACHED = Peer("memcached", "examples/memcached", "memcached")
 MEMCACHED_IN_GO = Peer("memcached-in-go", "the tutorial's operator in Go", "memcached-peer")
 MEMCACHEDS = (MEMCACHED, MEMCACHED_IN_GO)
+#: What answers reviews: the Memcached's operator with a function that validates, and its peer.
+REVIEWED = (replace(MEMCACHED, program="validated"), MEMCACHED_IN_GO)
 FLIGHTTICKET = Peer("flightticket", "examples/flightticket", "flightticket")
 
 

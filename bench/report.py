@@ -126,6 +126,10 @@ _TABLES: dict[str, tuple[Row, ...]] = {
         Row("memcached_cpu", "CPU of the start and the backlog", " s"),
         Row("memcached_rss", "memory", " MB", 0),
         Row("memcached_writes", "writes per Memcached"),
+        Row("convert_p99", "conversion of 100 objects, p99", " ms", 1, {MEMCACHED.name: 5}),
+        Row("convert_all", "{reviews:,} conversions of 100 objects", " s"),
+        Row("admit_p99", "admission, p99", " ms", 1),
+        Row("admit_all", "{reviews:,} admissions", " s"),
     ),
 }
 #: What has a goal, but no place in a table.
@@ -221,7 +225,7 @@ def goals(data: Data, say: Say = str) -> list[Goal]:
     judged = []
     for row in _ROWS.values():
         for peer, limit in row.limits.items():
-            if peer == OURS.name:
+            if peer == _ours(row):
                 found = row.of(data, peer)
                 met = max(found) <= limit if found else None
                 at_most, digits, unit = f"{limit:g}{row.unit}", row.digits, row.unit
@@ -263,6 +267,11 @@ def _titled(data: Data, row: Row, say: Say) -> str:
     return say(row.title).format(**data["settings"])
 
 
+def _ours(row: Row) -> str:
+    """Return which operator of a row is ours."""
+    return MEMCACHED.name if row in _TABLES["memcached"] else OURS.name
+
+
 def _number(data: Data, peer: str, row: Row) -> str | None:
     found = row.of(data, peer)
     return f"{median(found):,.{row.digits}f}" if found else None
@@ -302,7 +311,7 @@ def _cell(data: Data, row: Row, peer: str, say: Say) -> str:
     if number is None:
         runs = (run for run in data["runs"] if run["peer"] == peer)
         return say("never") if any(row.name in run["numbers"] for run in runs) else "—"
-    ours = MEMCACHED.name if row in _TABLES["memcached"] else OURS.name
+    ours = _ours(row)
     found = ratios(data, row.name, peer, ours)
     if peer == ours or not found or not row.unit:
         return number

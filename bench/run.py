@@ -17,8 +17,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import bare, examples, measures, peers, report, shipped, stage, traces, trouble
-from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, Peer
+from bench import (
+    bare,
+    examples,
+    measures,
+    peers,
+    report,
+    reviews,
+    shipped,
+    stage,
+    traces,
+    trouble,
+)
+from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, Peer
 from kopf_kit.rig import paths, pythons, versions
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say, step
@@ -45,6 +56,7 @@ class _Plan:
     failovers: int = 3
     churn: float = 3.0  # minutes
     memcacheds: int = 1000
+    reviews: int = 1000
     tickets: int = 1000
     calls: float = 20.0  # to the booking service, in a second
 
@@ -62,6 +74,7 @@ _QUICK = _Plan(
     failovers=1,
     churn=0.2,
     memcacheds=100,
+    reviews=100,
     tickets=100,
 )
 
@@ -220,6 +233,16 @@ async def _memcached(plan: _Plan, _: list[Peer], record: _Record) -> None:
             record.keep("memcached", name, repeat, numbers)
 
 
+async def _reviews(plan: _Plan, _: list[Peer], record: _Record) -> None:
+    named = {peer.name: peer for peer in REVIEWED}
+    for repeat in range(plan.repeats):
+        record.begin("reviews")
+        say(f"==> {plan.reviews:,} reviews, repeat {repeat + 1} of {plan.repeats}")
+        for name in _order([*named], repeat):
+            numbers = await reviews.reviews(named[name], plan.reviews)
+            record.keep("reviews", name, repeat, numbers)
+
+
 async def _flightticket(plan: _Plan, _: list[Peer], record: _Record) -> None:
     record.begin("flightticket")
     say(f"==> {plan.tickets:,} FlightTickets, at {plan.calls:g} calls in a second")
@@ -267,6 +290,7 @@ _ALONE = {
     "scale": _scale,
     "large": _large,
     "memcached": _memcached,
+    "reviews": _reviews,
     "flightticket": _flightticket,
     "traces": _traces,
     "churn": _churn,

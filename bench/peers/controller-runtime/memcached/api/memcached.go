@@ -12,7 +12,14 @@ var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1b
 
 // MemcachedSpec is what the user declares.
 type MemcachedSpec struct {
-	Replicas int32 `json:"replicas,omitempty"`
+	Replicas int32  `json:"replicas,omitempty"`
+	Limits   Limits `json:"limits,omitzero"`
+}
+
+// Limits is what each node may use at most.
+type Limits struct {
+	Memory      int32 `json:"memory,omitempty"`
+	Connections int32 `json:"connections,omitempty"`
 }
 
 // MemcachedStatus is what the operator observed.
@@ -41,6 +48,8 @@ type MemcachedList struct {
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Memcached{}, &MemcachedList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
+	scheme.AddKnownTypeWithName(AlphaGroupVersion.WithKind("Memcached"), &AlphaMemcached{})
+	metav1.AddToGroupVersion(scheme, AlphaGroupVersion)
 	return nil
 }
 
@@ -51,13 +60,17 @@ func (m *Memcached) DeepCopyObject() runtime.Object { return m.DeepCopy() }
 func (m *Memcached) DeepCopy() *Memcached {
 	out := &Memcached{TypeMeta: m.TypeMeta, Spec: m.Spec}
 	m.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	if m.Status.Conditions != nil {
-		out.Status.Conditions = make([]metav1.Condition, len(m.Status.Conditions))
-		for i := range m.Status.Conditions {
-			m.Status.Conditions[i].DeepCopyInto(&out.Status.Conditions[i])
+	m.Status.deepCopyInto(&out.Status)
+	return out
+}
+
+func (s *MemcachedStatus) deepCopyInto(out *MemcachedStatus) {
+	if s.Conditions != nil {
+		out.Conditions = make([]metav1.Condition, len(s.Conditions))
+		for i := range s.Conditions {
+			s.Conditions[i].DeepCopyInto(&out.Conditions[i])
 		}
 	}
-	return out
 }
 
 // DeepCopyObject copies the list.
