@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import trustme
 
 from kopf_kit.pack import nested
 from kopf_kit.pack.project import load
@@ -78,14 +79,14 @@ class Release:
         return [version["name"] for version in crd["spec"]["versions"] if version["served"]]
 
     async def authority(self, write: bool = False) -> str:
-        """Return the caBundle; write one before, as the operator and cert-manager do."""
+        """Return the caBundle, empty without any; write one before, as the operator and cert-manager do."""
         if write:
             file = self.api.plane.certificates / "apiserver.crt"
             client = {"caBundle": base64.b64encode(file.read_bytes()).decode()}
             webhook = {"webhook": {"clientConfig": client}}
             await self.api.patch(CRD, {"spec": {"conversion": webhook}})
         crd = await self.api.ask("GET", CRD)
-        found: str = crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+        found: str = crd["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle", "")
         return found
 
 
@@ -137,6 +138,31 @@ async def test_what_is_stored_is_read_during_upgrade_and_rollback(
     )
     assert await release.served() == ["v1alpha1"]
     assert release.reads > 20
+
+
+async def test_another_certificate_is_trusted_at_once_and_the_operator_s_once_it_is_back(
+    release: Release, tmp_path: Path
+) -> None:
+    await release.helm("install", "kind", PROJECT.chart)
+    await release.authority(write=True)
+    theirs = trustme.CA().cert_pem.bytes()
+    brought = {"certificate": "secret", "secretName": "ours", "caBundle": theirs.decode()}
+    values = tmp_path / "values.json"
+    values.write_text(json.dumps({"webhooks": brought}))
+
+    # Helm 4 applies on the server, where the operator owns the authority.
+    option = re.search(r"`helm upgrade (--\S+)`", PAGE)
+    assert option is not None
+    forced = [option[1]] if release.program == "helm4" else []
+    await release.helm("upgrade", "kind", PROJECT.chart, f"--values={values}", *forced)
+    assert await release.authority() == base64.b64encode(theirs).decode()
+
+    await release.helm("upgrade", "kind", PROJECT.chart, "--reset-values")
+    assert not await release.authority()
+    own = await release.authority(write=True)
+    await release.helm("upgrade", "kind", PROJECT.chart, "--set=commonLabels.a=b")
+    assert await release.authority() == own
+    await release.helm("uninstall", "kind")
 
 
 async def test_without_an_operator_the_kind_is_left_with_its_stored_version(
