@@ -5,10 +5,12 @@ import base64
 import json
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
@@ -199,3 +201,37 @@ async def test_while_no_operator_answers_the_stored_version_is_there(
     async with here.within(60, "converted again"):
         found = await here.cluster.ask("GET", NEWEST.path(here.namespace, "one"))
     assert found["spec"]["hours"]["opens"] == "7"
+
+
+async def test_an_expired_certificate_is_named_and_its_successor_is_used_at_once(
+    here: World, flags: Any, tmp_path: Path
+) -> None:
+    await here.start(*flags)
+    await until_converted(here)
+    made = festival(ALPHA, "one", stageName="main")
+    await here.cluster.ask("POST", ALPHA.path(here.namespace), made)
+    files = [tmp_path / "tls.key", tmp_path / "tls.crt"]
+    good = [file.read_bytes() for file in files]
+    authority = trustme.CA()
+    expired = authority.issue_cert("127.0.0.1", not_after=datetime(2020, 1, 1, tzinfo=UTC))
+    chain = b"".join(blob.bytes() for blob in expired.cert_chain_pems)
+    for file, content in zip(files, (expired.private_key_pem.bytes(), chain), strict=True):
+        file.write_bytes(content)
+    # With another authority, the API server connects again.
+    bundle = base64.b64encode(good[1] + authority.cert_pem.bytes()).decode()
+    client = {"webhook": {"clientConfig": {"caBundle": bundle}}}
+    await here.cluster.patch(here.subject.crd, {"spec": {"conversion": client}})
+
+    async def read() -> None:
+        while True:
+            await here.cluster.ask("GET", NEWEST.path(here.namespace, "one"))
+            await asyncio.sleep(0.1)
+
+    with pytest.raises(RefusedError, match="certificate has expired"):
+        await asyncio.wait_for(read(), 60)
+    assert await here.cluster.items(ALPHA.path(here.namespace))
+
+    for file, content in zip(files, good, strict=True):
+        file.write_bytes(content)
+    found = await here.cluster.ask("GET", NEWEST.path(here.namespace, "one"))
+    assert found["spec"]["stages"][0]["name"] == "main"
