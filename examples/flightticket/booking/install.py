@@ -25,7 +25,7 @@ from kopf_kit.testing import (
 HERE = Path(__file__).parent
 #: Where it is: with the operator's default settings, the operator finds it there.
 NAMESPACE = RELEASE = "booking"
-#: The operator's namespace, and the Secret there that has the token.
+#: The operator's namespace by Helm, and the Secret there that has the token.
 OPERATOR, TOKEN = "flightticket-operator", "booking-token"
 #: The Secret with the tokens that the service accepts.
 TOKENS = "booking-tokens"
@@ -33,12 +33,15 @@ TOKENS = "booking-tokens"
 _FOLDER = "/var/lib/booking"
 
 
-def install(cluster: Cluster) -> None:
-    """Build it, install it by Helm with a new token, and wait until it is ready."""
+def install(cluster: Cluster, operator: str = OPERATOR) -> None:
+    """Build it, install it by Helm with a new token, and wait until it is ready.
+
+    `operator` is the operator's namespace.
+    """
     ref = push_image(cluster, "flightticket-booking", HERE / "Dockerfile")
     in_node(cluster, "install", "-d", "-m", "777", _FOLDER)
     apply = (*cluster.kubectl_command, "apply", "-f", "-")  # into two namespaces
-    manifests = json.dumps(_manifests(secrets.token_urlsafe()))
+    manifests = json.dumps(_manifests(secrets.token_urlsafe(), operator))
     subprocess.run(apply, input=manifests, text=True, timeout=90, check=True)  # noqa: S603
     Installed(Kubectl(cluster, NAMESPACE)).helm(
         *("upgrade", "--install", RELEASE, str(HERE / "chart"), "--wait", "--timeout=3m"),
@@ -54,7 +57,7 @@ def remove(cluster: Cluster) -> None:
     in_node(cluster, "rm", "-rf", _FOLDER)
 
 
-def _manifests(token: str) -> dict[str, object]:
+def _manifests(token: str, operator: str) -> dict[str, object]:
     """Return all that the two charts need: namespaces, the token on both sides, and a volume."""
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     volume = {
@@ -67,9 +70,9 @@ def _manifests(token: str) -> dict[str, object]:
         "apiVersion": "v1",
         "kind": "List",
         "items": [
-            *(_core("Namespace", name, labels=restricted) for name in (NAMESPACE, OPERATOR)),
+            *(_core("Namespace", name, labels=restricted) for name in (NAMESPACE, operator)),
             secret(NAMESPACE, TOKENS, tokens=token),
-            secret(OPERATOR, TOKEN, token=token),
+            secret(operator, TOKEN, token=token),
             {**_core("PersistentVolume", RELEASE), "spec": volume},
         ],
     }

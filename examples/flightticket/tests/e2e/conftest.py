@@ -16,21 +16,21 @@ from booking import install as booking
 WAIT = "--timeout=300s"
 
 
-@pytest.fixture(scope="session")
-def helm_options(e2e_cluster: Cluster) -> Iterator[tuple[str, ...]]:
-    """Keep the booking service in the cluster before the operator is installed, and after it."""
+@pytest.fixture(scope="session", autouse=True)
+def booked(request: pytest.FixtureRequest, e2e_cluster: Cluster) -> Iterator[None]:
+    """Keep the booking service in the cluster, and its token where the operator is."""
+    where = request.config.getoption("--installed-in") or booking.OPERATOR
     _let_go(Kubectl(e2e_cluster, "default"))
     booking.remove(e2e_cluster)
-    booking.install(e2e_cluster)
-    yield ("--set=networkPolicy.enabled=true",)
+    booking.install(e2e_cluster, where)
+    yield
     booking.remove(e2e_cluster)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def token(request: pytest.FixtureRequest) -> None:
-    """Skip the tests where the operator lacks the token that `booking.install` writes for Helm."""
-    if request.config.getoption("--installed-in"):
-        pytest.skip("the operator's Secret is where Helm installs it")
+@pytest.fixture(scope="session")
+def helm_options(booked: None) -> tuple[str, ...]:
+    """Install the operator after the booking service, and remove it before."""
+    return ("--set=networkPolicy.enabled=true",)
 
 
 def _let_go(kubectl: Kubectl) -> None:

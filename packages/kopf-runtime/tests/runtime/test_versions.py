@@ -328,6 +328,17 @@ def test_versions_that_do_not_belong_together_are_refused(steps: Steps, told: st
         Versions(OLD, steps)
 
 
+def test_versions_of_the_same_fields_are_converted_and_nothing_is_kept_aside() -> None:
+    steps: Steps = {
+        (OLD, STORED): lambda old: STORED(metadata=old.metadata),
+        (STORED, OLD): lambda new: OLD(metadata=new.metadata),
+    }
+    metadata = {"name": "one", "namespace": "ns", "labels": {"a": "b"}}
+    raw = {"apiVersion": "example.dev/v1", "kind": "Festival", "metadata": metadata}
+    new = Versions(OLD, steps).convert(raw, "example.dev/v4")
+    assert (new["apiVersion"], new["metadata"]) == ("example.dev/v4", metadata)
+
+
 def test_the_version_that_a_controller_reads_is_served() -> None:
     gone = a_version("v0", served=False)
     with pytest.raises(DeclarationError, match="v0 of Festival is not served, but its controller"):
