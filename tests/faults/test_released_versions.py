@@ -79,7 +79,7 @@ class Release:
         return [version["name"] for version in crd["spec"]["versions"] if version["served"]]
 
     async def authority(self, write: bool = False) -> str:
-        """Return the caBundle, empty without any; write one before, as the operator and cert-manager do."""
+        """Return the caBundle; write one before, as the operator and cert-manager do."""
         if write:
             file = self.api.plane.certificates / "apiserver.crt"
             client = {"caBundle": base64.b64encode(file.read_bytes()).decode()}

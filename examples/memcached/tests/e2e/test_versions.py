@@ -1,12 +1,14 @@
-"""Both versions of a Memcached on a cluster, which the operator converts, also during a rollout."""
+"""Both versions of a Memcached on a cluster, which the operator converts, also when upgraded."""
 
 import json
 import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from kopf_kit.commands import deploy
 from kopf_kit.testing.installed import Installed, Kubectl
 
 BETA, ALPHA = (f"memcacheds.{version}.cache.example.com" for version in ("v1beta1", "v1alpha1"))
@@ -27,15 +29,12 @@ def old(kubectl: Kubectl) -> Iterator[None]:
 
 @pytest.fixture
 def url(kubectl: Kubectl) -> Iterator[str]:
-    """Return where a proxy of the API server has the Memcached in v1beta1."""
+    """Return where a proxy of the API server has the group of the Memcacheds."""
     proxy = kubectl.command("proxy", "--port=0")
     with subprocess.Popen(proxy, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
-        yield (
-            f"http://{address}/apis/cache.example.com/v1beta1/namespaces/{kubectl.namespace}"
-            "/memcacheds/old"
-        )
+        yield f"http://{address}/apis/cache.example.com"
         process.terminate()
 
 
@@ -51,33 +50,54 @@ def test_each_version_is_read_and_written(kubectl: Kubectl) -> None:
     assert container["command"] == ["memcached", "--memory-limit=256", "--conn-limit=2048"]
 
 
-def test_a_reader_of_the_other_version_notices_no_rollout(
+def test_who_reads_and_writes_both_versions_notices_no_upgrade_and_no_rollback(
     request: pytest.FixtureRequest, kubectl: Kubectl, installed: Installed, url: str
 ) -> None:
     if request.config.getoption("--installed-in"):
-        pytest.skip("OLM owns the Deployment, and takes back what restarts it")
-    failed, done, reads = list[str](), threading.Event(), 0
+        pytest.skip("OLM upgrades to another release alone")
+    failed, done, written = list[str](), threading.Event(), 0
+    kubectl("patch", ALPHA, "old", "--type=merge", "-p", '{"spec": {"size": 0}}')
+    where = f"namespaces/{kubectl.namespace}/memcacheds/old"
 
-    def read() -> None:
-        nonlocal reads
-        while not done.wait(0.02):
-            reads += 1
+    def ask(version: str, spec: dict[str, Any] | None = None) -> Any:
+        asked = urllib.request.Request(  # noqa: S310
+            f"{url}/{version}/{where}",
+            json.dumps({"spec": spec}).encode() if spec else None,
+            {"Content-Type": "application/merge-patch+json"},
+            method="PATCH" if spec else "GET",
+        )
+        with urllib.request.urlopen(asked, timeout=40) as answer:  # noqa: S310
+            return json.load(answer)["spec"]
+
+    def use() -> None:
+        nonlocal written
+        while not done.wait(0.1):
+            number = 100 + written
             try:
-                urllib.request.urlopen(url, timeout=40).read()  # noqa: S310
-            except OSError as error:
-                failed.append(f"{reads}: {error}")
+                ask("v1beta1", {"limits": {"connections": number}})
+                ask("v1alpha1", {"memory": number})
+                found = ask("v1beta1")
+                assert found == {
+                    "replicas": 0,
+                    "limits": {"memory": number, "connections": number},
+                }
+            except (OSError, AssertionError) as error:
+                failed.append(f"{written}: {error}")
+            written += 1
 
-    before = {pod["metadata"]["name"] for pod in installed.pods()}
-    reader = threading.Thread(target=read)
-    reader.start()
+    user = threading.Thread(target=use)
+    user.start()
     try:
-        installed.kubectl("rollout", "restart", "deployment/memcached-operator")
-        installed.kubectl("rollout", "status", "deployment/memcached-operator", "--timeout=150s")
-        installed.kubectl("wait", "--for=delete", *(f"pod/{name}" for name in before))
+        for change in (
+            lambda: deploy.install(kubectl.cluster, "--set=podAnnotations.a=b"),
+            lambda: installed.helm("rollback", installed.namespace, "--wait", "--timeout=3m"),
+        ):
+            before = [f"pod/{pod['metadata']['name']}" for pod in installed.pods()]
+            change()
+            installed.kubectl("wait", "--for=delete", "--timeout=150s", *before)
     finally:
         done.set()
-        reader.join()
+        user.join()
 
-    assert not before & {pod["metadata"]["name"] for pod in installed.pods()}
     assert failed == []
-    assert reads > 20
+    assert written > 20

@@ -130,10 +130,13 @@ class Cluster:
         status = {"status": {"capacity": room, "allocatable": room}}
         await self.patch(f"/api/v1/nodes/{NODE}/status", status)
 
-    async def serves(self, kind: Kind) -> None:
-        """Wait until objects of a kind are served."""
-        async with asyncio.timeout(60):
-            while await self.find(kind.path()) is None:
+    async def serves(self, kind: Kind, patience: float = 60) -> None:
+        """Wait until objects of a kind are served; many of them are converted before that."""
+        async with asyncio.timeout(patience):
+            while True:
+                with contextlib.suppress(RefusedError):
+                    await self.ask("GET", f"{kind.path()}?limit=1")
+                    return
                 await asyncio.sleep(0.05)
 
     async def until_allowed(
