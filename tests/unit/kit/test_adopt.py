@@ -261,4 +261,4 @@ def test_an_old_kopf_is_refused(notes: Path) -> None:
     code, said = adopt(notes, *SAID)
 
     assert code == 1
-    assert "main runs with kopf 1.30.1, and the kit packages operators on 1.37 or newer" in said
+    assert "main runs with kopf 1.30.1, and the kit packages operators on 1.37.3 or newer" in said

@@ -28,8 +28,8 @@ _NO_CLUSTER = {
     "KUBERNETES_SERVICE_HOST": "",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-#: The first one that runs on the Python of the image.
-_OLDEST_KOPF = Version("1.37")
+#: The first one of which handlers succeed on the Python of the image.
+_OLDEST_KOPF = Version("1.37.3")
 #: The kinds of Kubernetes' core group: kopf finds them by the plural, the kind or a short name.
 _CORE = {
     "configmaps": ("ConfigMap", "cm"),
