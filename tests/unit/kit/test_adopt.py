@@ -4,9 +4,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from kopf_kit.pack import dockerfile, project, service_version, watched
 from kopf_kit.rig import paths
@@ -94,6 +96,26 @@ def test_a_version_of_two_numbers_becomes_one_that_helm_takes(notes: Path) -> No
 
     assert adopt(notes, *SAID)[0] == 0
     assert "    version: 1.10.0\n" in (notes / "PROJECT").read_text()
+
+
+def test_a_version_that_the_build_makes_is_the_installed_one_or_gits_or_said_to_be_assumed(
+    notes: Path,
+) -> None:
+    def version(name: str) -> str:
+        (notes / "pyproject.toml").write_text(f'[project]\nname = "{name}"\ndynamic=["version"]\n')
+        said = adopt(notes, *SAID)[1]
+        text = (notes / "PROJECT").read_text()
+        (notes / "PROJECT").unlink()
+        assumed = "nothing says the version, so it is 0.1.0: change it in PROJECT" in said
+        return f"{text.partition('    version: ')[2].splitlines()[0]}{assumed * ', assumed'}"
+
+    assert version("notes") == "0.1.0, assumed"
+    assert version("kopf") == Version(metadata.version("kopf")).base_version
+
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in ("init --quiet", "commit --allow-empty -qm first", "tag v1.4"):
+        subprocess.run([*git, *words.split()], cwd=notes, check=True)
+    assert version("notes") == "1.4.0"
 
 
 def test_a_raised_version_is_in_project_and_the_code_stays(notes: Path) -> None:

@@ -4,6 +4,7 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +49,8 @@ resources:
 """  # noqa: E501
 _REQUIREMENTS = "    # What the image installs.\n    requirements: {}\n"
 _RIGHTS = "    # What the handlers do beyond what kopf itself does.\n    rights: {}\n"
+#: The version where nothing says it.
+_FIRST = "0.1.0"
 _HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+)/([^/\s]+?)(?:\.git)?/?")
 _HANDLER = re.compile(r"^@kopf\.(on\.\w+|daemon|timer|index)\(", re.MULTILINE)
 #: The kinds by which operators on kopf know of each other; it has one replica, and needs none.
@@ -68,7 +71,8 @@ class Operator:
     samples: tuple[str, ...] = ()
     requirements: str = ""
     rights: str = ""
-    version: str = "0.1.0"
+    #: Empty if the repository does not say it.
+    version: str = ""
     description: str = ""
 
 
@@ -94,7 +98,7 @@ def find(root: Path, said: Operator) -> Operator:
         crds=crds,
         samples=said.samples or _found(root, lambda one: _sampled(one) in kinds),
         requirements=said.requirements or ("" if installed else required),
-        version=_semantic(file, about.get("version", said.version)),
+        version=_version(file, about),
         description=said.description or about.get("description", ""),
     )
 
@@ -108,14 +112,31 @@ def _about(file: Path) -> dict[str, Any]:
     return about
 
 
-def _semantic(file: Path, version: str) -> str:
-    """Return a version of a Python package as Helm takes it, with three numbers."""
-    try:
-        found = Version(version)
-    except (InvalidVersion, TypeError) as error:
-        raise HackError(
-            f"{file} has the version `{version}`; write one such as 1.2.0, which the chart gets too"
-        ) from error
+def _version(file: Path, about: dict[str, Any]) -> str:
+    """Return the version in three numbers, as Helm takes it; empty if nothing says it.
+
+    Where pyproject.toml leaves it to the build, it is that of the installed package, or else git's
+    last tag.
+    """
+    if "version" in about:
+        try:
+            return _semantic(about["version"])
+        except (InvalidVersion, TypeError) as error:
+            raise HackError(
+                f"{file} has the version `{about['version']}`; write one such as 1.2.0, which the "
+                "chart gets too"
+            ) from error
+    name = about.get("name", "")
+    reader = f"from importlib.metadata import version; print(version({name!r}))"
+    tag = ("git", "-C", file.parent, "describe", "--tags", "--abbrev=0")
+    for command in ((watched.python(file.parent), "-c", reader), tag):
+        with suppress(InvalidVersion):
+            return _semantic(answer(command) or "")
+    return ""
+
+
+def _semantic(version: str) -> str:
+    found = Version(version)
     return f"{found.major}.{found.minor}.{found.micro}"
 
 
@@ -153,7 +174,7 @@ def project(operator: Operator) -> tuple[str, list[str]]:
         domain=resources[0]["domain"],
         plugin=names.PLAIN,
         module=operator.module,
-        version=operator.version,
+        version=operator.version or _FIRST,
         today=f"{datetime.now(UTC):%Y-%m-%d}",
         home=operator.home,
         description=_scalar(operator.description or served),
@@ -164,6 +185,8 @@ def project(operator: Operator) -> tuple[str, list[str]]:
         resources=textwrap.indent(yaml.safe_dump(resources), "  "),
     )
     left_out = []
+    if not operator.version:
+        left_out.append(f"nothing says the version, so it is {_FIRST}: change it in PROJECT")
     if hidden := [kind for kind in kinds if kind not in sampled]:
         left_out.append(
             f"OLM's consoles do not show {', '.join(hidden)}, of which there is no sample: name a "
