@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from kopf_kit.pack import dockerfile, project, service_version, watched
+from kopf_kit.pack import adopted, dockerfile, project, service_version, watched
 from kopf_kit.rig import paths
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
@@ -186,11 +186,11 @@ def test_a_public_repository_is_adopted_with_its_own_python_and_an_image_of_the_
     text = (public / "PROJECT").read_text()
     assert "    crds: [crd.yaml, draft.yaml]\n" in text
     assert "      Note: sample.yaml\n      Draft: []\n" in text
-    adopted = project.load(public)
-    monkeypatch.setattr(dockerfile, "PROJECT", adopted)
+    ours = project.load(public)
+    monkeypatch.setattr(dockerfile, "PROJECT", ours)
     monkeypatch.setattr(dockerfile, "_OWN", public / "Dockerfile")
     assert dockerfile.file() != public / "Dockerfile"
-    monkeypatch.setattr(service_version, "PROJECT", adopted)
+    monkeypatch.setattr(service_version, "PROJECT", ours)
     (hidden,) = service_version._internal([{"kind": "Note"}]).values()
     assert hidden == '["drafts.example.dev"]'
 
@@ -208,6 +208,25 @@ def test_the_right_to_a_status_is_given_where_there_is_one(public: Path) -> None
         ["drafts"],
         ["events"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("handler", "changes", "ends"),
+    [
+        ("on.create('notes')", True, True),
+        ("timer('notes', interval=9)", True, False),
+        ("on.event('notes')", False, False),
+    ],
+)
+def test_what_kopf_notes_on_objects_depends_on_their_handlers(
+    notes: Path, handler: str, changes: bool, ends: bool
+) -> None:
+    (notes / "main.py").write_text(f"import kopf\n\n\n@kopf.{handler}\ndef serve(**_): ...\n")
+
+    crds = adopted.definitions_in(notes / "crd.yaml")
+    (watch,) = watched.handlers("main", notes, crds).watched
+
+    assert (watch.changes, watch.ends) == (changes, ends)
 
 
 def _without_day(project: str) -> list[str]:

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from kopf_kit import __main__
-from kopf_kit.commands import deploy, e2e, operators
+from kopf_kit.commands import deploy, operators
 from kopf_kit.pack import artifacts
 from kopf_kit.pack.artifacts import Published
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import HackError
 
 OURS = f"{operators.NAMESPACE}/{operators.RELEASE}"
 
@@ -62,12 +61,3 @@ def test_deploy_says_whose_crd_it_takes_over(
     said = capsys.readouterr().err
     assert (f"is marked as part of the Helm release {owner}; it becomes" in said) == is_told
     assert ("note:" in said) == is_told
-
-
-def test_a_repository_without_tests_of_olm_is_told_how_it_is_tested(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(e2e, "_TESTS", tmp_path)
-
-    with pytest.raises(HackError, match="there is no folder tests/olm"):
-        e2e.run_olm([])

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from kopf_kit.commands import e2e, pytest_runs
+from kopf_kit.commands import e2e, push, pytest_runs
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import olm, paths
+from kopf_kit.rig.run import HackError
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def test_a_run_that_fails_or_is_killed_fails_all_and_one_without_tests_does_not(
     assert pytest_runs.result(codes) == result
 
 
-def test_an_operator_without_tests_of_its_own_has_its_samples_applied(
+def test_an_operator_without_tests_has_its_samples_applied_and_without_those_of_olm_helms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
@@ -41,12 +43,28 @@ def test_an_operator_without_tests_of_its_own_has_its_samples_applied(
 
     cluster = SimpleNamespace(existing=False, kubeconfig=tmp_path / "kubeconfig")
     monkeypatch.setattr(clusters, "up", lambda _: cluster)
+    monkeypatch.setattr(olm, "up", lambda _: cluster)
+    monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(e2e, "_TESTS", tmp_path / "tests")
     monkeypatch.setattr(e2e, "PROJECT", msgspec.structs.replace(PROJECT, root=tmp_path))
     monkeypatch.setattr(pytest_runs, "run", run)
 
     assert e2e.run(["-x"]) == 0
-    (tmp_path / "tests" / "e2e").mkdir(parents=True)
+    own, by_olm = tmp_path / "tests" / "e2e", tmp_path / "tests" / "olm"
+    own.mkdir(parents=True)
     assert e2e.run([]) == 0
+    assert e2e.run_olm([]) == 0
+    by_olm.mkdir()
+    assert e2e.run_olm([]) == 0
 
     assert ran[0].endswith("/kopf_kit/testing/samples.py")
-    assert ran[2:] == ["-x", str(tmp_path / "tests" / "e2e")]
+    assert ran[2:] == ["-x", *map(str, (own, own, "--by-olm", by_olm))]
+
+
+def test_a_repository_without_files_of_olm_is_told_what_adds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "PROJECT", msgspec.structs.replace(PROJECT, root=tmp_path))
+
+    with pytest.raises(HackError, match="`kopf-kit new olm` adds them"):
+        e2e.run_olm([])

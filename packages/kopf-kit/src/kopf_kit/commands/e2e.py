@@ -1,15 +1,16 @@
 """`kopf-kit e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
 `e2e` runs the tests in which Helm installs the operator, `e2e-olm` those in which a Subscription
-does. The tests of an operator that PROJECT names are in its own folder, for both. Where it has no
-folder tests/e2e, its samples are applied. Tests with the mark `long` are left out unless an option
+does. The tests of an operator that PROJECT names are in its own folder, for both. Without a folder
+tests/olm, a Subscription installs it for those of tests/e2e, too; without that one, its samples are
+applied. Tests with the mark `long` are left out unless an option
 of pytest, `-m`, says otherwise.
 """
 
 import os
 from pathlib import Path
 
-from kopf_kit.commands import crd, pytest_runs
+from kopf_kit.commands import crd, push, pytest_runs
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import passing_on
 from kopf_kit.rig import cluster as clusters
@@ -33,9 +34,7 @@ def run(arguments: list[str]) -> int:
     cluster = clusters.up(clusters.TEST_NAME)
     if cluster.existing:
         _refuse_users_crd(cluster)
-    e2e = PROJECT.root / "tests" / "e2e"
-    if not e2e.is_dir():
-        return _pytest(_SAMPLES, cluster, [f"--rootdir={paths.CHECKOUT}", *arguments])
+    e2e = _own()
     if not PROJECT.is_the_checkouts:
         return _pytest(e2e, cluster, arguments)
     alone = [folder for folder in (e2e / "chart", e2e / "alone") if folder.is_dir()]
@@ -49,15 +48,19 @@ def run(arguments: list[str]) -> int:
 
 
 def run_olm(arguments: list[str]) -> int:
-    """Run only the tests of OLM."""
-    if PROJECT.is_the_checkouts and not (_TESTS / "olm").is_dir():
-        raise HackError(
-            "there is no folder tests/olm with tests that install the operator by OLM; "
-            "`kopf-kit e2e` runs those of tests/e2e, by Helm"
-        )
+    """Run only the tests of OLM; without any of its own, those of Helm with what OLM installs."""
+    push.check_olm()
     cluster = olm.up(clusters.TEST_NAME)
     ours = _TESTS / "olm" if PROJECT.is_the_checkouts else _TESTS / "projects" / "test_olm.py"
-    return _pytest(ours, cluster, arguments)
+    if ours.exists():
+        return _pytest(ours, cluster, arguments)
+    return _pytest(_own(), cluster, ["--by-olm", *arguments])
+
+
+def _own() -> Path:
+    """Return the project's tests, or else those that apply its samples."""
+    e2e = PROJECT.root / "tests" / "e2e"
+    return e2e if e2e.is_dir() else _SAMPLES
 
 
 def _refuse_users_crd(cluster: Cluster) -> None:
@@ -77,6 +80,8 @@ def _pytest(tests: Path | list[Path], cluster: Cluster, arguments: list[str]) ->
     folders = [tests] if isinstance(tests, Path) else tests
     named = " and ".join(os.path.relpath(folder, paths.CHECKOUT) for folder in folders)
     say(f"==> End-to-end tests in {named}")
+    if tests == _SAMPLES:  # whose configuration is not that of the folders above it
+        arguments = [f"--rootdir={paths.CHECKOUT}", *arguments]
     return pytest_runs.run(*map(str, folders), *arguments, KUBECONFIG=str(cluster.kubeconfig))
 
 

@@ -22,11 +22,8 @@ from kopf_kit.rig.steps import say
 def command(parts: tuple[str, ...]) -> None:
     """Push these parts, by default all, to REGISTRY; a catalog with the bundle that it offers."""
     chosen = set(parts or (_PARTS if PROJECT.has_olm else ["chart"]))
-    if chosen != {"chart"} and not PROJECT.has_olm:
-        raise HackError(
-            "OLM installs from bundle and catalog, and this repository has no files of OLM; "
-            "`kopf-kit new olm` adds them"
-        )
+    if chosen != {"chart"}:
+        check_olm()
     if "catalog" in chosen:
         chosen.add("bundle")
     for part in (part for part in _PARTS if part in chosen):
@@ -38,6 +35,15 @@ def command(parts: tuple[str, ...]) -> None:
 def image_command(action: str) -> None:
     """Build or push the operator's image (IMG=… PLATFORMS=linux/amd64,linux/arm64)."""
     print(image.build() if action == "build" else image.push())
+
+
+def check_olm() -> None:
+    """Raise HackError where there is nothing for OLM."""
+    if not PROJECT.has_olm:
+        raise HackError(
+            "OLM installs from bundle and catalog, and this repository has no files of OLM; "
+            "`kopf-kit new olm` adds them"
+        )
 
 
 def push_bundle() -> str:

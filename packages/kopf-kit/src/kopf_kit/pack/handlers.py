@@ -10,14 +10,14 @@ import sys
 from importlib.metadata import version
 from typing import Any
 
-#: kopf's registries of handlers that watch, and whether kopf notes on an object how far they are.
-_WATCHING = {"_changing": True, "_spawning": True, "_watching": False, "_indexing": False}
+#: kopf's registries of handlers that watch: those that may end, daemons and timers, and others.
+_WATCHING = ("_changing", "_spawning", "_watching", "_indexing")
 
 
-def _watched(selector: Any, *, changes: bool) -> dict[str, Any]:
+def _watched(selector: Any, by: str) -> dict[str, Any]:
     names = (selector.plural, selector.kind, selector.singular, selector.shortcut)
     name = next((name for name in (*names, selector.any_name) if isinstance(name, str)), None)
-    return {"group": selector.group, "name": name, "changes": changes}
+    return {"group": selector.group, "name": name, "by": by}
 
 
 def main(module: str) -> None:
@@ -29,8 +29,8 @@ def main(module: str) -> None:
     answer = {
         "kopf": version("kopf"),
         "watched": [
-            _watched(handler.selector, changes=changes)
-            for name, changes in _WATCHING.items()
+            _watched(handler.selector, name)
+            for name in _WATCHING
             for handler in getattr(registry, name).get_all_handlers()
             if handler.selector is not None
         ],

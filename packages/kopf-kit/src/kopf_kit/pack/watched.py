@@ -57,8 +57,18 @@ class Watched(NamedTuple):
 
     group: str
     plural: str
-    #: Whether kopf notes on an object how far the handlers are, and puts its finalizer on it.
-    changes: bool
+    #: The registries of kopf that its handlers are in, as `handlers.py` has them.
+    by: set[str]
+
+    @property
+    def changes(self) -> bool:
+        """Whether kopf notes on an object how far they are, and puts its finalizer on it."""
+        return not self.by.isdisjoint({"_changing", "_spawning"})
+
+    @property
+    def ends(self) -> bool:
+        """Whether it also notes that they have ended."""
+        return "_changing" in self.by
 
 
 class Handlers(NamedTuple):
@@ -78,20 +88,20 @@ def handlers(module: str, root: Path, crds: list[dict[str, Any]]) -> Handlers:
             f"{module} runs with kopf {answer['kopf']}, and the kit packages operators on "
             f"{_OLDEST_KOPF} or newer; upgrade it"
         )
-    resources: dict[tuple[str, str], bool] = {}
+    resources: dict[tuple[str, str], set[str]] = {}
     unknown = []
     for watch in answer["watched"]:
         resource = _resource(watch["group"], watch["name"], crds)
         if resource is None:
             unknown.append(".".join(filter(None, (watch["name"] or "*", watch["group"]))))
         else:
-            resources[resource] = resources.get(resource, False) or watch["changes"]
+            resources.setdefault(resource, set()).add(watch["by"])
     if not resources and not unknown:
         raise HackError(
             f"{module} registers no handler of kopf: name the module that `kopf run -m` runs, with "
             "its `@kopf.on` functions"
         )
-    watched = (Watched(*resource, changes) for resource, changes in resources.items())
+    watched = (Watched(*resource, by) for resource, by in resources.items())
     return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), tuple(answer["webhooks"]))
 
 
@@ -131,11 +141,12 @@ def kopfs(project: "Project") -> Iterator[tuple[str, Rule]]:
         for version in crd["spec"]["versions"]
         if "status" in version.get("subresources", {})
     }
-    for group, plural, changes in handlers(project.adopted.module, project.root, crds).watched:
-        verbs = ["list", "watch", "patch"] if changes else ["list", "watch"]
-        noted = "; kopf notes on each of them how far its handlers are." if changes else "."
+    for watch in handlers(project.adopted.module, project.root, crds).watched:
+        group, plural, _ = watch
+        verbs = ["list", "watch", "patch"] if watch.changes else ["list", "watch"]
+        noted = "; kopf notes on each of them how far its handlers are." if watch.changes else "."
         yield f"{plural} are watched{noted}", _rule(group, [plural], verbs)
-        if changes and f"{plural}.{group}" in with_status:
+        if watch.changes and f"{plural}.{group}" in with_status:
             why = f"What handlers of {plural} return, they report."
             yield why, _rule(group, [f"{plural}/status"], ["patch"])
     yield "What handlers log goes into Events.", _rule("", ["events"], ["create"])

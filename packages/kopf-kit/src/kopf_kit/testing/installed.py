@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.commands import crd, deploy, operators
+from kopf_kit.commands import crd, deploy, operators, push
 from kopf_kit.pack import image, nested
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.references import pinned
@@ -19,10 +19,37 @@ from kopf_kit.rig.run import CommandError, HackError, output
 
 #: Seconds that a command may take; kubectl's own waits are shorter.
 TIMEOUT = 400.0
+#: As long as OLM may take, which pulls, unpacks and installs.
+_SLOWLY = "--timeout=390s"
 #: Seconds in which a connection has to come about.
 _CONNECT = 60.0
 #: The namespace of the tests' objects.
 HOME = f"{PROJECT.name}-tests"
+#: The namespace into which OLM installs the operator, and how an administrator asks for it.
+_BY_OLM = f"{PROJECT.name}-by-olm"
+_SUBSCRIBED = f"""\
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {{name: catalog}}
+spec:
+  sourceType: grpc
+  image: $CATALOG
+  grpcPodConfig: {{securityContextConfig: restricted}}
+---
+apiVersion: operators.coreos.com/v1
+kind: OperatorGroup
+metadata: {{name: all-namespaces}}
+spec: {{}}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {{name: {PROJECT.name}}}
+spec:
+  name: {PROJECT.name}
+  channel: stable
+  source: catalog
+  sourceNamespace: {_BY_OLM}
+"""
 
 
 @dataclass(frozen=True)
@@ -134,7 +161,6 @@ def in_node(cluster: Cluster, *command: str) -> None:
     engine.docker("exec", kind.node(cluster.name), *command)
 
 
-@contextmanager
 def by_helm(cluster: Cluster, options: Sequence[str]) -> Iterator[Installed]:
     """Install the operator by Helm with these options; remove it with its kinds at the end."""
     nested.ensure(PROJECT)
@@ -144,6 +170,34 @@ def by_helm(cluster: Cluster, options: Sequence[str]) -> Iterator[Installed]:
     crd.delete(cluster)
     installed.helm("uninstall", operators.RELEASE, "--wait", "--timeout=3m")
     installed.kubectl("delete", "namespace", installed.namespace, "--timeout=120s")
+
+
+def by_olm(cluster: Cluster) -> Iterator[Installed]:
+    """Install the operator by OLM, from a catalog of its own; remove it with its kinds at the end.
+
+    OLM has to be in the cluster.
+    """
+    nested.ensure(PROJECT)
+    installed = Installed(Kubectl(cluster, _BY_OLM))
+    kubectl = installed.kubectl
+    _remove_by_olm(kubectl)  # what an interrupted run left
+    by_helm = Installed(Kubectl(cluster, operators.NAMESPACE))
+    by_helm.helm("uninstall", operators.RELEASE, "--ignore-not-found", "--wait", "--timeout=3m")
+    operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
+    push.push_bundle()
+    kubectl("create", "namespace", _BY_OLM)
+    kubectl("apply", "--filename=-", stdin=_SUBSCRIBED.replace("$CATALOG", push.push_catalog()))
+    csv = f"csv/{PROJECT.name}.v{PROJECT.version}"
+    kubectl("wait", "--for=create", csv, _SLOWLY)
+    kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", csv, _SLOWLY)
+    yield installed
+    _remove_by_olm(kubectl)
+
+
+def _remove_by_olm(kubectl: Kubectl) -> None:
+    crd.delete(kubectl.cluster)
+    kubectl("delete", "subscriptions.operators.coreos.com,csv", "--all", "--timeout=120s")
+    kubectl("delete", "namespace", _BY_OLM, "--ignore-not-found", "--timeout=300s")
 
 
 @contextmanager

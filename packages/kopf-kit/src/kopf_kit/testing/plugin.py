@@ -49,6 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the end-to-end tests use an operator that somebody else installed, such as OLM."""
     text = "the namespace of an operator that is installed already, for the fixture `installed`"
     parser.addoption("--installed-in", metavar="NAMESPACE", help=text)
+    text = "have OLM, which is in the cluster, install the operator for the fixture `installed`"
+    parser.addoption("--by-olm", action="store_true", help=text)
     text = "print what the operator survived of the conformance suite, as a table for a README"
     parser.addoption("--survived", action="store_true", help=text)
 
@@ -262,13 +264,14 @@ def installed(request: pytest.FixtureRequest, e2e_cluster: E2eCluster) -> Iterat
 
     With `--installed-in`, it is there already, and it stays.
     """
-    from kopf_kit.testing.installed import Installed, Kubectl, by_helm
+    from kopf_kit.testing.installed import Installed, Kubectl, by_helm, by_olm
 
     if where := request.config.getoption("--installed-in"):
         yield Installed(Kubectl(e2e_cluster, where))
-        return
-    with by_helm(e2e_cluster, request.getfixturevalue("helm_options")) as operator:
-        yield operator
+    elif request.config.getoption("--by-olm"):
+        yield from by_olm(e2e_cluster)
+    else:
+        yield from by_helm(e2e_cluster, request.getfixturevalue("helm_options"))
 
 
 @pytest.fixture(scope="session")

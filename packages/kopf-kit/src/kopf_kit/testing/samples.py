@@ -1,27 +1,64 @@
 """What `kopf-kit e2e` tests where there is no folder tests/e2e: an operator serves its samples."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.testing.installed import Kubectl
+from kopf_kit.pack import adopted, watched
+from kopf_kit.pack.project import PROJECT, Kind
+from kopf_kit.testing.installed import Installed, Kubectl
 from kopf_kit.testing.waiting import wait_until
 
-_SAMPLES = [file for kind in PROJECT.kinds for file in PROJECT.samples[kind.kind]]
+_SAMPLES = [(kind, file) for kind in PROJECT.kinds for file in PROJECT.samples[kind.kind]]
+_NAMES = [file.stem for _, file in _SAMPLES]
 
 
-@pytest.mark.parametrize("sample", _SAMPLES, ids=lambda file: file.stem)
-def test_the_operator_takes_up_a_sample_and_lets_it_go(kubectl: Kubectl, sample: Path) -> None:
-    """Wait until somebody else than kubectl has written the object; delete it."""
-    named = f"--filename={sample}"
-    kubectl("apply", named)
+@pytest.fixture(autouse=True)
+def log(installed: Installed) -> Iterator[None]:
+    """Print the operator's log, which pytest shows if a test failed."""
+    yield
+    print(installed.log())
 
-    def writers() -> set[str]:
-        manifest = kubectl.get(named, "--show-managed-fields")
-        return {
-            entry["manager"].partition("-")[0] for entry in manifest["metadata"]["managedFields"]
-        }
 
-    wait_until("the operator to write it", writers, lambda names: names - {"kubectl"})
-    kubectl("delete", named, "--timeout=120s")
+@pytest.mark.parametrize(("kind", "sample"), _SAMPLES, ids=_NAMES)
+def test_the_operator_serves_a_sample_and_lets_it_go(
+    kubectl: Kubectl, kind: Kind, sample: Path
+) -> None:
+    """Wait until the object says that its handlers have ended; delete it."""
+    manifest = yaml.safe_load(sample.read_text())
+    manifest["metadata"].pop("namespace", None)  # it is in the test's
+    named = f"{kind.crd}/{manifest['metadata']['name']}"
+    kubectl("apply", "--filename=-", stdin=json.dumps(manifest))
+
+    def served() -> bool:
+        found = kubectl.get("--show-managed-fields", named)
+        return _handled(found) if _ends(kind) else _written(found)
+
+    wait_until(f"the {kind.kind} to be served", served, bool)
+    kubectl("delete", "--timeout=120s", named)
+
+
+def _ends(kind: Kind) -> bool:
+    """Return whether kopf notes on the objects of a kind that their handlers have ended."""
+    if not PROJECT.adopted:
+        return False
+    crds = adopted.definitions(PROJECT)
+    handlers = watched.handlers(PROJECT.adopted.module, PROJECT.root, crds)
+    return any(
+        watch.ends and f"{watch.plural}.{watch.group}" == kind.crd for watch in handlers.watched
+    )
+
+
+def _handled(found: Any) -> bool:
+    """Return whether its handlers have ended: kopf's note is an annotation, or in the status."""
+    return "last-handled-configuration" in json.dumps(found)
+
+
+def _written(found: Any) -> bool:
+    """Return whether somebody else than kubectl has written an object."""
+    writers = (entry["manager"] for entry in found["metadata"]["managedFields"])
+    return any(writer.partition("-")[0] != "kubectl" for writer in writers)
