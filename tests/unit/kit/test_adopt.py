@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.version import Version
 
 from kopf_kit.pack import adopted, dockerfile, project, service_version, watched
@@ -208,6 +209,25 @@ def test_the_right_to_a_status_is_given_where_there_is_one(public: Path) -> None
         ["drafts"],
         ["events"],
     ]
+
+
+def test_a_kind_in_no_namespace_and_of_another_group_is_packaged_for_the_whole_cluster(
+    notes: Path,
+) -> None:
+    crd = (notes / "crd.yaml").read_text().replace("example.dev", "other.example.org")
+    draft = crd.replace("note", "draft").replace("Note", "Draft").replace("Namespaced", "Cluster")
+    (notes / "draft.yaml").write_text(draft)
+
+    assert "Draft is in no namespace, so the operator has to watch" in adopt(notes, *SAID)[1]
+    generate = (sys.executable, "-m", "kopf_kit", "generate")
+    subprocess.run(generate, cwd=notes, check=True, timeout=300)
+
+    assert [kind.crd for kind in project.load(notes).kinds] == [
+        *("notes.example.dev", "drafts.other.example.org"),
+    ]
+    (file,) = notes.glob("build/generated/bundle/manifests/*.clusterserviceversion.yaml")
+    modes = yaml.safe_load(file.read_text())["spec"]["installModes"]
+    assert [mode["type"] for mode in modes if mode["supported"]] == ["AllNamespaces"]
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,11 @@ class Project(msgspec.Struct, frozen=True):
         return "OwnNamespace", "SingleNamespace", *several, "AllNamespaces"
 
     @property
+    def of_the_cluster(self) -> list[str]:
+        """The kinds whose objects are in no namespace: it has to watch the whole cluster."""
+        return [kind.kind for kind in self.kinds if not kind.namespaced]
+
+    @property
     def built(self) -> Path:
         """The folder of the charts, the bundle and all else that is generated.
 

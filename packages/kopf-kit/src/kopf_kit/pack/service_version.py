@@ -181,7 +181,7 @@ def _admission() -> Iterator[Manifest]:
 def _install_modes() -> list[Manifest]:
     """Return which namespaces OLM may have the operator watch."""
     modes = PROJECT.install_modes
-    supported = modes[-1:] if PROJECT.converted else modes
+    supported = modes[-1:] if PROJECT.converted or PROJECT.of_the_cluster else modes
     return [{"type": mode, "supported": mode in supported} for mode in modes]
 
 

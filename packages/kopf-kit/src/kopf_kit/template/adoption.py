@@ -192,6 +192,11 @@ def project(operator: Operator) -> tuple[str, list[str]]:
             f"OLM's consoles do not show {', '.join(hidden)}, of which there is no sample: name a "
             "file with --sample if users create one"
         )
+    if wide := [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"]["scope"] == "Cluster"]:
+        left_out.append(
+            f"{', '.join(wide)} is in no namespace, so the operator has to watch the whole "
+            "cluster: the chart's value watchNamespaces would not give it the rights"
+        )
     if handlers.unknown:
         left_out.append(
             f"handlers watch {', '.join(handlers.unknown)}, whose plural no file says: give the "

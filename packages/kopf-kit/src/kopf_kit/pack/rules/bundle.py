@@ -136,13 +136,14 @@ def csv_annotations(package: Package) -> Iterator[str]:
 def install_modes(package: Package) -> Iterator[str]:
     """Find missing or unsupported install modes: the operator supports all that it can.
 
-    OLM has an operator convert objects only if AllNamespaces is the only mode.
+    OLM has an operator convert objects only if AllNamespaces is the only mode, and objects in no
+    namespace are only watched with it.
     """
     modes = package.csv.get("spec", "installModes") or []
     webhooks = package.csv.get("spec", "webhookdefinitions") or []
     converts = any(webhook.get("type") == "ConversionWebhook" for webhook in webhooks)
     for mode in PROJECT.install_modes:
-        supported = not converts or mode == "AllNamespaces"
+        supported = mode == "AllNamespaces" or not (converts or PROJECT.of_the_cluster)
         if modes.count({"type": mode, "supported": supported}) != 1:
             yield package.csv.wrong(
                 "spec",
