@@ -1,15 +1,18 @@
 """What an operator's image is built from, with a Dockerfile of its own and without one."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import dockerfile, project
+from kopf_kit.pack import dockerfile, project, shared
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 
 OWN = paths.CHECKOUT / "Dockerfile"
+ADOPTED = paths.CHECKOUT / "examples" / "plain-kopf"
 MEMCACHED = paths.CHECKOUT / "examples" / "memcached"
 #: Lines that have to differ: the context of our own is the checkout.
 DIFFERENT = re.compile(r"^#|^COPY |bytecode\.py|opencontainers|^ENTRYPOINT")
@@ -73,6 +76,24 @@ def test_what_an_operator_needs_beside_the_runtime_is_in_its_image(
     requirements = (memcached / "requirements.txt").read_text()
     assert re.search(r"^obstore==", requirements, re.MULTILINE)
     assert re.search(r"^kopf==", requirements, re.MULTILINE)
+
+
+def test_of_an_adopted_operator_only_what_kopf_runs_is_loaded(
+    memcached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (dockerfile, shared):
+        monkeypatch.setattr(module, "PROJECT", project.load(ADOPTED))
+    package = tmp_path / "noted"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "conftest.py").write_text("import nosuchmodule\n")
+    command = [sys.executable, str(dockerfile._BYTECODE), str(tmp_path / "out"), "noted"]
+
+    assert '"/bytecode.py", "/out", "main", "--alone"]' in dockerfile.text()
+    assert subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": "."}).returncode == 1
+    subprocess.run([*command, "--alone"], cwd=tmp_path, env={"PYTHONPATH": "."}, check=True)
+
+    assert list((tmp_path / "out").rglob("noted/__pycache__/__init__.*.pyc"))
 
 
 def test_an_operator_that_nothing_locks_is_refused(

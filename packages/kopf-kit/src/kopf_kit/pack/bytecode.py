@@ -2,8 +2,9 @@
 
 The file system is read-only there, and Debian leaves its library uncompiled in such an image: each
 start would compile it again, for more CPU than all the rest of the start. Called by the Dockerfile
-as ``python3 bytecode.py FOLDER OPERATOR``, by the Python that will run it. Compiled by hash and
-with one time stamp, so that the same sources make the same files.
+as ``python3 bytecode.py FOLDER OPERATOR``, by the Python that will run it; with ``--alone``, if the
+modules beside OPERATOR are not all for the image, such as a conftest. Compiled by hash and with one
+time stamp, so that the same sources make the same files.
 """
 
 import importlib
@@ -18,10 +19,11 @@ from pathlib import Path
 LATE = ("encodings.idna", "traceback", "linecache", "tokenize")
 
 
-def main(out: Path, operator: str) -> None:
+def main(out: Path, operator: str, *, alone: bool) -> None:
     """Load the operator, and compile the source of every module that came with it."""
     package = importlib.import_module(operator)
-    for submodule in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{operator}."):
+    folders = () if alone else getattr(package, "__path__", ())
+    for submodule in pkgutil.iter_modules(folders, f"{operator}."):
         importlib.import_module(submodule.name)
     for name in LATE:
         importlib.import_module(name)
@@ -41,4 +43,4 @@ def _compile(source: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], alone="--alone" in sys.argv)

@@ -63,6 +63,7 @@ def text() -> str:
     chart = adopted.metadata(PROJECT)
     words = {
         "PACKAGE": PROJECT.package,
+        "MODULE": PROJECT.adopted.module if PROJECT.adopted else "",
         "NAME": PROJECT.name,
         "DESCRIPTION": chart["description"],
         "SOURCE": chart["home"],
