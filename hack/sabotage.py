@@ -38,14 +38,9 @@ _PYTEST = (
     *(".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--color=no"),
     "--timeout=300",
 )
-_UNIT = (
-    *("packages/kopf-runtime/tests", "tests/unit", "-n", "2"),
-    "--deselect=tests/unit/kit/test_sabotage.py",
-)
-#: All tests of each tier of `make test` without a cluster, by the folder of the named tests.
+#: All tests of each tier of `make test` without a cluster.
 _PYTESTS = {
-    "kopf-runtime": _UNIT,
-    "unit": _UNIT,
+    "unit": ("packages", "tests/unit", "-n", "2", "--deselect=tests/unit/test_sabotage.py"),
     "chart": ("tests/chart", "tests/projects/test_chart.py"),
     "bundle": ("tests/bundle", "tests/projects/test_bundle.py"),
     "memcached": ("examples/memcached/tests/unit",),
@@ -77,8 +72,10 @@ class Defect:
 
     @property
     def tier(self) -> str:
-        """The target, or the folder of the tests."""
-        return self.tests if self.tests in TARGETS else self.tests.split("/")[1]
+        """The target, or that of the tests: their folder, or for a distribution's `unit`."""
+        if self.tests in TARGETS:
+            return self.tests
+        return "unit" if self.tests.startswith("packages/") else self.tests.split("/")[1]
 
     @property
     def is_quick(self) -> bool:

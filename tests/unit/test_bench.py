@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench import korean, report
+from bench import korean, peers, report
 from bench.examples import Progress
 from bench.world import World
-from kopf_kit.rig import paths
+from kopf_kit.rig import paths, versions
 
 DOCS = paths.CHECKOUT / "docs"
 
@@ -245,3 +245,12 @@ def test_growth_is_judged_by_what_each_message_more_takes() -> None:
 
     assert met["memory for each Message beyond 10,000, relative to those before"] is True
     assert met["start time for each Message beyond 10,000, relative to those before"] is False
+
+
+def test_the_peers_are_built_with_the_libraries_of_our_programs() -> None:
+    """So that what they share is compiled once."""
+    for peer in peers.IN_GO.values():
+        text = (peer.folder / "go.mod").read_text()
+        libraries = re.findall(r"k8s\.io/(?:api|apimachinery|client-go) (\S+)", text)
+
+        assert {*libraries} == {versions.KUBERNETES.replace("v1.", "v0.")}

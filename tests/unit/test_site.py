@@ -13,7 +13,7 @@ from hack.site import Page
 from kopf_kit.rig import paths
 from kubectl_message.knowledge.entry import HOME
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture

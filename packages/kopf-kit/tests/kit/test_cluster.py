@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from hack import own_tiers
 from kopf_kit.commands import crd, deploy, push
 from kopf_kit.pack import image
 from kopf_kit.rig import cluster, engine, olm, tools
@@ -130,15 +129,6 @@ def test_an_existing_cluster_is_never_deleted(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(HackError, match="does not delete it"):
         cluster.down()
-
-
-def test_the_commands_are_never_tested_on_an_existing_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("CLUSTER", "existing")
-
-    with pytest.raises(HackError, match="they only run on one that is made here"):
-        own_tiers.make([])
 
 
 @pytest.mark.parametrize("remove", [deploy.undeploy, crd.uninstall, olm.down, cluster.down])

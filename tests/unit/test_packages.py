@@ -23,7 +23,7 @@ from kopf_kit.pack.publication import packages
 from kopf_kit.rig.run import HackError
 from message_operator import __version__
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 FOLDERS = sorted(file.parent for file in packages.PACKAGES.glob("*/pyproject.toml"))
 HOME = "https://github.com/myorg/message-operator/"
 #: Distributions that are run as programs, or are loaded as plugins.

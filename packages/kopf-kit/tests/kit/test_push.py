@@ -17,7 +17,7 @@ from message_operator import __version__
 from tests.bundle.package import DIGEST, release, write_both
 from tests.chart.helm import render
 
-CHART = Path(__file__).parents[3] / "charts" / "message-operator"
+CHART = Path(__file__).parents[4] / "charts" / "message-operator"
 STALE = f"sha256:{'0' * 64}"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.console import commands, section
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 TESTS = CHECKOUT / "tests"
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
 #: The documented targets, each with those that it runs first.

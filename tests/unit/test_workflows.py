@@ -15,7 +15,7 @@ from kopf_kit.commands.test import TIERS
 from kopf_kit.rig import versions
 from kopf_kit.tiers import tier
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yaml"))
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kit.test_new import passes_its_types_and_tests
 from kopf_kit.pack import history, project
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import additions, record, repository, update
 from kopf_kit.template.answers import Answers
 from kopf_kit.template.record import Record
-from tests.unit.kit.test_new import passes_its_types_and_tests
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[4]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
 TEMPLATE = "packages/kopf-kit/src/kopf_kit/template/templates"
 #: The first commit whose `kopf-kit new` writes what `update` can read.

@@ -1,6 +1,6 @@
 """What is public of the distributions stays within a minor version, as docs/policy.md says.
 
-python -m tests.unit.kit.test_public_names >packages/kopf-kit/public.txt
+python packages/kopf-kit/tests/kit/test_public_names.py >packages/kopf-kit/public.txt
 """
 
 import subprocess
@@ -19,7 +19,7 @@ from kopf_kit.pack import catalog, history, project
 from kopf_kit.testing import plugin
 from message_operator import __version__
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[4]
 #: The public names of the runtime with their members and parameters, and those of the kit.
 RUNTIME, KIT = (f"packages/{name}/public.txt" for name in ("kopf-runtime", "kopf-kit"))
 
@@ -126,4 +126,4 @@ def test_what_a_patch_breaks_is_found(tmp_path: Path, version: str, gone: list[s
 
 
 if __name__ == "__main__":
-    print("\n".join(lines()))  # noqa: T201
+    print("\n".join(lines()))

@@ -6,7 +6,7 @@ from pathlib import Path
 from hack import sabotage
 from hack.sabotage import Defect
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 DEFECTS = sabotage.load()
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import peers
 from kopf_kit.rig import offline, pinned, tools, versions
 from kopf_kit.rig.run import HackError
 from kopf_offline import entry, golang, pins
@@ -44,16 +43,8 @@ def test_etcd_and_its_etcdutl_are_of_one_version() -> None:
     assert pinned.ETCDS[versions.NEWEST_ETCD] == versions.ETCD
 
 
-def test_the_peer_is_built_with_the_same_libraries() -> None:
-    """So that what they share is compiled once."""
-    peer = peers.IN_GO["controller-runtime-peer"].folder / "go.mod"
-    libraries = re.findall(r"k8s\.io/(?:api|apimachinery|client-go) (\S+)", peer.read_text())
-
-    assert set(libraries) == {versions.KUBERNETES.replace("v1.", "v0.")}
-
-
 def test_every_program_has_a_module() -> None:
-    for program in (golang.PROGRAMS | peers.IN_GO).values():
+    for program in golang.PROGRAMS.values():
         older = program.kubernetes != versions.KUBERNETES  # `kopf_offline.older` makes its module
         assert older or (program.folder / "go.mod").is_file()
 

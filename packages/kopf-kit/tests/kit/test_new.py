@@ -21,7 +21,7 @@ from kopf_kit.template import repository
 from kopf_kit.template.answers import Answers
 from kopf_offline import golang
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[4]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
 #: What mypy knows of the packages from one repository is true for the next one.
 KNOWN_TYPES = str(CHECKOUT / "build" / "mypy")

@@ -23,7 +23,7 @@ def test_a_database_that_knows_nothing_is_no_good_news() -> None:
         url = f"http://127.0.0.1:{server.server_port}/v1/query"
         ended = subprocess.run(
             ["make", "scan"],
-            cwd=Path(__file__).parents[3],
+            cwd=Path(__file__).parents[2],
             env={**os.environ, "PIP_AUDIT_OSV_URL": url, "no_proxy": "127.0.0.1"},
             capture_output=True,
             text=True,

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from hack.__main__ import PROGRAM as HACK
-from kopf_kit.__main__ import PROGRAM
-from kopf_kit.program import Program
+from kopf_kit.__main__ import PROGRAM, VARIABLES
+from kopf_kit.rig import paths
 from kopf_kit.template import repository
 from kopf_kit.template.answers import Answers
 
@@ -55,18 +54,14 @@ def test_help_lists_all_commands_outside_of_a_project_and_imports_none(tmp_path:
     )
 
 
-@pytest.mark.parametrize(
-    ("program", "name"),
-    [(program, name) for program in (PROGRAM, HACK) for name in program.entries],
-    ids=lambda part: part if isinstance(part, str) else part.name,
-)
-def test_each_command_is_there_and_has_help(program: Program, name: str) -> None:
-    context = click.Context(program)
-    command = program.get_command(context, name)
+@pytest.mark.parametrize("name", PROGRAM.entries)
+def test_each_command_is_there_and_has_help(name: str) -> None:
+    context = click.Context(PROGRAM)
+    command = PROGRAM.get_command(context, name)
 
     assert command is not None
     assert command.get_help(click.Context(command, info_name=name, parent=context))
-    assert len(program.entries[name].help) <= 50  # a line of the list
+    assert len(PROGRAM.entries[name].help) <= 50  # a line of the list
 
 
 @pytest.mark.parametrize(
@@ -150,3 +145,19 @@ def test_an_authors_repository_has_the_kits_tiers(tmp_path: Path) -> None:
 
     listed = [line.split()[0] for line in told.stderr.splitlines() if line.startswith("    ")]
     assert listed == ["lint", "types", "verify", "unit", "e2e"]  # it has no tests/faults
+
+
+#: Those that the kit reads as every program does, or for itself.
+OF_OTHERS = {
+    *("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "CLOCK", "DOCKER_HOST", "KUBEBUILDER_ASSETS", "KUBECONFIG"),
+    *("PATH", "PYTHONPATH", "UV_PUBLISH_URL", "XDG_CACHE_HOME"),
+}
+
+
+def test_the_help_of_the_program_names_each_variable_that_the_kit_reads() -> None:
+    code = "".join(file.read_text() for file in sorted(paths.KIT.rglob("*.py")))
+    read = {*re.findall(r'environ(?:\.get\(|\[)"([A-Z_]+)"', code)}
+    named = {*re.findall(r"[A-Z_]{3,}", " ".join(VARIABLES))}
+
+    assert read - OF_OTHERS - named == set()
+    assert {name for name in named - {"NODE_IMG"} if f'"{name}"' not in code} == set()

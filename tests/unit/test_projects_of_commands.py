@@ -10,7 +10,7 @@ import pytest
 
 from kopf_kit.rig import paths
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 MEMCACHED = "examples/memcached"
 VERSION = f"{MEMCACHED}/operator/memcached_operator/__init__.py"
 

@@ -1,0 +1,1 @@
+from tests import conftest as _environment  # noqa: F401
