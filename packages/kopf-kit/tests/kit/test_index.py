@@ -1,9 +1,16 @@
 """A release's Python packages get into an index once; what is in the way is one sentence."""
 
+import base64
+import json
+import ssl
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+import trustme
 
 from kopf_kit.pack.publication import index, packages
 from kopf_kit.rig.run import HackError
@@ -122,3 +129,60 @@ def test_only_a_workflow_has_an_index_without_naming_one(monkeypatch: pytest.Mon
     assert index._is_trusted()
     monkeypatch.setenv("INDEX", "http://127.0.0.1:8080/simple/")
     assert not index._is_trusted()
+
+
+class Trusting(BaseHTTPRequestHandler):
+    """GitHub, which says what workflow runs, and the index that trusts this workflow."""
+
+    ANSWERS: ClassVar = {
+        "/_/oidc/audience": {"audience": "the-index"},
+        "/github?of=a-run&audience=the-index": {"value": "who-runs"},
+        "/_/oidc/mint-token": {"success": True, "token": "may-upload"},
+    }
+    asked: ClassVar[list[tuple[str, str, bytes]]] = []
+
+    def do_GET(self) -> None:
+        sent = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        self.asked.append((self.path, self.headers["Authorization"] or "", sent))
+        answer = json.dumps(self.ANSWERS.get(self.path, {})).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_POST = do_GET  # noqa: N815
+
+
+def test_a_workflow_uploads_with_a_token_that_the_index_gives_it(
+    built: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Trusting) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever).start()
+        address = f"https://127.0.0.1:{server.server_port}"
+        monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+        for name, value in {
+            "GITHUB_ACTIONS": "true",
+            TOKEN: "of-the-job",
+            "ACTIONS_ID_TOKEN_REQUEST_URL": f"{address}/github?of=a-run",
+            "UV_PUBLISH_URL": f"{address}/upload/",  # in the place of uv's default
+            "SSL_CERT_FILE": str(tmp_path / "ca.pem"),
+            "UV_SYSTEM_CERTS": "1",
+            "NO_PROXY": "127.0.0.1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        try:
+            index.publish(built)
+        finally:
+            server.shutdown()
+
+    by = {path: (who, sent) for path, who, sent in Trusting.asked}
+    assert by["/github?of=a-run&audience=the-index"][0] == "Bearer of-the-job"
+    assert json.loads(by["/_/oidc/mint-token"][1]) == {"token": "who-runs"}
+    uploads = [(who, sent) for path, who, sent in Trusting.asked if path == "/upload/"]
+    given = base64.b64encode(b"__token__:may-upload").decode()
+    assert {who for who, _ in uploads} == {f"Basic {given}"}
+    assert all(any(file.read_bytes() in sent for _, sent in uploads) for file in built)
