@@ -137,6 +137,25 @@ def test_words_are_completed(words: str, completed: list[str], tmp_path: Path) -
     assert (run.stdout.split(), run.stderr) == ([f"plain,{word}" for word in completed], "")
 
 
+def test_the_line_of_the_help_has_bash_complete(tmp_path: Path) -> None:
+    helped = " ".join(kit("--help", at=tmp_path).stdout.split())
+    (line,) = re.findall(r'eval "\$\(\S+ kopf-kit\)"', helped)
+    words = "COMP_WORDS=(kopf-kit rel); COMP_CWORD=1; _kopf_kit_completion kopf-kit"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    run = subprocess.run(
+        ["bash", "-c", f'{line}; complete -p kopf-kit; {words}; echo "${{COMPREPLY[@]}}"'],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    assert "-F _kopf_kit_completion kopf-kit\nrelease\n" in run.stdout
+
+
 def test_an_authors_repository_has_the_kits_tiers(tmp_path: Path) -> None:
     (tmp_path / "PROJECT").write_text("projectName: some\n")
     (tmp_path / "tests" / "unit").mkdir(parents=True)
