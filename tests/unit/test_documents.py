@@ -40,7 +40,7 @@ CHARTS = sorted(
 #: What people read in their own language; everything else in a block is for a machine.
 _COMMENT = re.compile(r"[ \t]+#.*|^#.*\n", re.MULTILINE)
 _CODE = re.compile(r"^ *```(?!console|mermaid)(\w+)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-_TEST = re.compile(r"`((?:[\w/]+\.py::)?test_\w+(?:\[\w+\])?)`")
+_TEST = re.compile(r"`((?:[\w/-]+\.py::)?test_\w+(?:\[\w+\])?)`")
 _BLOCK = re.MULTILINE | re.DOTALL
 _NOT_WRITTEN = r"<!-- begin: .*?<!-- end -->|^ *```.*?^ *```$|<!--.*?-->"
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -117,6 +117,15 @@ def test_both_languages_show_the_same_code_and_name_the_same_tests(korean: Path)
 
     assert shown(korean) == shown(english)
     assert _TEST.findall(korean.read_text()) == _TEST.findall(english.read_text())
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=relative)
+def test_each_test_that_it_names_with_its_file_is_there(page: Path) -> None:
+    for name in _TEST.findall(page.read_text()):
+        file, _, test = name.partition("[")[0].rpartition("::")
+        paths = [at / file for at in (page.parent, CHECKOUT / "tests", CHECKOUT)]
+        code = "".join(path.read_text() for path in paths if path.is_file())
+        assert not file or f"def {test}(" in code, name
 
 
 @pytest.mark.parametrize("page", sorted({*DOCUMENTS, *CHARTS}), ids=relative)
