@@ -5,6 +5,7 @@ Those of examples/memcached convert objects, and those of examples/flightticket 
 
 import base64
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +133,17 @@ def test_the_api_server_gets_through_the_network_policy() -> None:
 
 
 @pytest.mark.parametrize(("grace", "seconds"), [(30, 5), (2, 2)])
-def test_a_pod_that_ends_still_answers_for_a_moment(grace: int, seconds: int) -> None:
+def test_a_pod_that_ends_still_answers_for_a_moment(
+    grace: int, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (container,) = pod(named({"terminationGracePeriodSeconds": grace}))["containers"]
+    waited: list[int] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
 
-    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": seconds}}}
+    *python, program = container["lifecycle"]["preStop"]["exec"]["command"]
+    exec(program)  # noqa: S102 (the chart's own)
+
+    assert (python, waited) == (["python3", "-c"], [seconds])
 
 
 def test_the_chart_of_the_kind_alone_is_told_which_operator_converts() -> None:

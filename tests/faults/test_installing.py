@@ -6,10 +6,21 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from kopf_kit.pack import nested
+from kopf_kit.pack.project import load
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
 from kopf_kit.testing.kubectl import kubectl
-from tests.chart.helm import CHART, HELM_3_IN_TIME, NAMESPACE, RELEASE, Manifest, helm, render
+from tests.chart.helm import (
+    CHART,
+    CHECKOUT,
+    HELM_3_IN_TIME,
+    NAMESPACE,
+    RELEASE,
+    Manifest,
+    helm,
+    render,
+)
 from tests.support import control_plane
 
 pytestmark = pytest.mark.api
@@ -40,6 +51,19 @@ def there(plane: ControlPlane, manifests: list[Manifest]) -> set[tuple[str, str]
 def wanted(manifests: list[Manifest]) -> set[tuple[str, str]]:
     """Return kind and name of objects, as kubectl writes them."""
     return {(m["kind"].lower(), m["metadata"]["name"]) for m in manifests}
+
+
+@pytest.mark.parametrize("example", ["etcd", "flightticket", "memcached"])
+def test_helm_installs_an_example(empty: ControlPlane, example: str) -> None:
+    """The API server asks the last two, so their charts have more than the first and ours."""
+    chart = nested.ensure(load(CHECKOUT / "examples" / example)).chart
+    where = ("--namespace", NAMESPACE, "--kubeconfig", empty.kubeconfig(ADMIN))
+    made = [m for m in render(chart=chart, release=example) if m["kind"] != "Pod"]
+
+    helm("install", example, chart, "--create-namespace", *where)
+
+    assert there(empty, made) == wanted(made)
+    helm("uninstall", example, *where)
 
 
 def is_kept(manifest: Manifest) -> bool:
