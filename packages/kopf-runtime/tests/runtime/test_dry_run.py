@@ -200,6 +200,7 @@ def test_what_the_operator_set_goes_and_what_others_set_stays() -> None:
         kind: ConfigMap
         metadata: {name: one, namespace: ns, labels: {theirs: a}}
         data: {ours: a, former: b, theirs: c}
+        template: {creationTimestamp: null, text: a}
         list:
         - {name: kept, default: 1, value: a}
         - {name: former, value: b}
@@ -215,6 +216,7 @@ def test_what_the_operator_set_goes_and_what_others_set_stays() -> None:
         kind: ConfigMap
         metadata: {name: one, namespace: ns}
         data: {ours: new}
+        template: {text: a}
         list: [{name: kept, value: new}]
     """)
 

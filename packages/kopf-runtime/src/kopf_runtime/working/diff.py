@@ -82,7 +82,8 @@ def _merge(live: Any, wanted: Any, owned: Raw) -> Any:
             else _left(value, owned.get(f"f:{name}"))
             for name, value in live.items()
         }
-        kept = {name: value for name, value in kept.items() if value is not None}
+        # Up to Kubernetes 1.33, the API server itself has nulls, such as a creationTimestamp.
+        kept = {n: value for n, value in kept.items() if value is not None or live[n] is None}
         return kept | {name: value for name, value in wanted.items() if name not in kept}
     if isinstance(live, list) and isinstance(wanted, list) and all(map(_is_item, live + wanted)):
         left = list(live)
