@@ -20,11 +20,15 @@ from runtime import migrating
 from tests.faults.test_hostile_use import scraped
 from tests.faults.test_versions import ALPHA, NEWEST, Festivals, festival, until_converted
 from tests.faults.test_versions import flags as converting
+from tests.support import policies
+from tests.support.control_plane import is_before
 
 pytestmark = pytest.mark.api
 flags = converting
 MIGRATE = (*ELECT, "--migrate-storage")
-
+#: What cannot be converted is shown in part. Kubernetes 1.29 stores that only once it is mended:
+#: it checks a whole object, even where nothing changes.
+LEFT = ("poisoned",) if is_before(30) else ()
 
 #: What a tenant writes into an annotation that only a conversion should write.
 FORGED = {f"{NEWEST.group}/conversion": '{"v1alpha1":{"whole":{}},"v1":{"whole":{"spec":{}}}}'}
@@ -63,6 +67,20 @@ async def in_etcd(here: World) -> dict[str, Raw]:
 
 async def versions_in_etcd(here: World) -> Counter[str]:
     return Counter(raw["apiVersion"] for raw in (await in_etcd(here)).values())
+
+
+async def until_rewritten(here: World, left: tuple[str, ...] = ()) -> None:
+    """Wait until no objects but these are stored in the former version, and the CRD says so."""
+    versions = {NEWEST.version, *([ALPHA.version] if left else [])}
+    async with here.within(120, "rewritten"):
+        while True:
+            stored = await in_etcd(here)
+            former = [
+                name for name, raw in stored.items() if raw["apiVersion"] != NEWEST.api_version
+            ]
+            if (tuple(former), set(await stored_versions(here))) == (left, versions):
+                return
+            await asyncio.sleep(0.1)
 
 
 def rights(user: str, kind: Kind = NEWEST) -> Iterator[Raw]:
@@ -148,12 +166,9 @@ async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
     assert (await versions_in_etcd(here))[ALPHA.api_version] > number / 5
     assert set(await stored_versions(here)) == {ALPHA.version, NEWEST.version}
 
-    async with here.within(120, "rewritten"):
-        while await stored_versions(here) != [NEWEST.version]:
-            await asyncio.sleep(0.1)
+    await until_rewritten(here, LEFT)
 
     after = await in_etcd(here)
-    assert {raw["apiVersion"] for raw in after.values()} == {NEWEST.api_version}
     assert after.keys() == before.keys()
     for name, was in before.items():
         now = after[name]
@@ -163,8 +178,8 @@ async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
         assert now["metadata"]["generation"] == was["metadata"]["generation"]
     found = await scraped(port)
     name, label = "festival_operator_storage_migrator", '{resource="festivals"}'
-    assert found[f"{name}_migrated_objects_total{label}"] == len(after)
-    assert found[f"{name}_remaining_objects{label}"] == 0
+    assert found[f"{name}_migrated_objects_total{label}"] == len(after) - len(LEFT)
+    assert found[f"{name}_remaining_objects{label}"] == len(LEFT)
 
 
 async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
@@ -180,11 +195,7 @@ async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
     told = await here.until_reason("Unreadable", "later")
     assert "remove that if it is complete" in told["message"]
 
-    async with here.within(120, "rewritten"):
-        while await stored_versions(here) != [NEWEST.version]:
-            await asyncio.sleep(0.1)
-
-    assert {raw["apiVersion"] for raw in (await in_etcd(here)).values()} == {NEWEST.api_version}
+    await until_rewritten(here, LEFT)
     await here.wait_until_ready("forged")
     told = await here.until_reason("Unreadable", "poisoned")
     assert "RuntimeError: no stage may be poisoned" in told["message"]
@@ -196,15 +207,16 @@ async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
     )
     await here.wait_until_ready("poisoned")
     await here.wait_until_ready("later")
+    await until_rewritten(here)
 
 
 async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(
     here: World, older: tuple[str, ...]
 ) -> None:
-    path, group = NEWEST.path(here.namespace), "admissionregistration.k8s.io/v1"
+    path, kind = NEWEST.path(here.namespace), "ValidatingAdmissionPolicy"
+    served = [await policies.served(here.cluster, each) for each in (kind, f"{kind}Binding")]
     policy = {
-        "apiVersion": group,
-        "kind": "ValidatingAdmissionPolicy",
+        "kind": kind,
         "metadata": {"name": "frozen-festival"},
         "spec": {
             "matchConstraints": {
@@ -222,15 +234,12 @@ async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(
         },
     }
     binding = {
-        "apiVersion": group,
-        "kind": "ValidatingAdmissionPolicyBinding",
+        "kind": f"{kind}Binding",
         "metadata": {"name": "frozen-festival"},
         "spec": {"policyName": "frozen-festival", "validationActions": ["Deny"]},
     }
-    root = f"/apis/{group}"
-    kinds = ("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)
-    for plural, manifest in kinds:
-        await here.cluster.ask("POST", f"{root}/{plural}", manifest)
+    for (version, root), manifest in zip(served, (policy, binding), strict=True):
+        await here.cluster.ask("POST", root, {"apiVersion": version, **manifest})
     try:
         await here.start(*older)
         async with here.within(60, "frozen"):
@@ -245,14 +254,13 @@ async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(
         here.operators.clear()
         await here.start(*MIGRATE, *older)
         async with here.within(90, "told"):
-            while "f-007 cannot be rewritten: " not in here.operator.log.read_text():
+            also = " (and 1 more)" if LEFT else ""
+            while f"f-007{also} cannot be rewritten: " not in here.operator.log.read_text():
                 await asyncio.sleep(0.1)
         assert "it is frozen" in here.operator.log.read_text()
         assert ALPHA.version in await stored_versions(here)
     finally:
-        for plural, _ in reversed(kinds):
-            await here.cluster.remove(f"{root}/{plural}/frozen-festival")
+        for _, root in reversed(served):
+            await here.cluster.remove(f"{root}/frozen-festival")
 
-    async with here.within(120, "rewritten"):
-        while await stored_versions(here) != [NEWEST.version]:
-            await asyncio.sleep(0.1)
+    await until_rewritten(here, LEFT)

@@ -15,7 +15,6 @@ import yaml
 
 from kopf_kit.pack import bundle
 from kopf_kit.rig import tools
-from kopf_kit.rig.control_plane import chosen
 from kopf_kit.testing import calls
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.world import World
@@ -33,7 +32,7 @@ async def held_to(here: World, manifests: list[Raw]) -> AsyncIterator[None]:
     paths: list[str] = []
     try:
         for manifest in manifests:
-            version, path = await _served(here, manifest["kind"])
+            version, path = await policies.served(here.cluster, manifest["kind"])
             await here.cluster.ask("POST", path, {**manifest, "apiVersion": version})
             paths.append(f"{path}/{manifest['metadata']['name']}")
         async with here.within(60, f"{manifests[0]['metadata']['name']} is in force"):
@@ -43,22 +42,6 @@ async def held_to(here: World, manifests: list[Raw]) -> AsyncIterator[None]:
     finally:
         for path in reversed(paths):
             await here.cluster.remove(path)
-
-
-async def _served(here: World, kind: str) -> tuple[str, str]:
-    """Return the API version that a kind of policies is served in, and where.
-
-    Kubernetes has policies that mutate as alpha from 1.32 on, as beta from 1.34, as v1 from 1.36.
-    """
-    group = policies.VERSION.partition("/")[0]
-    for each in (await here.cluster.ask("GET", f"/apis/{group}"))["versions"]:
-        version = each["groupVersion"]
-        for resource in (await here.cluster.ask("GET", f"/apis/{version}"))["resources"]:
-            if resource["kind"] == kind:
-                return version, f"/apis/{version}/{resource['name']}"
-    if kind == "MutatingAdmissionPolicy" and int(chosen().partition(".")[2]) < 32:
-        pytest.skip(f"Kubernetes {chosen()} has no policies that mutate")
-    raise LookupError(f"the API server serves no {kind}")
 
 
 async def _in_force(here: World, kind: str) -> bool:

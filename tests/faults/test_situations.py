@@ -73,10 +73,7 @@ def desired(holder: Holder, _: object) -> Iterable[Raw]:
                 "selector": {"matchLabels": labels},
             }
         },
-        # Kubernetes' own controller would write the status of a Job at any moment.
-        JOB: {
-            "spec": {"backoffLimit": 0, "managedBy": f"{HOLDER.group}/nobody", "template": template}
-        },
+        JOB: {"spec": {"backoffLimit": 0, "parallelism": 0, "template": template}},
         CONFIG_MAP: {"data": {"text": holder.spec.text, "empty": ""}},
         SERVICE: {
             "spec": {
@@ -157,6 +154,12 @@ class Case:
 
     async def children(self) -> dict[Kind, Raw]:
         found = {kind: await self.cluster.find(self.path(kind)) for kind in KINDS}
+        if job := found[JOB]:
+            # Kubernetes' own controller may write its status at any moment, and that alone.
+            metadata = job["metadata"]
+            del job["status"], metadata["resourceVersion"]
+            fields = metadata["managedFields"]
+            metadata["managedFields"] = [each for each in fields if "subresource" not in each]
         return {kind: raw for kind, raw in found.items() if raw is not None}
 
     async def patch_all(self, body: Raw) -> None:

@@ -12,6 +12,7 @@ from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD
 from tests.faults.asking import why
 from tests.faults.messages import foreign_pod
+from tests.support import policies
 
 pytestmark = pytest.mark.api
 
@@ -164,7 +165,9 @@ async def test_a_quota_is_told_and_lifted(here: World) -> None:
 
 
 async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None:
-    root = "/apis/admissionregistration.k8s.io/v1"
+    kind = "ValidatingAdmissionPolicy"
+    _, policies_at = await policies.served(here.cluster, kind)
+    _, bindings_at = await policies.served(here.cluster, f"{kind}Binding")
     policy = {
         "metadata": {"name": here.namespace},
         "spec": {
@@ -190,8 +193,8 @@ async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None
             "matchResources": {"namespaceSelector": here_only},
         },
     }
-    await here.cluster.ask("POST", f"{root}/validatingadmissionpolicies", policy)
-    await here.cluster.ask("POST", f"{root}/validatingadmissionpolicybindings", binding)
+    await here.cluster.ask("POST", policies_at, policy)
+    await here.cluster.ask("POST", bindings_at, binding)
     async with here.within(60, "the policy is in force"):
         while not await _refused(here):
             await asyncio.sleep(0.05)
@@ -203,8 +206,8 @@ async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None
     assert said.first == "hello does not print: a policy of the cluster refuses its Pod."
     assert "no Pods on Sundays" in said.part("Details")
 
-    await here.cluster.remove(f"{root}/validatingadmissionpolicybindings/{here.namespace}")
-    await here.cluster.remove(f"{root}/validatingadmissionpolicies/{here.namespace}")
+    await here.cluster.remove(f"{bindings_at}/{here.namespace}")
+    await here.cluster.remove(f"{policies_at}/{here.namespace}")
     await here.converges({"hello": "하나"})
 
 
