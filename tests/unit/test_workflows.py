@@ -107,7 +107,7 @@ def tiers(file: str, name: str, key: str) -> set[str]:
 
 def test_the_workflows_run_all_that_must_pass_before_a_change_lands() -> None:
     """The tiers of `make test` run beside each other there."""
-    ran = tiers("check.yaml", "test", "tier") | tiers("check.yaml", "kubernetes", "tier")
+    ran = tiers("check.yaml", "test", "tier") | tiers("check.yaml", "clusters", "tier")
 
     needed = {each.name for each in tier.of_set(tier.read(TIERS), "test") if each.set != "check"}
     assert needed - ran == {"cluster", "olm-image"}  # which others need, and make
@@ -122,7 +122,8 @@ def test_each_tier_is_in_a_part_of_the_workflow_that_runs_all() -> None:
 def test_each_supported_kubernetes_has_a_job_of_its_own() -> None:
     jobs = yaml.safe_load((WORKFLOWS[0].parent / "check.yaml").read_text())["jobs"]
 
-    assert jobs["kubernetes"]["strategy"]["matrix"]["kubernetes"] == list(versions.PROVED)
+    assert jobs["servers"]["strategy"]["matrix"]["kubernetes"] == list(versions.PROVED)
+    assert jobs["clusters"]["strategy"]["matrix"]["kubernetes"] == list(versions.NODES)
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda file: file.stem)

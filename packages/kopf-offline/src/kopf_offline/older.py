@@ -17,6 +17,11 @@ from kopf_kit.rig.run import HackError, output
 #: The version and the hash of each, by its minor version. To add one, give it any hash: what is
 #: refused then names the right one. Not every patch is served; take another one if it is not.
 PINNED = {
+    "1.29": ("v1.29.15", "2dec0967fd9cf84fc914b88b47c486ef7490fb97c7f5c07cd985ce0a219cf670"),
+    "1.30": ("v1.30.14", "0c2b93de89d9d59f7106a1770f28927a6b583f8aacede49abfc9d490a8756a77"),
+    "1.31": ("v1.31.4", "e1388425546b45d61de613802206003d04c80108a294aa9a73a2ae70dcfe4c78"),
+    "1.32": ("v1.32.9", "de9bd20b296010e6b532f035ec91c8ce63cbe225fd58ef326740de1230c0ddd3"),
+    "1.33": ("v1.33.5", "f89d697846da3ca3cb67b88e4fb3589f5cbe0165cd38aeb56720a1a0ea522c8b"),
     "1.34": ("v1.34.4", "9903edea77655fcb9adf360f79149f327d0c86a72abdc94e6c85255fc1edb231"),
     "1.35": ("v1.35.8", "d3d9854dd4b4f9bbf936de2cc8c30fd87053a26d40506e2cc2c5db58d12d35e5"),
     "1.36": ("v1.36.4", "4955836db98f1fc568332a0dd6188e8007d8909521e3d0c708d97770bc300298"),

@@ -23,6 +23,11 @@ MODULES = {
 }
 #: Each older Kubernetes that the operator is proved on, by its minor version.
 OLDER = {
+    "1.29": "v1.29.15",
+    "1.30": "v1.30.14",
+    "1.31": "v1.31.4",
+    "1.32": "v1.32.9",
+    "1.33": "v1.33.5",
     "1.34": "v1.34.4",
     "1.35": "v1.35.8",
     "1.36": "v1.36.4",
