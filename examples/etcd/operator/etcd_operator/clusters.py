@@ -120,14 +120,17 @@ def secrets(cluster: EtcdCluster) -> list[str]:
     return [*certificates(cluster), *([auth.root_secret] if auth is not None else [])]
 
 
-def _size(volume: VolumeObject) -> str:
-    return volume.spec.resources.requests.get("storage", "")
+def _kept(volume: VolumeObject) -> tuple[str, str]:
+    """Return the size of a volume, and the version of etcd that its data are of, if it is noted."""
+    annotations = volume.metadata.annotations or {}
+    size = volume.spec.resources.requests.get("storage", "")
+    return size, annotations.get(manifests.VERSION, "")
 
 
-def _left(volume: VolumeObject) -> str:
-    """Return the size of a volume that stays; empty if it is being deleted or has an owner."""
+def _left(volume: VolumeObject) -> tuple[str, str] | None:
+    """Return the same of a volume that stays; None if it is being deleted or has an owner."""
     gone = volume.metadata.deletion_timestamp or volume.metadata.owner_references
-    return "" if gone else _size(volume)
+    return None if gone else _kept(volume)
 
 
 controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster.spec)
@@ -136,7 +139,7 @@ controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
 controller.owns(
     VOLUME,
     VolumeObject,
-    project=_size,
+    project=_kept,
     on_delete=lambda etcd: kr.RETAIN if etcd.spec.storage.when_deleted == "Retain" else kr.DELETE,
 )
 controller.reads(
@@ -378,12 +381,12 @@ class Eye:
         small = {
             manifests.member_of(child.key[1])
             for child in self.context.children_of(VOLUME)
-            if manifests.in_bytes(child.view) < manifests.in_bytes(spec.storage.size)
+            if manifests.in_bytes(child.view[0]) < manifests.in_bytes(spec.storage.size)
         }
-        named = {name for (_, name), size in self.context.reads_of(VOLUME).items() if size}
+        left = {name: kept for (_, name), kept in self.context.reads_of(VOLUME).items() if kept}
         mine = {
-            member: name
-            for name in named
+            member: left.pop(name)[1]
+            for name in list(left)
             if manifests.volume_name(self.cluster, member := manifests.member_of(name)) == name
         }
         members, alarms = await self._membership(latched, pods, voices)
@@ -408,8 +411,8 @@ class Eye:
             self.context.now,
             frozenset(small),
             self._backup(),
-            tuple(sorted(named - {*mine.values()})),
-            frozenset(mine),
+            tuple(sorted(left)),
+            mine,
         )
 
     def _backup(self) -> str | None:
@@ -495,11 +498,15 @@ def desired(cluster: EtcdCluster, context: kr.Context[Settings]) -> Iterable[man
             continue
         uids[member := manifests.member_of(child.key[1])] = child.uid
         grows = (step.do, step.uid) == (Do.GROW_VOLUME, child.uid)
-        yield manifests.volume(cluster, member, "" if grows else child.view)
+        size, version = child.view
+        if look.seen.latched.cluster_id and member in entries:  # before, nobody knows if it fits
+            version = entries[member].version
+        yield manifests.volume(cluster, member, version, "" if grows else size)
     if step.do is Do.CREATE_VOLUME and step.member not in uids:
         name = manifests.volume_name(cluster, step.member)
-        size = context.reads_of(VOLUME).get((cluster.metadata.namespace, name), "")
-        yield manifests.volume(cluster, step.member, size)  # one that is adopted keeps its size
+        new = "", entries[step.member].version
+        size, version = context.reads_of(VOLUME).get((cluster.metadata.namespace, name)) or new
+        yield manifests.volume(cluster, step.member, version, size)  # one that is adopted stays
     begun = bool(context.children_of(BACKUP)) and look.seen.upgrades
     if cluster.spec.maintenance.backup_before_upgrade and (begun or step.do is Do.BACK_UP):
         yield backups.before_upgrade(cluster, context)

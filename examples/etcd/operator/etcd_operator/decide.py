@@ -103,8 +103,9 @@ class Seen:
     backup: str | None = None
     #: The names of the volumes that an earlier cluster of the same name has left.
     left: tuple[str, ...] = ()
-    #: The members whose volumes are there, even if they are not adopted yet.
-    found: frozenset[str] = frozenset()
+    #: The members whose volumes are there, even if they are not adopted yet, and the versions that
+    #: their data are of, where that was noted.
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def staying(self) -> list[Entry]:
@@ -336,14 +337,18 @@ def _adopt(s: Seen) -> Step | None:
     entries = s.latched.members
     if not s.wanted.adopt or s.latched.cluster_id:
         return None
-    if missing := {member.name for member in entries} - s.volumes.keys() - s.found:
+    if missing := {member.name for member in entries} - s.volumes.keys() - s.kept.keys():
         return refuse(f"the volume of {', '.join(sorted(missing))} is gone")
-    if not entries and not s.found:
+    if not entries and not s.kept:
         return refuse(f"no PersistentVolumeClaim of {s.name} ends with {s.wanted.adopt}")
+    noted = {minor(version): version for version in s.kept.values() if version}
+    if noted and minor(s.wanted.version) not in noted:
+        why = f"the data are of etcd {' and '.join(noted.values())}: set spec.version to that"
+        return refuse(f"{why}; it can change once the cluster runs")
     if not entries:
         entries = [
             Entry(name=name, version=s.wanted.version, template=s.wanted.template)
-            for name in sorted(s.found)
+            for name in sorted(s.kept)
         ]
         last, why = max(map(_number, entries)), "its members are those of the earlier cluster"
         return latch(s, why, last_member=last, members=entries)

@@ -63,7 +63,7 @@ class Storage(kr.Fields, frozen=True):
         str,
         described(
             "What the names of the volumes end with that a deleted cluster of the same name has "
-            "left: its members run again on them. The version has to be that of the data.",
+            "left: its members run again on them. The minor version has to be that of the data.",
             fixed("which volumes are adopted cannot be changed"),
             max_length=5,
             pattern="^([0-9a-f]{5})?$",

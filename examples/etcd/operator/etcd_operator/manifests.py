@@ -121,14 +121,21 @@ def in_bytes(quantity: str) -> float:
     return float(int(match[1]) * base ** " KMGTPE".index(match[2].upper() or " "))
 
 
-def volume(cluster: EtcdCluster, member: str, size: str = "") -> Manifest:
-    """Return the volume of a member, in the size that it has or in the wanted one."""
-    storage = cluster.spec.storage
+def volume(cluster: EtcdCluster, member: str, version: str = "", size: str = "") -> Manifest:
+    """Return the volume of a member, in the size that it has or in the wanted one.
+
+    `version` is noted on it for a later cluster that adopts it.
+    """
+    storage, noted = cluster.spec.storage, {VERSION: version} if version else {}
     class_ = {"storageClassName": storage.class_name} if storage.class_name else {}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": volume_name(cluster, member), "labels": labels(cluster.metadata.name)},
+        "metadata": {
+            "name": volume_name(cluster, member),
+            "labels": labels(cluster.metadata.name),
+            "annotations": noted,
+        },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": size or storage.size}},

@@ -3,14 +3,16 @@
 import asyncio
 
 import pytest
+from kopf_kit.rig import versions
 from kopf_kit.testing.world import World
 
 from tests.faults.conftest import Cluster
 from tests.faults.nodes import NAME
-from tests.faults.test_operator import SUBJECTS, kill_after_each_write
+from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
 pytestmark = pytest.mark.long
+OLDER = versions.OLDER_ETCD["3.6"].removeprefix("v")
 
 
 async def delete(here: World, cluster: Cluster) -> None:
@@ -68,7 +70,11 @@ async def test_a_deleted_cluster_is_adopted_with_all_that_was_acknowledged(
 
     await delete(here, cluster)
     kill_after_each_write(here, cluster, 3)
-    await cluster.create(3, storage={"adopt": end})
+    await cluster.create(3, version=OLDER, storage={"adopt": end})
+    refused = await cluster.until("Ready", "False", "Refused")
+    assert f"the data are of etcd {VERSION}" in refused["message"]
+    assert await here.cluster.items(cluster.nodes.path("pods")) == []
+    await cluster.edit(version=VERSION)
     second = await cluster.settles(3, patience=300)
 
     assert second["clusterId"] == first["clusterId"]

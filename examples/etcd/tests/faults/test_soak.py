@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from signal import Signals
 
 import pytest
-from kopf_kit.rig import tools, versions
+from kopf_kit.rig import tools
 from kopf_kit.testing.world import World
 
 from tests.faults import test_members as harms
 from tests.faults.conftest import Cluster
 from tests.faults.history import Clients
 from tests.faults.nodes import NAME
+from tests.faults.test_deletion import OLDER
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
@@ -29,7 +30,6 @@ SECONDS = float(os.environ.get("MINUTES") or "60") * 60
 SEED = int(os.environ.get("SEED") or time.time())
 #: Seconds of a round, and between two disturbances of it.
 ROUND, PAUSE = 150.0, 4.0
-OLDER = versions.OLDER_ETCD["3.6"].removeprefix("v")
 SEVERE = (harms.volume_gone, harms.disk_emptied, harms.disk_corrupted, harms.node_lost)
 
 

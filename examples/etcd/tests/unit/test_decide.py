@@ -107,25 +107,47 @@ def member(step: Step, number: int) -> Entry:
 # --- adopting what an earlier one has left --------------------------------------------------------
 
 
-def adopting(found: frozenset[str]) -> Seen:
-    return Seen("c", Wanted(3, OLD, "t", adopt="abcde"), Status(), found=found)
+def adopting(**kept: str) -> Seen:
+    """Return a cluster that adopts volumes, each with the version that was noted on it."""
+    volumes = {name.replace("_", "-"): version for name, version in kept.items()}
+    return Seen("c", Wanted(3, OLD, "t", adopt="abcde"), Status(), kept=volumes)
 
 
 def test_what_is_to_be_adopted_and_is_not_there_is_told() -> None:
-    step = decide(adopting(frozenset()))
+    step = decide(adopting())
     assert (step.do, step.why) == (Do.REFUSE, "no PersistentVolumeClaim of c ends with abcde")
 
-    step = decide(adopting(frozenset({"c-2", "c-7"})))
+    step = decide(adopting(c_2="", c_7=""))
     assert step.latched is not None
     assert step.latched.last_member == 7
-    step = decide(replace(adopting(frozenset({"c-2"})), latched=step.latched))
+    step = decide(replace(adopting(c_2=""), latched=step.latched))
     assert (step.do, step.why) == (Do.REFUSE, "the volume of c-7 is gone")
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        ({"c_1": OLD}, ""),
+        ({"c_1": "3.6.99"}, ""),
+        ({"c_1": "3.5.35", "c_2": OLD}, ""),  # it was deleted in the middle of an upgrade
+        ({"c_1": ""}, ""),  # nobody has noted it
+        ({"c_1": "3.5.35", "c_2": ""}, "the data are of etcd 3.5.35: set spec.version to that"),
+        ({"c_1": "3.7.3"}, "the data are of etcd 3.7.3: set spec.version to that"),
+    ],
+)
+def test_data_are_adopted_only_by_the_minor_version_that_they_are_of(
+    kept: dict[str, str], why: str
+) -> None:
+    step = decide(adopting(**kept))
+
+    assert (step.do is Do.REFUSE) == bool(why)
+    assert why in step.why
 
 
 def test_an_adopted_volume_of_no_member_is_let_go_once_a_quorum_says_so() -> None:
     entries = [structs.replace(member, id="") for member in healthy(3).latched.members]
     s = wanting(latching(healthy(3), cluster_id="", members=entries), adopt="abcde")
-    s = replace(s, members=(s.members or ())[:2], found=frozenset(s.volumes))
+    s = replace(s, members=(s.members or ())[:2], kept=dict.fromkeys(s.volumes, OLD))
 
     assert decide(replace(s, members=None)).do is Do.WAIT
     step = decide(s)

@@ -135,18 +135,22 @@ def test_a_pod_is_stuck_only_in_a_crash_loop(restarts: int, reason: str, stuck: 
 # --- desired: what is there, and one step -------------------------------------------------------
 
 
-def context_for(step: Step, volume: str = "", **more: Any) -> Any:
+def context_for(step: Step, volume: str = "", formed: str = "c1", **more: Any) -> Any:
     """Return the context of `desired` with a step; c-1 is there, and its volume."""
     uids = {"c-1": "v1"} | ({"c-2": volume} if volume else {})
     children: list[Any] = [
         SimpleNamespace(
-            kind=VOLUME, key=("ns", f"data-{name}-abcde"), uid=uid, deleting=False, view="8Gi"
+            kind=VOLUME,
+            key=("ns", f"data-{name}-abcde"),
+            uid=uid,
+            deleting=False,
+            view=("8Gi", "3.6.15"),
         )
         for name, uid in uids.items()
     ]
     children.append(SimpleNamespace(kind=POD, key=("ns", "c-1"), uid="p1", deleting=False))
-    entries = [Entry(name="c-1", version="3.6.16"), Entry(name="c-2", version="3.6.16")]
-    seen = Seen("c", Wanted(3, "3.6.16"), Status(members=entries))
+    entries = [Entry(name=f"c-{number}", version="3.6.16") for number in (1, 2, 3)]
+    seen = Seen("c", Wanted(3, "3.6.16"), Status(members=entries, cluster_id=formed))
     return kr.Context(Settings(), outcome=Look(seen, step), children=children, now=0.0, **more)
 
 
@@ -157,6 +161,18 @@ def planned(step: Step, volume: str = "") -> list[str]:
         for child in clusters.desired(cluster(), context_for(step, volume))
         if child["kind"] in ("Pod", "PersistentVolumeClaim")
     ]
+
+
+def volumes_of(wants: Any, context: Any) -> dict[str, tuple[str, str]]:
+    """Return the size and the noted version of each volume that is wanted."""
+    return {
+        child["metadata"]["name"]: (
+            child["spec"]["resources"]["requests"]["storage"],
+            child["metadata"]["annotations"].get(manifests.VERSION, ""),
+        )
+        for child in clusters.desired(wants, context)
+        if child["kind"] == "PersistentVolumeClaim"
+    }
 
 
 def test_what_is_there_stays() -> None:
@@ -178,13 +194,9 @@ def test_only_the_very_object_that_was_seen_is_deleted() -> None:
 
 
 def test_a_volume_has_the_size_that_it_has_until_its_step_comes() -> None:
-    sizes = []
-    for step in (Step(Do.WAIT), Step(Do.GROW_VOLUME, "c-1", uid="v1")):
-        wants = list(clusters.desired(cluster(storage={"size": "9Gi"}), context_for(step)))
-        [claim] = [child for child in wants if child["kind"] == "PersistentVolumeClaim"]
-        sizes.append(claim["spec"]["resources"]["requests"]["storage"])
-
-    assert sizes == ["8Gi", "9Gi"]
+    wants = cluster(storage={"size": "9Gi"})
+    for step, wanted in ((Step(Do.WAIT), "8Gi"), (Step(Do.GROW_VOLUME, "c-1", uid="v1"), "9Gi")):
+        assert volumes_of(wants, context_for(step))["data-c-1-abcde"][0] == wanted
 
 
 def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
@@ -365,31 +377,36 @@ async def test_roots_password_is_changed_unless_the_cluster_is_paused(
 
 async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
     stays: Any = {
-        ("ns", "data-c-1-abcde"): "1Gi",
-        ("ns", "data-c-2-fffff"): "1Gi",
-        ("ns", "data-c-3-fffff"): "",
+        ("ns", "data-c-1-abcde"): ("1Gi", "3.6.16"),
+        ("ns", "data-c-2-fffff"): ("1Gi", ""),
+        ("ns", "data-c-3-fffff"): None,
     }
     context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: stays})
 
     look = await clusters.advance(cluster(paused=True), context)
-    assert (look.seen.left, look.seen.found) == (("data-c-2-fffff",), frozenset({"c-1"}))
+    assert (look.seen.left, look.seen.kept) == (("data-c-2-fffff",), {"c-1": "3.6.16"})
 
     wants = cluster(paused=True, storage={"adopt": "fffff"})
     look = await clusters.advance(wants, context)
-    assert (look.seen.left, look.seen.found) == (("data-c-1-abcde",), frozenset({"c-2"}))
+    assert (look.seen.left, look.seen.kept) == (("data-c-1-abcde",), {"c-2": ""})
 
 
-def test_a_volume_that_is_adopted_keeps_its_size() -> None:
+def test_a_volume_that_is_adopted_keeps_its_size_and_the_version_of_its_data() -> None:
     wants = cluster(storage={"adopt": "fffff", "size": "9Gi"})
-    reads: Any = {VOLUME: {("ns", "data-c-2-fffff"): "8Gi"}}
-    sizes = [
-        child["spec"]["resources"]["requests"]["storage"]
-        for name in ("c-2", "c-3")
-        for child in clusters.desired(wants, context_for(Step(Do.CREATE_VOLUME, name), reads=reads))
-        if child["metadata"]["name"].startswith(f"data-{name}")
-    ]
+    reads: Any = {VOLUME: {("ns", "data-c-2-fffff"): ("8Gi", "3.6.11"), ("ns", "x"): None}}
 
-    assert sizes == ["8Gi", "9Gi"]
+    for member, kept in (("c-2", ("8Gi", "3.6.11")), ("c-3", ("9Gi", "3.6.16"))):
+        context = context_for(Step(Do.CREATE_VOLUME, member), reads=reads)
+        assert volumes_of(wants, context)[f"data-{member}-fffff"] == kept
+
+
+@pytest.mark.parametrize(("formed", "version"), [("c1", "3.6.16"), ("", "3.6.15")])
+def test_the_version_is_noted_on_a_volume_once_its_cluster_is_formed(
+    formed: str, version: str
+) -> None:
+    volumes = volumes_of(cluster(), context_for(Step(Do.WAIT), formed=formed))
+
+    assert volumes["data-c-1-abcde"] == ("8Gi", version)
 
 
 @pytest.mark.parametrize("fate", ["Retain", "Delete"])

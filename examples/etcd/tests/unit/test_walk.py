@@ -98,7 +98,7 @@ class World:
             members,
             voices,
             left=self.left,
-            found=frozenset({**self.volumes, **self.kept}),
+            kept=dict.fromkeys({**self.volumes, **self.kept}, "3.6.16"),
         )
 
     def take(self, s: Seen, step: Step) -> None:
