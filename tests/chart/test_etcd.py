@@ -25,6 +25,7 @@ WELL = {
     f"etcd_operator_members_healthy{{{OURS}}}": "3x240",
     f"etcd_operator_members_wanted{{{OURS}}}": "3x240",
     f"etcd_operator_certificate_expiration_timestamp_seconds{{{OURS}}}": "700000x240",
+    f"etcd_operator_certificate_late_timestamp_seconds{{{OURS}}}": "95200x240",
     f"etcd_operator_backup_failures{{{OURS}}}": "0x240",
     f"etcd_operator_backup_due_timestamp_seconds{{{OURS}}}": "1000x240",
     f"etcd_operator_backup_last_success_timestamp_seconds{{{OURS}}}": "1001x240",
@@ -37,7 +38,7 @@ TROUBLE = {
     "MembersUnhealthy": {"etcd_operator_members_healthy": "2x120 3x120"},
     "Alarm": {"etcd_operator_healthy": "0x120 1x120"},
     "CertificateExpires": {
-        "etcd_operator_certificate_expiration_timestamp_seconds": "500000x120 700000x120",
+        "etcd_operator_certificate_late_timestamp_seconds": "0x120 95200x120",
     },
     "BackupFailed": {"etcd_operator_backup_failures": "1x120 0x120"},
     "BackupOverdue": {

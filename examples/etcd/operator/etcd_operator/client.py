@@ -5,13 +5,12 @@ sends numbers as texts and leaves zeros out, so answers are decoded leniently, w
 """
 
 import functools
-import math
 import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
@@ -21,6 +20,9 @@ T = TypeVar("T")
 
 #: Seconds for an answer of a member about itself, about the cluster, and for what takes longer.
 STATUS, LIST, CHANGE, DEFRAGMENT, HASH = 1.5, 2.0, 5.0, 60.0, 30.0
+#: Seconds before a certificate expires in which it is late to renew it, or the part of its life, if
+#: that is less. cert-manager renews a certificate when a third of its life is left.
+LATE, LATE_PART = 7 * 86400.0, 0.1
 
 
 class EtcdError(Exception):
@@ -305,8 +307,17 @@ def context(crt: str, key: str, ca: str) -> ssl.SSLContext:
     return tls
 
 
+class Expiry(NamedTuple):
+    """When the first of some certificates expires, and when it is late to renew one of them."""
+
+    at: float
+    late: float
+    #: The Secret that has the first to expire.
+    secret: str = ""
+
+
 @functools.lru_cache(maxsize=512)  # it is asked at each look
-def expiry(crt: str, ca: str) -> float:
+def expiry(crt: str, ca: str) -> Expiry:
     """Return when a certificate or its authority expires, in seconds of Unix time.
 
     Of several authorities with the same subject, the last one to expire counts. Raise `ValueError`
@@ -316,8 +327,13 @@ def expiry(crt: str, ca: str) -> float:
 
     chain, trusted = (x509.load_pem_x509_certificates(text.encode()) for text in (crt, ca))
     signers = [authority for authority in trusted if authority.subject == chain[-1].issuer]
-    signed = max((signer.not_valid_after_utc.timestamp() for signer in signers), default=math.inf)
-    return min(signed, *(certificate.not_valid_after_utc.timestamp() for certificate in chain))
+    signers.sort(key=lambda signer: signer.not_valid_after_utc)
+    lives = [
+        (certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
+        for certificate in (*chain, *signers[-1:])
+    ]
+    late = min(end - min(LATE, LATE_PART * (end - start)) for start, end in lives)
+    return Expiry(min(end for _, end in lives), late)
 
 
 @contextmanager

@@ -174,8 +174,8 @@ class Look:
     authority: str = ""
     #: Why etcd does not accept root's password.
     refused: str = ""
-    #: When the first of the certificates expires, and the Secret that has it.
-    expiry: tuple[float, str] | None = None
+    #: When certificates expire; None without TLS.
+    expiry: client.Expiry | None = None
 
     @property
     def again(self) -> float:
@@ -255,16 +255,18 @@ class Eye:
         return kr.short_hash("".join(texts)) if texts else ""
 
     @functools.cached_property
-    def expiry(self) -> tuple[float, str] | None:
-        """When the first of the certificates expires, and the Secret that has it."""
+    def expiry(self) -> client.Expiry | None:
+        """When the certificates expire; None without TLS."""
         expiries = []
         for name in certificates(self.cluster):
             try:
-                at = client.expiry(self._secret(name, "tls.crt"), self._secret(name, "ca.crt"))
+                expiry = client.expiry(self._secret(name, "tls.crt"), self._secret(name, "ca.crt"))
             except ValueError as error:
                 raise kr.Wait("SecretInvalid", f"Secret {name}: {error}.") from None
-            expiries.append((at, name))
-        return min(expiries, default=None)
+            expiries.append(expiry._replace(secret=name))
+        if not expiries:
+            return None
+        return min(expiries)._replace(late=min(expiry.late for expiry in expiries))
 
     @functools.cached_property
     def tls(self) -> ssl.SSLContext | None:
@@ -559,7 +561,8 @@ def shown(name: str, look: Look) -> Shown:
         ready=sum(map(seen.healthy, seen.voters)),
         selector=",".join(f"{key}={value}" for key, value in manifests.labels(name).items()),
         service=f"{name}-client",
-        certificates_expire=_time(look.expiry[0]) if look.expiry is not None else "",
+        certificates_expire=_time(look.expiry.at) if look.expiry is not None else "",
+        certificates_late=_time(look.expiry.late) if look.expiry is not None else "",
     )
 
 
@@ -595,9 +598,9 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
     """Return whether a cluster is as wanted, a reason, and a message."""
     seen, step = look.seen, look.step
     well = sum(map(seen.healthy, seen.voters))
-    if look.expiry is not None and look.expiry[0] <= seen.now:
-        at, secret = look.expiry
-        text = f"The certificate in Secret {secret}, or its authority, expired at {_time(at)}."
+    if look.expiry is not None and look.expiry.at <= seen.now:
+        secret, at = look.expiry.secret, _time(look.expiry.at)
+        text = f"The certificate in Secret {secret}, or its authority, expired at {at}."
         return False, "CertificateExpired", text
     if seen.latched.cluster_id and not seen.available:
         serves = available(seen)

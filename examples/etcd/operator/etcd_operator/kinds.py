@@ -216,6 +216,9 @@ class Shown(kr.Fields, frozen=True):
     certificates_expire: Annotated[
         Text, described("When the first of the certificates and their authorities expires.")
     ] = ""
+    certificates_late: Annotated[
+        Text, described("When it is late to renew one of them: there is an alert from then on.")
+    ] = ""
 
 
 class Status(Shown, frozen=True):

@@ -19,10 +19,10 @@ def last_success(owner: kr.Owner) -> float | None:
     return datetime.fromisoformat(taken[0]["time"]).timestamp() if taken else None
 
 
-def expiry(owner: kr.Owner) -> float | None:
-    """Return when the first of a cluster's certificates expires; None without TLS."""
-    expires = owner.status.get("certificatesExpire")
-    return datetime.fromisoformat(expires).timestamp() if expires else None
+def moment(owner: kr.Owner, field: str) -> float | None:
+    """Return the time in a field of the status; None if the field is empty."""
+    text = owner.status.get(field)
+    return datetime.fromisoformat(text).timestamp() if text else None
 
 
 def due(owner: kr.Owner) -> float | None:
@@ -45,7 +45,12 @@ of_cluster("healthy", "1 while no member has an alarm.", lambda owner: condition
 of_cluster(
     "certificate_expiration_timestamp_seconds",
     "When the first of its certificates expires.",
-    expiry,
+    lambda owner: moment(owner, "certificatesExpire"),
+)
+of_cluster(
+    "certificate_late_timestamp_seconds",
+    "When it is late to renew one of its certificates.",
+    lambda owner: moment(owner, "certificatesLate"),
 )
 of_backup(
     "backup_failures",

@@ -56,7 +56,18 @@ OTHER = certificate(1, "b", "b")
 def test_what_expires_first_counts_of_a_certificate_and_those_that_signed_it(
     crt: str, ca: str, days: int
 ) -> None:
-    assert client.expiry(crt, ca) == day(days)
+    assert client.expiry(crt, ca).at == day(days)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "authority", "late"),
+    [(100, 1000, 93), (10, 1000, 9), (100, 101, 93), (100, 50, 45), (365, 360, 353)],
+)
+def test_it_is_late_to_renew_one_a_week_or_a_tenth_of_its_life_before_its_end(
+    leaf: int, authority: int, late: int
+) -> None:
+    expiry = client.expiry(certificate(leaf, "leaf", "a"), certificate(authority, "a", "a"))
+    assert expiry.late == pytest.approx(day(late))
 
 
 def eye(**crt: str) -> Eye:
@@ -66,7 +77,9 @@ def eye(**crt: str) -> Eye:
 
 
 def test_the_secret_is_told_whose_certificate_expires_first() -> None:
-    assert eye(c=certificate(8, "leaf", "a"), p=LEAF).expiry == (day(8), "c")
+    both = certificate(8, "leaf", "a") + certificate(700, "a", "a")
+    expiry = eye(c=both, p=certificate(10, "leaf", "a")).expiry
+    assert expiry == client.Expiry(day(8), pytest.approx(day(7.2)), "c")
     with pytest.raises(kr.Wait, match="Secret p: "):
         _ = eye(c=LEAF, p="none").expiry
 
@@ -74,12 +87,14 @@ def test_the_secret_is_told_whose_certificate_expires_first() -> None:
 @pytest.mark.parametrize(("now", "reason"), [(8, "Healthy"), (9, "CertificateExpired")])
 def test_the_time_is_told_for_people_and_for_prometheus(now: int, reason: str) -> None:
     owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
-    look = Look(replace(healthy(3), now=day(now)), Step(Do.NOTHING), expiry=(day(9), "peers"))
+    expiry = client.Expiry(day(9), day(8), "peers")
+    look = Look(replace(healthy(3), now=day(now)), Step(Do.NOTHING), expiry=expiry)
     status: Any = clusters.status(kr.Observed(None, object=owner, outcome=look))
 
     assert (status.reason, "Secret peers" in status.message) == (reason, reason != "Healthy")
     assert status.fields.certificates_expire == "2026-01-10T00:00:00Z"
+    assert status.fields.certificates_late == "2026-01-09T00:00:00Z"
     another: Any = SimpleNamespace(status={"certificatesExpire": "2026-01-10T00:00:00Z"})
-    assert metrics.expiry(another) == day(9)
+    assert metrics.moment(another, "certificatesExpire") == day(9)
     another.status["certificatesExpire"] = ""
-    assert metrics.expiry(another) is None
+    assert metrics.moment(another, "certificatesExpire") is None

@@ -50,7 +50,9 @@ to its section in docs/runbooks.md, which a release commits; write the section i
   for: 15m
   summary: A certificate of an etcd cluster expires soon
   description: A certificate of {{ $cluster }} expires in {{ "{{ $value | humanizeDuration }}" }}.
-  expr: {{ $by }} (etcd_operator_certificate_expiration_timestamp_seconds{ {{- .ours -}} }) - time() < 604800
+  expr: |-
+    {{ $by }} (etcd_operator_certificate_expiration_timestamp_seconds{ {{- .ours -}} }) - time()
+    and {{ $by }} (etcd_operator_certificate_late_timestamp_seconds{ {{- .ours -}} }) < time()
 - alert: EtcdOperatorBackupFailed
   severity: warning
   for: 5m
