@@ -130,15 +130,15 @@ def ended(status: Status, run: Run, course: Course, now: float) -> dict[str, Any
     unread = course.ended == "" and course.report is None and now - course.at < LATE
     if course.ended is None or unread:
         return None
-    end: dict[str, Any] = {"run": msgspec.to_builtins(msgspec.structs.replace(run, ended=True))}
+    end: dict[str, Any] = {"run": msgspec.structs.replace(run, ended=True)}
     if course.ended or course.report is None or course.report.taken is None:
         lost = "its Pod was removed before it was read" if not course.ended else course.ended
         why = course.failure or lost
         return {**end, "failures": status.failures + 1, "error": why[:1024]}
     report = course.report
     others = [taken for taken in status.backups if taken.name not in report.deleted]
-    backups = msgspec.to_builtins([report.taken, *others][:MAX_BACKUPS])
-    return {**end, "backups": backups, "failures": 0, "error": "", "warning": report.warning}
+    end |= {"backups": [report.taken, *others][:MAX_BACKUPS], "warning": report.warning}
+    return {**end, "failures": 0, "error": ""}
 
 
 # --- the controller ------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ async def follow(backup: EtcdBackup, context: kr.Context[Settings]) -> Look:
     if not cluster.status.get("clusterId"):
         raise kr.Wait("ClusterNotFormed", f"EtcdCluster {spec.cluster} has not been formed yet.")
     job = f"{backup.metadata.name}-{int(moment) // 60}"
-    await context.record({"run": msgspec.to_builtins(Run(job=job, due=moment))})
+    await context.record({"run": Run(job=job, due=moment)})
     return Look(Course(), next=ahead)
 
 

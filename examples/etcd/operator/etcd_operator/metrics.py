@@ -1,5 +1,6 @@
 """What the operator tells Prometheus about each object; the chart's alerts ask for it."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import kopf_runtime as kr
@@ -13,15 +14,9 @@ def condition(owner: kr.Owner, type_: str) -> float | None:
     return {"True": 1.0, "False": 0.0}.get(kinds.condition(owner.status, type_).get("status", ""))
 
 
-def last_success(owner: kr.Owner) -> float | None:
-    """Return when the newest complete backup was begun."""
-    taken = owner.status.get("backups")
-    return datetime.fromisoformat(taken[0]["time"]).timestamp() if taken else None
-
-
-def moment(owner: kr.Owner, field: str) -> float | None:
-    """Return the time in a field of the status; None if the field is empty."""
-    text = owner.status.get(field)
+def moment(fields: Mapping[str, str], name: str) -> float | None:
+    """Return the time in a field of a status; None if the field is empty."""
+    text = fields.get(name)
     return datetime.fromisoformat(text).timestamp() if text else None
 
 
@@ -45,12 +40,12 @@ of_cluster("healthy", "1 while no member has an alarm.", lambda owner: condition
 of_cluster(
     "certificate_expiration_timestamp_seconds",
     "When the first of its certificates expires.",
-    lambda owner: moment(owner, "certificatesExpire"),
+    lambda owner: moment(owner.status, "certificatesExpire"),
 )
 of_cluster(
     "certificate_late_timestamp_seconds",
     "When it is late to renew one of its certificates.",
-    lambda owner: moment(owner, "certificatesLate"),
+    lambda owner: moment(owner.status, "certificatesLate"),
 )
 of_backup(
     "backup_failures",
@@ -58,6 +53,8 @@ of_backup(
     lambda owner: owner.status.get("failures", 0),
 )
 of_backup(
-    "backup_last_success_timestamp_seconds", "When the newest backup was begun.", last_success
+    "backup_last_success_timestamp_seconds",
+    "When the newest backup was begun.",
+    lambda owner: moment(owner.status.get("last", {}), "time"),
 )
 of_backup("backup_due_timestamp_seconds", "For when the newest backup was due.", due)

@@ -205,8 +205,7 @@ class Target:
 
 def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     """Return what the cluster's status says about this EtcdRestore."""
-    fields = {key: value for key, value in cluster.status.items() if key != "conditions"}
-    latched = msgspec.convert(fields, kinds.Status)
+    latched = msgspec.convert(cluster.status, kinds.Status)
     available = kinds.condition(cluster.status, "Available").get("status", "")
     now = latched.recovery
     if now is None or now.uid != restore.metadata.uid:
@@ -238,7 +237,7 @@ def news(
     if check.ended:
         return {"refused": (check.failure or check.ended)[:1024]}
     if check.ended == "" and check.report is not None and check.report.taken is not None:
-        return {"accepted": True, "backup": msgspec.to_builtins(check.report.taken)}
+        return {"accepted": True, "backup": check.report.taken}
     return None
 
 

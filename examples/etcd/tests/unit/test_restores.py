@@ -56,7 +56,7 @@ FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
             WELL,
             READ,
             NONE,
-            {"accepted": True, "backup": msgspec.to_builtins(TAKEN)},
+            {"accepted": True, "backup": TAKEN},
         ),
         (FROM_BACKUP, Status(), WELL, FAILED, NONE, {"refused": "it is not what was backed up"}),
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, RUNS, None),
