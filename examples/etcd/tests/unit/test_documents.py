@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import yaml
 from kopf_kit.pack import crds
 from kopf_runtime.declaring.declaration import declared
 
+from etcd_operator import manifests
 from etcd_operator.backups import EtcdBackup
 from etcd_operator.kinds import EtcdCluster
 from etcd_operator.restores import EtcdRestore
@@ -58,6 +61,24 @@ def test_what_replaces_a_classic_field_is_a_field_of_the_kind(page: str, kind: A
 
     assert named
     assert [path for path in named if not is_field(kind, path)] == []
+
+
+@pytest.mark.parametrize("page", ["tls.md", "tls.ko.md"])
+def test_the_certificates_on_the_page_are_those_that_the_cluster_needs(page: str) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.M | re.S)
+    *issued, last = [manifest for block in blocks for manifest in yaml.safe_load_all(block)]
+    last["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
+    cluster = msgspec.convert(last, EtcdCluster)
+    authority, leaf = (thing["spec"] for thing in issued if thing["kind"] == "Certificate")
+    issuers = {t["metadata"]["name"]: t["spec"] for t in issued if t["kind"] == "Issuer"}
+
+    assert cluster.spec.tls is not None
+    assert leaf["secretName"] == cluster.spec.tls.peer_secret
+    assert issuers[leaf["issuerRef"]["name"]] == {"ca": {"secretName": authority["secretName"]}}
+    assert issuers[authority["issuerRef"]["name"]] == {"selfSigned": {}}
+    assert leaf["dnsNames"] == [manifests.host(cluster, "*"), "sample-client.default.svc"]
+    assert {"server auth", "client auth"} <= set(leaf["usages"])
+    assert "commonName" not in leaf
 
 
 def is_field(kind: Any, path: str) -> bool:
