@@ -6,12 +6,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from kopf_kit.rig import tools
 
 from etcd_operator import agent, stored
@@ -57,10 +59,14 @@ class Server:
         return stored.Store(s3=stored.S3(bucket="backups", endpoint=self.url, prefix="p"))
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "s3" / "backups").mkdir(parents=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -153,6 +159,66 @@ async def test_a_store_that_stays_down_is_told(
 
     with pytest.raises(StoreError, match="the store: "):
         await store.write("one.db", parts(1), 0)
+
+
+@contextlib.asynccontextmanager
+async def answering(handle: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
+    """Serve in place of S3; yield the URL."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_store_that_answers_too_slowly_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("SLOW", "DOWN"):
+        monkeypatch.setattr(f"etcd_operator.store.{limit}", 1)
+
+    async def wait(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with answering(wait) as url:
+        store = agent.open_store(stored.Store(s3=stored.S3(bucket="backups", endpoint=url)))
+        async with asyncio.timeout(120):
+            with pytest.raises(StoreError, match="the store: "):
+                await store.write("one.db", parts(1), 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "headers"),
+    [
+        ({}, {}),
+        ({"encryption": "AES256"}, {"": "AES256"}),
+        (
+            {"encryption": "aws:kms", "kms_key": "key"},
+            {"": "aws:kms", "-aws-kms-key-id": "key"},
+        ),
+    ],
+)
+async def test_the_store_is_asked_to_encrypt(
+    fields: dict[str, Any], headers: dict[str, str]
+) -> None:
+    asked: dict[str, str] = {}
+
+    async def take(request: web.Request) -> web.Response:
+        await request.read()
+        asked.update({name.lower(): value for name, value in request.headers.items()})
+        return web.Response(headers={"ETag": '"1"'})
+
+    async with answering(take) as url:
+        s3 = stored.S3(bucket="backups", endpoint=url, **fields)
+        await agent.open_store(stored.Store(s3=s3)).create("one.json", b"1")
+
+    prefix = "x-amz-server-side-encryption"
+    given = {name: value for name, value in asked.items() if name.startswith(prefix)}
+    assert given == {f"{prefix}{name}": value for name, value in headers.items()}
 
 
 LARGE = """

@@ -52,6 +52,17 @@ def test_flags_are_those_of_the_version() -> None:
     assert "--experimental-peer-skip-client-san-verification" in old
 
 
+def test_members_are_spread_over_nodes_and_zones_unless_the_user_says_how() -> None:
+    own = [{"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]
+    keys = [
+        [spread["topologyKey"] for spread in manifest["spec"]["topologySpreadConstraints"]]
+        for wants in (cluster(), cluster(pod={"topologySpreadConstraints": own}))
+        for manifest in [manifests.pod(wants, Make("c-1", "3.6.16"), "etcd", "")]
+    ]
+
+    assert keys == [["kubernetes.io/hostname", "topology.kubernetes.io/zone"], ["rack"]]
+
+
 def test_a_corrupt_member_makes_no_other_one_unready() -> None:
     manifest = manifests.pod(cluster(), Make("c-1", "3.6.16"), "etcd", "")
     probe = manifest["spec"]["containers"][0]["readinessProbe"]
