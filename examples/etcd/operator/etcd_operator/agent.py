@@ -53,7 +53,7 @@ class Backup(Struct, tag=True, frozen=True, kw_only=True):
     """Take a backup of a cluster."""
 
     store: stored.Store
-    #: The folder of the cluster in the store.
+    #: The folder of the EtcdBackup in the store.
     folder: str
     #: The address of the Service for clients, and the name that the members' certificates have.
     address: str
@@ -236,10 +236,14 @@ def surplus(older: Iterable[str], keep: int, days: int, now: datetime) -> list[s
 
 
 async def prune(store: Store, request: Backup, taken: str, now: datetime) -> AsyncIterator[str]:
-    """Delete surplus backups and yield their names; delete files that crashes have left, too."""
+    """Delete surplus backups and yield their names; delete files that crashes have left, too.
+
+    Only those from before this one count, so that the newest stays though Kubernetes may run the
+    Pod of a Job twice at a time.
+    """
     names = [name for name in await store.names(request.folder) if _time(name) <= now]
     recorded = {name.removesuffix(".json") for name in names if name.endswith(".json")}
-    older = recorded - {taken}
+    older = [base for base in recorded if base < taken]
     for base in surplus(older, request.keep, request.days, now)[:AT_ONCE]:
         await store.delete(f"{base}.json")  # first: without it, the file is no backup
         await store.delete(f"{base}.db")

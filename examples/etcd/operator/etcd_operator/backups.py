@@ -204,7 +204,7 @@ def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]
     namespace, name, spec = backup.metadata.namespace, cluster.metadata.name, backup.spec
     request = agent.Backup(
         store=spec.store,
-        folder=f"{namespace}/{name}",
+        folder=f"{namespace}/{name}/{backup.metadata.name}",  # what `keep` says is about these
         address=f"{name}-client.{namespace}.svc",
         host=f"client.{name}.{namespace}.svc",
         tls=cluster.spec.tls is not None,

@@ -141,17 +141,24 @@ def course(context: kr.Context[Any], name: str) -> Course:
         for pod in sorted(context.grandchildren[POD], key=lambda pod: pod.created)
         if pod.key[1].startswith(f"{name}-")
     ]
-    reports = [pod.report for pod in pods if pod.report]
+    reports = [msgspec.json.decode(p.report, type=stored.Report) for p in pods if p.report]
     failed = [pod.failure for pod in pods if pod.failure]
     end: Outcome | None = None if job is None else job.view
     return Course(
         job is not None,
         None if end is None else end.failure,
-        msgspec.json.decode(reports[-1], type=stored.Report) if reports else None,
+        _both(reports) if reports else None,
         len(failed),
         failed[-1] if failed else "",
         0.0 if end is None else end.at,
     )
+
+
+def _both(reports: Sequence[stored.Report]) -> stored.Report:
+    """Return the report with the newest backup, and all that was deleted: a Pod may run twice."""
+    newest = max(reports, key=lambda report: report.taken.name if report.taken is not None else "")
+    deleted = [name for report in reports for name in report.deleted]
+    return msgspec.structs.replace(newest, deleted=deleted)
 
 
 # --- manifests -----------------------------------------------------------------------------------

@@ -287,6 +287,20 @@ def test_so_many_are_kept_beside_the_new_one_and_for_so_long(
     assert gone == DAYS[: len(DAYS) - kept]
 
 
+async def test_of_two_that_run_at_a_time_the_newer_one_is_kept(tmp_path: Path) -> None:
+    store, both = Folder(tmp_path), [f"ns/c/{NOW:%Y%m%dT%H%M%SZ}-5-{token}" for token in "ab"]
+    for base in (*DAYS[-2:], *both):
+        for end in ("json", "db"):
+            await store.create(f"{base}.{end}", b"x")
+    wants = Backup(store=STORE, folder="ns/c", address="", keep=1)
+
+    deleted: list[str] = []
+    for base in both:
+        deleted += [name async for name in agent.prune(store, wants, base, NOW)]
+
+    assert deleted == [f"{base}.db" for base in (*DAYS[-2:], both[0])]
+
+
 async def test_what_a_crash_has_left_is_deleted_later_and_other_files_never(
     etcd: Process, session: aiohttp.ClientSession, volumes: Path
 ) -> None:

@@ -214,6 +214,23 @@ def test_what_the_agent_told_is_found_in_its_pod() -> None:
     assert fetched.report == text
 
 
+def test_of_a_pod_that_ran_twice_the_newest_backup_counts_and_all_that_was_deleted() -> None:
+    later = msgspec.structs.replace(TAKEN, name="ns/c/two.db")
+    reports = [Report(taken=later, deleted=["ns/c/one.db"]), Report(taken=TAKEN, deleted=["x.db"])]
+    pods: Any = [
+        SimpleNamespace(
+            key=("ns", f"b-1-{number}"),
+            created=number,
+            view=jobs.Attempt(report=msgspec.json.encode(report).decode()),
+        )
+        for number, report in enumerate(reports)
+    ]
+
+    course = jobs.course(kr.Context(None, children=[], grandchildren={jobs.POD: pods}), "b-1")
+
+    assert course.report == Report(taken=later, deleted=["ns/c/one.db", "x.db"])
+
+
 def test_why_a_pod_failed_or_does_not_start_is_found() -> None:
     killed = {"exitCode": 137, "reason": "OOMKilled"}
     assert attempt(container(terminated=killed)).failure == "OOMKilled"
@@ -225,7 +242,8 @@ def test_why_a_pod_failed_or_does_not_start_is_found() -> None:
 
 
 def test_the_longest_report_fits_into_a_termination_message() -> None:
-    names = [f"{'n' * 63}/{'c' * 40}/20260101T000000Z-1234567890-0a1b2c3d.db"] * agent.AT_ONCE
+    folder = f"{'n' * 63}/{'c' * 40}/{'b' * 40}"
+    names = [f"{folder}/20260101T000000Z-1234567890-0a1b2c3d.db"] * agent.AT_ONCE
     taken = msgspec.structs.replace(TAKEN, name=names[0], cluster_id="f" * 16)
     report = Report(taken=taken, deleted=names, warning="w" * 500)
 
