@@ -10,7 +10,7 @@ import pytest
 from kopf_kit.testing.world import World
 
 from tests.faults.conftest import Cluster
-from tests.faults.test_operator import SUBJECTS, VERSION
+from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
 pytestmark = pytest.mark.long
@@ -63,6 +63,7 @@ async def node_lost(cluster: Cluster, members: list[str]) -> None:
     await pod_gone(cluster, members)  # as Kubernetes does after `nodeLostAfter`
 
 
+@pytest.mark.parametrize("each", [0, 1])
 @pytest.mark.parametrize(
     ("harm", "stays"),
     [
@@ -76,18 +77,20 @@ async def node_lost(cluster: Cluster, members: list[str]) -> None:
     ],
 )
 async def test_it_is_whole_again_and_nothing_acknowledged_is_lost(
-    here: World, cluster: Cluster, harm: Harm, stays: bool
+    here: World, cluster: Cluster, harm: Harm, stays: bool, each: int
 ) -> None:
     await here.start()
     await cluster.create(3)
     before = await cluster.settles(3)
     names = [member["name"] for member in before["members"]]
+    if each:
+        kill_after_each_write(here, cluster, each)
 
     await harm(cluster, names)
     async with here.within(30, "it takes effect"):
         while len(cluster.ready()) == 3:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-    after = await cluster.settles(3, patience=180)
+    after = await cluster.settles(3, patience=600)
 
     assert after["clusterId"] == before["clusterId"]
     assert ([member["name"] for member in after["members"]] == names) == stays

@@ -17,7 +17,7 @@ from kopf_kit.testing.world import World
 from tests.faults import certificates
 from tests.faults.conftest import Cluster
 from tests.faults.nodes import NAME
-from tests.faults.test_operator import SUBJECTS, VERSION
+from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
 pytestmark = pytest.mark.long
@@ -266,8 +266,9 @@ async def test_volumes_grow_where_the_class_allows_it(here: World, cluster: Clus
         await here.cluster.remove(f"{classes}/grows")
 
 
+@pytest.mark.parametrize("each", [0, 1])
 async def test_versions_go_up_and_down_one_at_a_time_under_load(
-    here: World, cluster: Cluster
+    here: World, cluster: Cluster, each: int
 ) -> None:
     older = {minor: version.removeprefix("v") for minor, version in versions.OLDER_ETCD.items()}
     cluster.nodes.etcd |= {minor: tools.etcd(minor, "etcd")[0] for minor in older}
@@ -275,10 +276,12 @@ async def test_versions_go_up_and_down_one_at_a_time_under_load(
     await here.start()
     await cluster.create(3, version=first)
     await cluster.settles(3)
+    if each:
+        kill_after_each_write(here, cluster, each)
 
     for version in (second, VERSION, second, first):
         await cluster.edit(version=version)
-        status = await cluster.settles(3, patience=240)
+        status = await cluster.settles(3, patience=900)
         assert status["version"] == version
 
     await cluster.check()

@@ -1,6 +1,6 @@
 """A backup of a real etcd is taken and restored in Jobs whose containers are real processes.
 
-The Jobs have their own controller; `Hands` runs the containers of their Pods, one after the other.
+`Hands` runs the containers of their Pods, one after the other.
 """
 
 import asyncio
@@ -18,13 +18,15 @@ from kopf_kit.testing.world import World
 
 from etcd_operator.manifests import DATA
 from tests.faults.conftest import Cluster
-from tests.faults.nodes import _MOUNT, _UNSHARE, NAME, Nodes
+from tests.faults.nodes import _MOUNT, _UNSHARE, MEMBERS, NAME, Nodes
 from tests.faults.test_members import disk_emptied
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
 GROUP = "/apis/etcd.example.com/v1alpha1"
 SURVIVES: Raw = {"survivor": {}}
+#: The name of another EtcdCluster.
+OTHER = "d"
 #: The agent, whose paths are those of this machine.
 AGENT = """
 import sys
@@ -95,15 +97,12 @@ class Hands(Nodes):
 
 @pytest.fixture
 async def cluster(here: World, tmp_path: Path) -> AsyncIterator[Cluster]:
-    plane = here.cluster.plane
-    [manager] = tools.kubernetes(plane.kubernetes, "kube-controller-manager")
-    flags = ("--leader-elect=false", "--secure-port=0", "--controllers=job-controller")
-    plane.run("jobs", manager, f"--kubeconfig={plane.kubeconfig('controllers')}", *flags)
     here.kubelet.arm(Trouble.LOST)  # the suite's own: `Hands` takes its place
     [etcd] = tools.built("etcd")
-    async with Hands(here.cluster, here.namespace, tmp_path, {"3.7": etcd}).working() as nodes:
+    names = (*MEMBERS, f"{OTHER}-1")
+    hands = Hands(here.cluster, here.namespace, tmp_path, {"3.7": etcd}, names)
+    async with hands.working() as nodes:
         yield Cluster(here, nodes)
-    plane.stop("jobs")
 
 
 async def create(here: World, kind: str, name: str, **spec: Any) -> str:
@@ -165,7 +164,37 @@ async def test_a_backup_replaces_the_data_of_the_cluster(
     assert int(response["header"]["revision"]) > 10**9
 
 
-async def test_what_one_member_has_outlives_a_lost_quorum(here: World, cluster: Cluster) -> None:
+@pytest.mark.long
+async def test_a_backup_is_restored_into_a_cluster_of_another_name(
+    here: World, cluster: Cluster
+) -> None:
+    await here.start()
+    await cluster.create(1)
+    first = await cluster.settles(1)
+    store = await create_claim(here, cluster)
+    await cluster.clients.ask(f"{cluster.url('c-1')}/v3/kv/put", {"key": "YQ==", "value": "YQ=="})
+    backup = await create(here, "EtcdBackup", "once", cluster=NAME, store=store)
+    await until(here, backup, "Complete")
+
+    source = {"backup": {"name": "once"}}
+    restore = await create(here, "EtcdRestore", "to", cluster=OTHER, confirm=OTHER, source=source)
+    await here.cluster.ask("POST", here.objects, here.subject.manifest("1", OTHER))
+    await until(here, restore, "Complete")
+    await here.until_reason("Healthy", OTHER, 180)
+
+    born = (await here.cluster.ask("GET", here.object(OTHER)))["status"]
+    assert born["clusterId"] != first["clusterId"]
+    assert (await cluster.status())["members"] == first["members"], "the other one stays"
+    body = {"key": "AA==", "range_end": "AA=="}
+    response = await cluster.clients.ask(f"{cluster.url(f'{OTHER}-1')}/v3/kv/range", body)
+    assert [pair["key"] for pair in response["kvs"]] == ["YQ=="]
+    assert int(response["header"]["revision"]) > 10**9
+
+
+@pytest.mark.parametrize("each", [0, pytest.param(1, marks=pytest.mark.long)])
+async def test_what_one_member_has_outlives_a_lost_quorum(
+    here: World, cluster: Cluster, each: int
+) -> None:
     await here.start()
     await cluster.create(3)
     before = await cluster.settles(3)
@@ -176,16 +205,48 @@ async def test_what_one_member_has_outlives_a_lost_quorum(here: World, cluster: 
     for name in names[:2]:
         await disk_emptied(cluster, [name])
     await cluster.until("Available", "False", "QuorumLost", patience=60)
+    if each:
+        kill_after_each_write(here, cluster, each)
 
     restore = await create(here, "EtcdRestore", "back", cluster=NAME, confirm=NAME, source=SURVIVES)
     await until(here, restore, "Complete")
 
-    after = await cluster.settles(3, patience=180)
+    after = await cluster.settles(3, patience=600)
     assert after["clusterId"] == before["clusterId"]
     assert [member["name"] for member in after["members"]] == [names[2], "c-4", "c-5"]
     body = {"key": "AA==", "range_end": "AA=="}
     response = await cluster.clients.ask(f"{cluster.url('c-5')}/v3/kv/range", body)
     assert [pair["key"] for pair in response["kvs"]] == ["YQ=="]
+
+
+@pytest.mark.long
+async def test_a_schedule_keeps_as_many_backups_as_it_says(here: World, cluster: Cluster) -> None:
+    await here.start()
+    await cluster.create(1)
+    await cluster.settles(1)
+    wants = {"store": await create_claim(here, cluster), "keep": {"last": 2}}
+    kill_after_each_write(here, cluster, 3)
+    path = await create(here, "EtcdBackup", "often", cluster=NAME, schedule="* * * * *", **wants)
+
+    taken: set[str] = set()
+    async with here.within(420, "four backups"):
+        while len(taken) < 4:
+            status = (await here.cluster.ask("GET", path)).get("status") or {}
+            taken |= {backup["name"] for backup in status.get("backups", ())}
+            await asyncio.sleep(0.5)
+    await here.cluster.patch(path, {"spec": {"suspended": True}})
+    status = await until(here, path, "Suspended")
+
+    [folder] = [
+        cluster.nodes.data(claim)
+        for claim in await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
+        if claim["metadata"]["name"] == "backups"
+    ]
+    kept = {backup["name"] for backup in status["backups"]}
+    assert kept == {str(file.relative_to(folder)) for file in folder.rglob("*.db")}
+    assert len(kept) == 2
+    jobs = await here.cluster.items(f"/apis/batch/v1/namespaces/{here.namespace}/jobs")
+    assert [job["metadata"]["name"] for job in jobs] == [status["run"]["job"]]
 
 
 @pytest.mark.long
