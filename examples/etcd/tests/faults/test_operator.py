@@ -4,11 +4,12 @@ The clients write all the time, and each acknowledged write must be found in the
 is killed after its writes to the API server, and after its calls of etcd before it gets the answer.
 """
 
+import asyncio
 from signal import Signals
 from typing import Any
 
 import pytest
-from kopf_kit.rig import versions
+from kopf_kit.rig import tools, versions
 from kopf_kit.testing.calls import Call, Forward
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.subject import Subject
@@ -66,7 +67,11 @@ def kill_after_each_write(here: World, cluster: Cluster, each: int) -> None:
 
 @pytest.mark.parametrize(
     ("each", "sizes"),
-    [(3, (1, 3, 1)), pytest.param(1, (1, 3, 5, 3, 1), marks=pytest.mark.long)],
+    [
+        (3, (1, 3, 1)),
+        pytest.param(1, (1, 3, 5, 3, 1), marks=pytest.mark.long),
+        pytest.param(5, (1, 7, 4, 2), marks=pytest.mark.long),
+    ],
 )
 async def test_it_grows_and_shrinks_though_the_operator_is_killed_all_the_time(
     here: World, cluster: Cluster, each: int, sizes: tuple[int, ...]
@@ -83,4 +88,31 @@ async def test_it_grows_and_shrinks_though_the_operator_is_killed_all_the_time(
     assert status["clusterId"] == first["clusterId"]
     assert len(here.operator.exits) > 5
     assert cluster.clients.acknowledged > 100
+    await cluster.check()
+
+
+@pytest.mark.long
+async def test_edits_in_the_middle_of_another_change_lose_nothing(
+    here: World, cluster: Cluster
+) -> None:
+    older = versions.OLDER_ETCD["3.6"].removeprefix("v")
+    cluster.nodes.etcd["3.6"] = tools.etcd("3.6", "etcd")[0]
+    await here.start()
+    kill_after_each_write(here, cluster, 3)
+    await cluster.create(1, version=older)
+    await cluster.settles(1, patience=300)
+
+    for edit, pause in (
+        ({"size": 5}, 12),
+        ({"size": 1, "version": VERSION}, 8),
+        ({"size": 3}, 5),
+        ({"size": 1}, 3),
+        ({"size": 3, "version": older}, 8),
+        ({"version": VERSION}, 5),
+    ):
+        await cluster.edit(**edit)
+        await asyncio.sleep(pause)  # how far it comes is chance
+    await cluster.edit(version=older)
+
+    assert (await cluster.settles(3, patience=600))["version"] == older
     await cluster.check()
