@@ -151,6 +151,7 @@ def test_the_readme_s_uninstallation_names_what_others_have_made(
     [
         ({"replicaCount": 0}, "replicaCount is 0: no operator runs"),
         ({"crds": {"install": False}}, "crds.install is false:"),
+        ({"hostUsers": False}, "hostUsers is false: a cluster without user namespaces"),
         ({"rbac": {"create": False}}, f"the ServiceAccount {NAMESPACE}/{FULLNAME} must have been"),
         ({"namespaceOverride": "else"}, "is installed in the namespace else."),
     ],
