@@ -1,4 +1,7 @@
-"""The checklist promises nothing that no test holds, and leaves out no rule."""
+"""Each row of the checklist names a test, and no rule is left out.
+
+`tests/unit/test_documents.py` looks for the tests.
+"""
 
 import re
 from itertools import pairwise
@@ -21,14 +24,11 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip("| "))
-def test_every_row_names_a_test_that_there_is(row: list[str]) -> None:
-    named = re.fullmatch(r"`(?:([a-z/]+)/)?(test_\w+\.py)::(test_\w+)(?:\[(\w+)\])?`", row[-1])
-    assert named, f"{row[-1]} names no test"
+def test_every_row_names_a_test(row: list[str]) -> None:
+    named = re.fullmatch(r"`[\w/-]+\.py::test_\w+(?:\[(\w+)\])?`", row[-1])
 
-    folder, file, test, rule = named.groups()
-    source = (paths.CHECKOUT / "tests" / (folder or "bundle") / file).read_text()
-    assert re.search(rf"^(async )?def {test}\(", source, re.MULTILINE)
-    assert rule is None or rule in {**RULES, **submission.RULES}
+    assert named, f"{row[-1]} names no test"
+    assert named[1] is None or named[1] in {**RULES, **submission.RULES}
 
 
 def test_every_rule_has_a_row() -> None:
