@@ -72,7 +72,7 @@ class Defect:
 
     @property
     def tier(self) -> str:
-        """The target, or that of the tests: their folder, or for a distribution's `unit`."""
+        """The target, or that of the tests: `unit` for a distribution's, else their folder."""
         if self.tests in TARGETS:
             return self.tests
         return "unit" if self.tests.startswith("packages/") else self.tests.split("/")[1]

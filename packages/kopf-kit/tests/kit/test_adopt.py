@@ -218,7 +218,7 @@ def test_a_kind_in_no_namespace_and_of_another_group_is_packaged_for_the_whole_c
     draft = crd.replace("note", "draft").replace("Note", "Draft").replace("Namespaced", "Cluster")
     (notes / "draft.yaml").write_text(draft)
 
-    assert "Draft is in no namespace, so the operator has to watch" in adopt(notes, *SAID)[1]
+    assert "objects of Draft are in no namespace" in adopt(notes, *SAID)[1]
     generate = (sys.executable, "-m", "kopf_kit", "generate")
     subprocess.run(generate, cwd=notes, check=True, timeout=300)
 

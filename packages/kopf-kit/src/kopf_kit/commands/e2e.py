@@ -2,9 +2,8 @@
 
 `e2e` runs the tests in which Helm installs the operator, `e2e-olm` those in which a Subscription
 does. The tests of an operator that PROJECT names are in its own folder, for both. Without a folder
-tests/olm, a Subscription installs it for those of tests/e2e, too; without that one, its samples are
-applied. Tests with the mark `long` are left out unless an option
-of pytest, `-m`, says otherwise.
+tests/olm, `e2e-olm` runs those of tests/e2e; without tests/e2e, both apply its samples. Tests with
+the mark `long` are left out unless an option of pytest, `-m`, says otherwise.
 """
 
 import os
@@ -48,7 +47,7 @@ def run(arguments: list[str]) -> int:
 
 
 def run_olm(arguments: list[str]) -> int:
-    """Run only the tests of OLM; without any of its own, those of Helm with what OLM installs."""
+    """Run only the tests of OLM; without any, run those of Helm on what OLM installs."""
     push.check_olm()
     cluster = olm.up(clusters.TEST_NAME)
     ours = _TESTS / "olm" if PROJECT.is_the_checkouts else _TESTS / "projects" / "test_olm.py"

@@ -194,8 +194,8 @@ def project(operator: Operator) -> tuple[str, list[str]]:
         )
     if wide := [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"]["scope"] == "Cluster"]:
         left_out.append(
-            f"{', '.join(wide)} is in no namespace, so the operator has to watch the whole "
-            "cluster: the chart's value watchNamespaces would not give it the rights"
+            f"objects of {', '.join(wide)} are in no namespace, so the operator has to watch the "
+            "whole cluster: the chart's value watchNamespaces would not give it the rights"
         )
     if handlers.unknown:
         left_out.append(

@@ -181,8 +181,8 @@ def by_olm(cluster: Cluster) -> Iterator[Installed]:
     installed = Installed(Kubectl(cluster, _BY_OLM))
     kubectl = installed.kubectl
     _remove_by_olm(kubectl)  # what an interrupted run left
-    by_helm = Installed(Kubectl(cluster, operators.NAMESPACE))
-    by_helm.helm("uninstall", operators.RELEASE, "--ignore-not-found", "--wait", "--timeout=3m")
+    helm = Installed(Kubectl(cluster, operators.NAMESPACE)).helm
+    helm("uninstall", operators.RELEASE, "--ignore-not-found", "--wait", "--timeout=3m")
     operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
     push.push_bundle()
     kubectl("create", "namespace", _BY_OLM)

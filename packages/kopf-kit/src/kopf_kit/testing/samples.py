@@ -32,11 +32,11 @@ def test_the_operator_serves_a_sample_and_lets_it_go(
     manifest = yaml.safe_load(sample.read_text())
     manifest["metadata"].pop("namespace", None)  # it is in the test's
     named = f"{kind.crd}/{manifest['metadata']['name']}"
+    serves = _handled if _ends(kind) else _written
     kubectl("apply", "--filename=-", stdin=json.dumps(manifest))
 
     def served() -> bool:
-        found = kubectl.get("--show-managed-fields", named)
-        return _handled(found) if _ends(kind) else _written(found)
+        return serves(kubectl.get("--show-managed-fields", named))
 
     wait_until(f"the {kind.kind} to be served", served, bool)
     kubectl("delete", "--timeout=120s", named)
@@ -53,12 +53,12 @@ def _ends(kind: Kind) -> bool:
     )
 
 
-def _handled(found: Any) -> bool:
+def _handled(raw: Any) -> bool:
     """Return whether its handlers have ended: kopf's note is an annotation, or in the status."""
-    return "last-handled-configuration" in json.dumps(found)
+    return "last-handled-configuration" in json.dumps(raw)
 
 
-def _written(found: Any) -> bool:
+def _written(raw: Any) -> bool:
     """Return whether somebody else than kubectl has written an object."""
-    writers = (entry["manager"] for entry in found["metadata"]["managedFields"])
+    writers = (entry["manager"] for entry in raw["metadata"]["managedFields"])
     return any(writer.partition("-")[0] != "kubectl" for writer in writers)
