@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 #: Seconds for an answer of a member about itself, about the cluster, and for what takes longer.
 STATUS, LIST, CHANGE, DEFRAGMENT, HASH = 1.5, 2.0, 5.0, 60.0, 30.0
-#: Seconds before a certificate expires in which it is late to renew it, or the part of its life, if
-#: that is less. cert-manager renews a certificate when a third of its life is left.
+#: It is late to renew a certificate once these seconds are left, or only this part of its life if
+#: that is less. cert-manager renews it when a third of its life is left.
 LATE, LATE_PART = 7 * 86400.0, 0.1
 
 
