@@ -144,7 +144,7 @@ async def observed(
 ) -> AsyncIterator[tuple[ControlPlane, Api]]:
     """Run a control plane that has an example's kind, and some of its objects."""
     definition = yaml.safe_load(await asyncio.to_thread(_crd(example).read_text))
-    # Only the version that the operators read: the API server has nobody convert.
+    # Only the version that the operators read: the API server asks nobody to convert.
     served = definition["spec"]["versions"][0] | {"storage": True}
     definition["spec"] |= {"versions": [served], "conversion": None}
     version, kind = f"{definition['spec']['group']}/{served['name']}", definition["spec"]["names"]

@@ -122,7 +122,7 @@ class _Client:
 
 @contextlib.asynccontextmanager
 async def _asking(plane: ControlPlane, peer: Peer) -> AsyncIterator[_Client]:
-    """Run an operator that has nothing more to do, and yield who asks it."""
+    """Run an operator until it has nothing more to do, and yield a client that asks it."""
     folder, port = plane.folder / "webhook", free_port()
     _certify(plane, folder)
     flags = (

@@ -1,4 +1,4 @@
-"""Both versions of a Memcached on a cluster, which the operator converts, also when upgraded."""
+"""Both versions of a Memcached on a cluster: the operator converts, also during an upgrade."""
 
 import json
 import subprocess
@@ -76,11 +76,8 @@ def test_who_reads_and_writes_both_versions_notices_no_upgrade_and_no_rollback(
             try:
                 ask("v1beta1", {"limits": {"connections": number}})
                 ask("v1alpha1", {"memory": number})
-                found = ask("v1beta1")
-                assert found == {
-                    "replicas": 0,
-                    "limits": {"memory": number, "connections": number},
-                }
+                limits = {"memory": number, "connections": number}
+                assert ask("v1beta1") == {"replicas": 0, "limits": limits}
             except (OSError, AssertionError) as error:
                 failed.append(f"{written}: {error}")
             written += 1
