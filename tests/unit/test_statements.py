@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 from flightticket_operator import operator as flights
 
+from bench import reviews
 from kopf_kit.rig import registry, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime import Controller
@@ -59,10 +60,12 @@ STATEMENTS: list[tuple[Any, ...]] = [
         errors.MAX_RETRY_SECONDS,
     ),
     ("docs/olm", r"REGISTRY=(\S+)", r"REGISTRY=(\S+)", registry.ADDRESS),
+    ("docs/benchmarks", r"(\d+) edits a second", r"1초에 (\d+)번의 수정", reviews.EDITS),
+    ("docs/benchmarks", r"(\w+) at a time for all", r"전체 시간은 (\S+) 개씩", reviews.WIDTH),
     (TICKETS, r"(\d+) calls in a", r"1초에 (\d+)번", flights.Settings().booking_rate),
     (TICKETS, r"booking every (\w+ minutes)", r"(\d+분)마다 예약", flights.POLL),
 ]
-NUMBERS = {"half a": 0.5, "an": 1, "five": 5, "ten": 10, "한": 1, "다섯": 5}
+NUMBERS = {"half a": 0.5, "an": 1, "four": 4, "five": 5, "ten": 10, "한": 1, "네": 4, "다섯": 5}
 SECONDS = {None: 1, "s": 1, "초": 1, "m": 60, "분": 60, "h": 3600, "시": 3600}
 _ALERT = re.compile(r"^- alert: (\w+)\n(?:  .*\n)*?  for: (\d+[mh])$", re.MULTILINE)
 _TEMPLATES = (CHECKOUT / "charts" / "message-operator" / "templates").rglob("*.*")
