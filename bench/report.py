@@ -146,7 +146,7 @@ _MORE = (
     Row("start_writes_10000", "start with 10,000 Messages: writes", "", 0, {OURS.name: 0}),
     Row(
         "start_lag_100000",
-        "start with 100,000 Messages: the Pods of two made during it and then, once ready",
+        "start with 100,000 Messages: once ready, the last Pod of two new ones",
         " s",
         1,
         {OURS.name: 1},

@@ -28,8 +28,9 @@ pytestmark = pytest.mark.api
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[ControlPlane]:
-    """Have an API server that knows no Message yet."""
+    """Have an API server that has the operator's namespace, and knows no Message yet."""
     with control_plane.running() as plane:
+        kubectl(plane, "create", "namespace", NAMESPACE)
         yield plane
 
 
@@ -60,7 +61,7 @@ def test_helm_installs_an_example(empty: ControlPlane, example: str) -> None:
     where = ("--namespace", NAMESPACE, "--kubeconfig", empty.kubeconfig(ADMIN))
     made = [m for m in render(chart=chart, release=example) if m["kind"] != "Pod"]
 
-    helm("install", example, chart, "--create-namespace", *where)
+    helm("install", example, chart, *where)
 
     assert there(empty, made) == wanted(made)
     helm("uninstall", example, *where)
@@ -84,7 +85,7 @@ def test_helm_installs_upgrades_and_removes_it(empty: ControlPlane, program: str
     less = [m for m in render() if m["kind"] != "Pod"]  # without that of `helm test`
     more = [m for m in render({"replicaCount": 2}) if m["kind"] != "Pod"]  # which have a budget
 
-    release("install", str(CHART), "--create-namespace")
+    release("install", str(CHART))
     assert there(empty, less) == wanted(less)
 
     release("upgrade", str(CHART), "--set=replicaCount=2")
