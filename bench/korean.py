@@ -24,6 +24,7 @@ LABELS = {
     "start with 10,000 Messages: ready": "Message 10,000개로 시작: 준비됨",
     "start with 10,000 Messages: writes": "Message 10,000개로 시작: 쓰기 수",
     "start with 100,000 Messages: a new Pod": "Message 100,000개로 시작: 새 Message의 파드",
+    "start with 10,000 Messages: once ready, the last Pod of two new ones": "Message 10,000개로 시작: 준비된 뒤 새 Message 두 개의 마지막 파드까지",
     "start with 100,000 Messages: once ready, the last Pod of two new ones": "Message 100,000개로 시작: 준비된 뒤 새 Message 두 개의 마지막 파드까지",
     "start with 100,000 Messages: CPU": "Message 100,000개로 시작: CPU",
     "start time for each Message beyond 10,000, relative to those before": "시작할 때 Message 하나에 걸리는 시간, 10,000개를 넘은 뒤와 그 전의 비율",

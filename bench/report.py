@@ -144,12 +144,15 @@ _MORE = (
     ),
     Row("start_ready_10000", "start with 10,000 Messages: ready", " s", 1, {OURS.name: 10}),
     Row("start_writes_10000", "start with 10,000 Messages: writes", "", 0, {OURS.name: 0}),
-    Row(
-        "start_lag_100000",
-        "start with 100,000 Messages: once ready, the last Pod of two new ones",
-        " s",
-        1,
-        {OURS.name: 1},
+    *(
+        Row(
+            f"start_lag_{count}",
+            f"start with {count:,} Messages: once ready, the last Pod of two new ones",
+            " s",
+            1,
+            {OURS.name: 1},
+        )
+        for count in (10_000, 100_000)
     ),
     Row(
         "rss_growth",
