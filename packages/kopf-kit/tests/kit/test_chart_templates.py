@@ -1,5 +1,7 @@
 """kopf_kit.pack.shared and chart_templates: the reference's texts with an operator's own names."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -48,3 +50,25 @@ def test_whoever_removes_everything_is_told_to_remove_every_kind(
         assert roles.split()[-6:] == [
             f"{crd}-{role}" for role in ("view", "edit", "admin") for crd in crds.split()
         ]
+
+
+def test_what_an_operator_no_longer_has_is_left_over_unless_its_author_wrote_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    memcached = load(paths.CHECKOUT / "examples" / "memcached")
+    assert memcached.converted
+    for module in (chart_templates, shared):
+        monkeypatch.setattr(module, "PROJECT", msgspec.structs.replace(memcached, root=tmp_path))
+    monkeypatch.setattr(chart_templates, "runbooks", str)
+    monkeypatch.setattr(shared, "_owner", lambda: "myorg")
+    for file, text in chart_templates.files().items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert chart_templates.leftovers() == []
+
+    monkeypatch.setattr(shared, "_is", lambda kind: kind == "runtime")
+
+    left = {file.name: file for file in chart_templates.leftovers()}
+    assert left.keys() == {"_conversion.tpl", "migration.yaml", "webhooks.yaml"}
+    left["migration.yaml"].write_text("# an author's own\n")
+    assert left["migration.yaml"] not in chart_templates.leftovers()

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import click
 
-from kopf_kit.pack import bundle, catalog, crd_history, generated, nested, numbered, rules
+from kopf_kit.pack import (
+    bundle,
+    catalog,
+    chart_templates,
+    crd_history,
+    generated,
+    nested,
+    numbered,
+    rules,
+)
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 
@@ -22,7 +31,7 @@ def generate(*, unless_current: bool) -> None:  # noqa: D103 (the program has it
 
 def write(below: Path = Path("/")) -> None:
     """Write missing and stale files in a folder, remove outdated ones, and print their names."""
-    for file in catalog.unreleased():
+    for file in (*catalog.unreleased(), *chart_templates.leftovers()):  # Helm renders the latter
         file.unlink()
         print(f"{_name(file)} removed")
     for dropped in numbered.dropped():
@@ -59,7 +68,7 @@ def problems() -> Iterator[str]:
     for file in catalog.unreleased():
         yield f"{_name(file)} is of a version that was never released: run `kopf-kit generate`"
     texts = generated.files()
-    for file in bundle.leftovers(texts):
+    for file in (*chart_templates.leftovers(), *bundle.leftovers(texts)):
         yield f"{_name(file)} is no longer generated: run `kopf-kit generate`"
     for file in generated.stale(texts):
         yield f"{_name(file)} differs from what it is generated from: run `kopf-kit generate`"

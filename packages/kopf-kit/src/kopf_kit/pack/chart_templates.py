@@ -6,6 +6,7 @@ values of its Pods: their images, and what `values.own.yaml` says.
 docs/decisions/0023-one-source-for-crd-rights-and-charts.md explains why.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -28,19 +29,32 @@ _OWN_RUNBOOKS = Path("docs", "runbooks.md.in")
 
 def files() -> dict[Path, str]:
     """Return the texts of the files that all projects have, by path."""
+    common = {ours: _common(file) for file, ours in _shared() if shared.read(file)}
+    return {**common, PROJECT.built / RUNBOOKS: runbooks()}
+
+
+def leftovers() -> list[Path]:
+    """Return files that the project no longer has, such as those of an operator that converts."""
+    return [
+        ours
+        for file, ours in _shared()
+        if not shared.read(file) and ours.is_file() and _generated(file) in ours.read_text()
+    ]
+
+
+def _shared() -> Iterator[tuple[Path, Path]]:
+    """Yield the shared files, with where they are in the project if they are for its kind."""
     folders = {
         "chart": PROJECT.chart,
         "crds-chart": PROJECT.crds_chart,
         **({"olm": PROJECT.olm} if PROJECT.has_olm else {}),
     }
-    common = {
-        ours / shared.renamed(str(file.relative_to(theirs)), PROJECT.kinds[0]): _common(file)
-        for theirs, ours in ((shared.FOLDER / name, ours) for name, ours in folders.items())
-        for file in sorted(theirs.rglob("*"))
-        # kopf_kit.pack.chart_docs writes `.in`; a file may be for another kind of operator.
-        if file.is_file() and file.suffix != ".in" and shared.read(file)
-    }
-    return {**common, PROJECT.built / RUNBOOKS: runbooks()}
+    for name, folder in folders.items():
+        theirs = shared.FOLDER / name
+        for file in sorted(theirs.rglob("*")):
+            if file.is_file() and file.suffix != ".in":  # kopf_kit.pack.chart_docs writes those
+                path = shared.renamed(str(file.relative_to(theirs)), PROJECT.kinds[0])
+                yield file, folder / path
 
 
 def _common(file: Path) -> str:
