@@ -47,15 +47,18 @@ def _labels(labels: Manifest, release: Release) -> Manifest:
 
 
 def crds(release: Release) -> list[Manifest]:
-    """Return the CRDs of the kinds."""
+    """Return the CRDs of the kinds.
+
+    Their conversion names a Service that is only in a cluster where Helm installs. OLM replaces the
+    CRD first and writes the conversion later. In between, an API server without one would change
+    the version alone, and lose the fields that the other version does not have.
+    """
     definitions = [find("CustomResourceDefinition", kind.crd) for kind in PROJECT.kinds]
     for definition in definitions:
         definition["metadata"] = {
             "name": definition["metadata"]["name"],
             "labels": _labels(definition["metadata"]["labels"], release),
         }
-        if not PROJECT.adopted:
-            definition["spec"].pop("conversion", None)
     return definitions
 
 
