@@ -61,6 +61,7 @@ class Lid(kr.Resource, kw_only=True):
     """A Lid."""
 
     spec: Spec
+    """What is to cover the box."""
 
 
 def version(type_: type[kr.Resource], **changes: Any) -> crds.Manifest:
@@ -84,6 +85,7 @@ def test_the_class_names_and_describes_the_kind() -> None:
     assert definition(declaration(Lid))["spec"]["scope"] == "Cluster"
     schema = version(Box)["schema"]["openAPIV3Schema"]
     assert schema["description"] == "A Box. It holds things."
+    assert fields(Lid)["spec"]["description"] == "What is to cover the box."
 
 
 def test_a_spec_with_a_default_may_be_left_out_and_another_may_not() -> None:

@@ -138,6 +138,38 @@ def test_a_set_by_default_is_always_written_in_the_same_order() -> None:
     assert schema_of(frozenset[str], frozenset(letters))["default"] == sorted(letters)
 
 
+class Named(kr.Fields, frozen=True):
+    """What has a name."""
+
+    first_name: Annotated[str, Meta(max_length=9, description="Something else.")] = ""
+    """The name
+    that was given."""
+    number: int = 0
+
+
+class Grouped(Named, frozen=True):
+    """What is in a group."""
+
+    leader: Inner | None = None
+    """The first of them."""
+    others: tuple[Named, ...] = ()
+    """All others."""
+
+
+def test_the_docstring_of_a_field_describes_it_wherever_its_class_is() -> None:
+    fields = structural(Grouped)["properties"]
+    given = {"type": "string", "description": "The name that was given.", "maxLength": 9}
+
+    assert fields["firstName"] == {**given, "default": ""}
+    assert fields["others"]["items"]["properties"]["firstName"] == {**given, "default": ""}
+    assert [fields[name].get("description") for name in ("number", "leader", "others")] == [
+        None,
+        "The first of them.",
+        "All others.",
+    ]
+    assert schema_of(Inner)["description"] == "What is inside.", "only there it is another text"
+
+
 def test_a_field_without_a_default_is_required() -> None:
     class Outer(kr.Fields, frozen=True):
         first_name: str

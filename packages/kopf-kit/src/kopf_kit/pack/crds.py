@@ -128,7 +128,7 @@ def _schema(declared: CustomResource) -> Schema:
         if field.name not in ("metadata", "status")
     ]
     bare = msgspec.defstruct(kind.kind, own, kw_only=True, rename="camel")
-    schema = structural(bare)
+    schema = structural(bare, source=declared.resource)
     # A rule may have a fieldPath only if the schema contains that field.
     scope = "its namespace" if kind.namespaced else "the cluster"
     naming = declared.naming or f"Name of the {kind.kind}, unique in {scope}."

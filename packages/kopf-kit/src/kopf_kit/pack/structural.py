@@ -5,8 +5,13 @@ with those of Kubernetes. A type that no structural schema can express is refuse
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
 """
 
+import ast
+import functools
+import itertools
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
+from inspect import getsource
 from typing import Any
 
 import msgspec
@@ -66,8 +71,11 @@ class DeclarationError(HackError):
     """A class declares something that a CRD cannot express; the message names the field."""
 
 
-def structural(type_: type, path: str = "") -> Schema:
-    """Return the schema of a class; raise `DeclarationError`, which begins with the field."""
+def structural(type_: type, path: str = "", source: type | None = None) -> Schema:
+    """Return the schema of a class; raise `DeclarationError`, which begins with the field.
+
+    `source` is the class whose source code describes the fields, if it is another one.
+    """
     try:
         (schema,), components = msgspec.json.schema_components([type_])
     except TypeError as error:
@@ -76,8 +84,44 @@ def structural(type_: type, path: str = "") -> Schema:
         if _CONSTRAINED_UNION.search(text):
             text += "; put Meta on the type that it limits, as in Annotated[str, Meta(…)] | None"
         raise DeclarationError(text) from error
-    _refuse_otherwise_read(inspect.type_info(type_), path, ())
+    info = inspect.type_info(type_)
+    _refuse_otherwise_read(info, path, ())
+    for cls, fields in _classes(info, {}).items():
+        texts = _docstrings(source if source is not None and cls is type_ else cls)
+        full = f"{cls.__module__}.{cls.__qualname__}"  # where two classes have the same name
+        component = components.get(cls.__name__) or components.get(full, {})
+        for field in fields:
+            if field.name in texts and field.encode_name in component.get("properties", {}):
+                component["properties"][field.encode_name]["description"] = texts[field.name]
     return _Converter(components).convert(schema, path, ())
+
+
+def _classes(type_: Any, known: dict[type, Any]) -> dict[type, Any]:
+    """Return the classes within a type, each with its fields, in addition to those known."""
+    if hasattr(type_, "fields"):
+        if type_.cls in known:
+            return known
+        known[type_.cls] = type_.fields
+    for part, _ in _parts(type_):
+        _classes(part, known)
+    return known
+
+
+@functools.lru_cache(maxsize=256)
+def _docstrings(cls: type) -> dict[str, str]:
+    """Return the texts below the fields in the source code of a class and its bases."""
+    texts: dict[str, str] = {}
+    for base in reversed(getattr(cls, "__mro__", ())):  # Class[int] has none
+        try:
+            source = textwrap.dedent(getsource(base))
+        except (OSError, TypeError):  # nobody wrote it, or not in Python
+            continue
+        [node] = ast.parse(source).body
+        for field, text in itertools.pairwise(getattr(node, "body", ())):
+            match field, text:
+                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(words))):
+                    texts[name] = words
+    return texts
 
 
 def _without_schema(type_: type, path: str) -> tuple[str, str] | None:
