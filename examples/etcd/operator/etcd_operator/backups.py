@@ -14,7 +14,7 @@ from msgspec import Meta
 from etcd_operator import agent, jobs, stored
 from etcd_operator.cron import Schedule
 from etcd_operator.jobs import JOB, POD, Course
-from etcd_operator.kinds import BACKUP, CLUSTER, EtcdCluster, Text, described, fixed, known
+from etcd_operator.kinds import BACKUP, CLUSTER, EtcdCluster, Text, fixed, known
 from etcd_operator.manifests import Manifest
 from etcd_operator.settings import Settings, manager
 from etcd_operator.stored import Taken
@@ -29,30 +29,31 @@ TIME = "%Y-%m-%dT%H:%M:%SZ"
 class Keep(kr.Fields, frozen=True):
     """Which backups are kept. The newest one always is."""
 
-    last: Annotated[int, described("How many.", ge=1, le=1000)] = 28
-    days: Annotated[int, described("Days to keep; 0 sets no limit.", ge=0, le=36_500)] = 0
+    last: Annotated[int, Meta(ge=1, le=1000)] = 28
+    """How many."""
+    days: Annotated[int, Meta(ge=0, le=36_500)] = 0
+    """Days to keep; 0 sets no limit."""
 
 
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """What is backed up, when, and where to."""
 
-    cluster: Annotated[
-        kr.ObjectName,
-        described("The EtcdCluster.", fixed("the cluster of an EtcdBackup cannot be changed")),
-    ]
+    cluster: Annotated[kr.ObjectName, fixed("the cluster of an EtcdBackup cannot be changed")]
+    """The EtcdCluster."""
     store: Annotated[
-        stored.Store,
-        described("Where to.", fixed("the store of an EtcdBackup cannot be changed"), stored.ONE),
+        stored.Store, fixed("the store of an EtcdBackup cannot be changed"), stored.ONE
     ]
-    schedule: Annotated[
-        Cron | None, described('When, as cron has it, such as "0 */6 * * *"; without it, once.')
-    ] = None
-    time_zone: Annotated[str, described("That of the schedule.", max_length=64)] = "UTC"
-    suspended: Annotated[bool, described("Whether no backup is begun.")] = False
-    timeout: Annotated[
-        int, described("Seconds for a backup with all its retries.", ge=60, le=86_400)
-    ] = 1800
-    retries: Annotated[int, described("How often one that fails is tried again.", ge=0, le=20)] = 4
+    """Where to."""
+    schedule: Cron | None = None
+    """When, as cron has it, such as "0 */6 * * *"; without it, once."""
+    time_zone: Annotated[str, Meta(max_length=64)] = "UTC"
+    """That of the schedule."""
+    suspended: bool = False
+    """Whether no backup is begun."""
+    timeout: Annotated[int, Meta(ge=60, le=86_400)] = 1800
+    """Seconds for a backup with all its retries."""
+    retries: Annotated[int, Meta(ge=0, le=20)] = 4
+    """How often one that fails is tried again."""
     keep: Keep = Keep()
 
 
@@ -60,27 +61,32 @@ class Run(kr.Fields, frozen=True, kw_only=True):
     """A backup that was begun."""
 
     job: kr.ObjectName
-    due: Annotated[float, described("For when it was due, in seconds of Unix time.")]
+    due: float
+    """For when it was due, in seconds of Unix time."""
     ended: bool = False
 
 
 class Shown(kr.Fields, frozen=True):
     """The fields that are only for users."""
 
-    last: Annotated[Taken | None, described("The newest one.")] = None
-    next_time: Annotated[str, described("When the next one is due.", max_length=32)] = ""
+    last: Taken | None = None
+    """The newest one."""
+    next_time: Annotated[str, Meta(max_length=32)] = ""
+    """When the next one is due."""
 
 
 class Status(Shown, frozen=True):
     """The status, with what the operator has to remember."""
 
     run: Run | None = None
-    backups: Annotated[
-        list[Taken], described("The newest ones, the newest first.", max_length=MAX_BACKUPS)
-    ] = []
-    failures: Annotated[int, described("Backups in a row that have failed.", ge=0)] = 0
-    error: Annotated[Text, described("Why the last one has failed.")] = ""
-    warning: Annotated[Text, described("What went wrong beside the last one.")] = ""
+    backups: Annotated[list[Taken], Meta(max_length=MAX_BACKUPS)] = []
+    """The newest ones, the newest first."""
+    failures: Annotated[int, Meta(ge=0)] = 0
+    """Backups in a row that have failed."""
+    error: Text = ""
+    """Why the last one has failed."""
+    warning: Text = ""
+    """What went wrong beside the last one."""
 
 
 @kr.custom_resource(

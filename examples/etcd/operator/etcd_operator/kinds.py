@@ -18,14 +18,14 @@ Hours = Annotated[int, Meta(ge=0, le=8760)]
 Quantity = Annotated[str, Meta(max_length=20, pattern="^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
 
 
-def described(text: str, *rules: kr.Rule, **limits: Any) -> Meta:
-    """Return what the schema says of a field: a description, rules, and limits such as `ge`."""
-    return Meta(description=text, extra_json_schema=kr.rules(*rules) if rules else None, **limits)
+def rule(text: str, message: str) -> Meta:
+    """Return a rule of a field."""
+    return Meta(extra_json_schema=kr.rules(kr.Rule(text, message)))
 
 
-def fixed(message: str) -> kr.Rule:
+def fixed(message: str) -> Meta:
     """Return the rule that a field cannot be changed."""
-    return kr.Rule("self == oldSelf", message)
+    return rule("self == oldSelf", message)
 
 
 def _by(key: str) -> Meta:
@@ -38,37 +38,23 @@ class Storage(kr.Fields, frozen=True):
     """The volume of each member."""
 
     size: Annotated[
-        Quantity,
-        described(
-            "How large it is. It can grow if the storage class allows that.",
-            kr.Rule("!quantity(self).isLessThan(quantity(oldSelf))", "volumes cannot shrink"),
-        ),
+        Quantity, rule("!quantity(self).isLessThan(quantity(oldSelf))", "volumes cannot shrink")
     ] = "8Gi"
+    """How large it is. It can grow if the storage class allows that."""
     class_name: Annotated[
-        str,
-        described(
-            "Its storage class; empty for the default one.",
-            fixed("the storage class of a cluster cannot be changed"),
-            max_length=253,
-        ),
+        str, Meta(max_length=253), fixed("the storage class of a cluster cannot be changed")
     ] = ""
-    when_deleted: Annotated[
-        Literal["Retain", "Delete"],
-        described(
-            "What becomes of the volumes when the cluster is deleted. If they stay, no other "
-            "cluster of the same name is formed until somebody decides on them."
-        ),
-    ] = "Retain"
+    """Its storage class; empty for the default one."""
+    when_deleted: Literal["Retain", "Delete"] = "Retain"
+    """What becomes of the volumes when the cluster is deleted. If they stay, no other cluster of
+    the same name is formed until somebody decides on them."""
     adopt: Annotated[
         str,
-        described(
-            "What the names of the volumes end with that a deleted cluster of the same name has "
-            "left: its members run again on them. The minor version has to be that of the data.",
-            fixed("which volumes are adopted cannot be changed"),
-            max_length=5,
-            pattern="^([0-9a-f]{5})?$",
-        ),
+        Meta(max_length=5, pattern="^([0-9a-f]{5})?$"),
+        fixed("which volumes are adopted cannot be changed"),
     ] = ""
+    """What the names of the volumes end with that a deleted cluster of the same name has left: its
+    members run again on them. The minor version has to be that of the data."""
 
 
 class Options(kr.Fields, frozen=True):
@@ -91,40 +77,30 @@ class Tls(kr.Fields, frozen=True, kw_only=True):
     `*.CLUSTER.NAMESPACE.svc`; a certificate with a CommonName cannot be used with auth.
     """
 
-    peer_secret: Annotated[kr.ObjectName, described("For the traffic between members.")]
-    client_secret: Annotated[
-        kr.ObjectName, described("For clients, who need a certificate of the same authority.")
-    ]
+    peer_secret: kr.ObjectName
+    """For the traffic between members."""
+    client_secret: kr.ObjectName
+    """For clients, who need a certificate of the same authority."""
 
 
 class Auth(kr.Fields, frozen=True, kw_only=True):
     """Authentication by users and roles."""
 
-    root_secret: Annotated[
-        kr.ObjectName,
-        described(
-            "A Secret whose `password` is that of etcd's root. To change it, put the present one "
-            "there as `previousPassword`, and the next one as `password`."
-        ),
-    ]
+    root_secret: kr.ObjectName
+    """A Secret whose `password` is that of etcd's root. To change it, put the present one there as
+    `previousPassword`, and the next one as `password`."""
 
 
 class Maintenance(kr.Fields, frozen=True):
     """What is done while all members are healthy."""
 
-    defragment_hours: Annotated[
-        Hours, described("After how many hours a member is defragmented; 0: never.")
-    ] = 0
-    compare_hours: Annotated[
-        Hours, described("After how many hours the data are compared; 0: never.")
-    ] = 24
-    backup_before_upgrade: Annotated[
-        kr.ObjectName | None,
-        described(
-            "An EtcdBackup of this cluster: before the minor version changes, another backup is "
-            "taken as it says."
-        ),
-    ] = None
+    defragment_hours: Hours = 0
+    """After how many hours a member is defragmented; 0: never."""
+    compare_hours: Hours = 24
+    """After how many hours the data are compared; 0: never."""
+    backup_before_upgrade: kr.ObjectName | None = None
+    """An EtcdBackup of this cluster: before the minor version changes, another backup is taken as
+    it says."""
 
 
 class PodOptions(kr.Fields, frozen=True):
@@ -144,38 +120,40 @@ class PodOptions(kr.Fields, frozen=True):
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """The cluster that the user wants."""
 
-    size: Annotated[int, described("How many members there are.", ge=1, le=MAX_MEMBERS)] = 3
-    version: Annotated[Version, described("The version of etcd, such as 3.6.16.")]
-    repository: Annotated[
-        str,
-        described(
-            "Where its images are, if not where the operator's setting says.", max_length=253
-        ),
-    ] = ""
-    paused: Annotated[bool, described("Whether it is only looked at.")] = False
+    size: Annotated[int, Meta(ge=1, le=MAX_MEMBERS)] = 3
+    """How many members there are."""
+    version: Version
+    """The version of etcd, such as 3.6.16."""
+    repository: Annotated[str, Meta(max_length=253)] = ""
+    """Where its images are, if not where the operator's setting says."""
+    paused: bool = False
+    """Whether it is only looked at."""
     storage: Storage = Storage()
     options: Options = Options()
     tls: Tls | None = None
     auth: Auth | None = None
     pod: PodOptions = PodOptions()
     maintenance: Maintenance = Maintenance()
-    node_lost_after: Annotated[
-        int, described("Seconds after which the Pod of a lost node is given up.", ge=10, le=86_400)
-    ] = 300
+    node_lost_after: Annotated[int, Meta(ge=10, le=86_400)] = 300
+    """Seconds after which the Pod of a lost node is given up."""
 
 
 class Entry(kr.Fields, frozen=True, kw_only=True):
     """A member, from the intent to add it until nothing of it is left."""
 
     name: kr.ObjectName
-    version: Annotated[Version, described("The version that its Pod is made of.")]
-    template: Annotated[Text, described("A hash of all else that its Pod is made of.")] = ""
-    volume: Annotated[Text, described("The uid of the volume with its data.")] = ""
-    id: Annotated[ID, described("Its ID, once it was in the member list.")] = ""
-    leaving: Annotated[Text, described("Why it goes; empty while it stays.")] = ""
-    proved: Annotated[
-        bool, described("Whether it was a healthy voter with this version and template.")
-    ] = False
+    version: Version
+    """The version that its Pod is made of."""
+    template: Text = ""
+    """A hash of all else that its Pod is made of."""
+    volume: Text = ""
+    """The uid of the volume with its data."""
+    id: ID = ""
+    """Its ID, once it was in the member list."""
+    leaving: Text = ""
+    """Why it goes; empty while it stays."""
+    proved: bool = False
+    """Whether it was a healthy voter with this version and template."""
 
 
 class Defragmented(kr.Fields, frozen=True):
@@ -189,64 +167,68 @@ class Compared(kr.Fields, frozen=True):
     """When the members' data were compared."""
 
     at: float
-    differ: Annotated[Text, described("How they differ; empty if they do not.")] = ""
+    differ: Text = ""
+    """How they differ; empty if they do not."""
 
 
 class Recovery(kr.Fields, frozen=True, kw_only=True):
     """The EtcdRestore that is being carried out, or the last one."""
 
-    uid: Annotated[Text, described("Its uid: it acts once.")]
-    revision: Annotated[
-        int, described("The highest revision of the former data, as far as is known.")
-    ] = 0
-    survivor: Annotated[Text, described("The member that survives, if one does.")] = ""
-    lost: Annotated[int, described("Revisions that the survivor lacks.")] = 0
+    uid: Text
+    """Its uid: it acts once."""
+    revision: int = 0
+    """The highest revision of the former data, as far as is known."""
+    survivor: Text = ""
+    """The member that survives, if one does."""
+    lost: int = 0
+    """Revisions that the survivor lacks."""
     ended: bool = False
 
 
 class Shown(kr.Fields, frozen=True):
     """The fields that are only for users."""
 
-    version: Annotated[Text, described("The oldest version that a member runs.")] = ""
-    leader: Annotated[Text, described("The member that leads.")] = ""
-    replicas: Annotated[int, described("How many Pods there are.")] = 0
-    ready: Annotated[int, described("How many members are healthy voters.")] = 0
-    selector: Annotated[Text, described("Selects the members' Pods.")] = ""
-    service: Annotated[Text, described("The Service for clients.")] = ""
-    certificates_expire: Annotated[
-        Text, described("When the first of the certificates and their authorities expires.")
-    ] = ""
-    certificates_late: Annotated[
-        Text, described("When it is late to renew one of them: there is an alert from then on.")
-    ] = ""
+    version: Text = ""
+    """The oldest version that a member runs."""
+    leader: Text = ""
+    """The member that leads."""
+    replicas: int = 0
+    """How many Pods there are."""
+    ready: int = 0
+    """How many members are healthy voters."""
+    selector: Text = ""
+    """Selects the members' Pods."""
+    service: Text = ""
+    """The Service for clients."""
+    certificates_expire: Text = ""
+    """When the first of the certificates and their authorities expires."""
+    certificates_late: Text = ""
+    """When it is late to renew one of them: there is an alert from then on."""
 
 
 class Status(Shown, frozen=True):
     """The status, with what must be remembered between steps; all else is observed each time."""
 
-    cluster_id: Annotated[ID, described("The cluster's ID, once it was formed.")] = ""
-    last_member: Annotated[int, described("The number of the newest member's name.")] = 0
-    members: Annotated[
-        list[Entry],
-        described("The members that there are, or are to be.", max_length=20),
-        _by("name"),
-    ] = []
-    failed_joins: Annotated[int, described("New members in a row that never started.")] = 0
-    failed_at: Annotated[float, described("When the last one was given up.")] = 0.0
-    defragmented: Annotated[
-        list[Defragmented],
-        described("The members that were defragmented to gain space.", max_length=20),
-        _by("id"),
-    ] = []
+    cluster_id: ID = ""
+    """The cluster's ID, once it was formed."""
+    last_member: int = 0
+    """The number of the newest member's name."""
+    members: Annotated[list[Entry], Meta(max_length=20), _by("name")] = []
+    """The members that there are, or are to be."""
+    failed_joins: int = 0
+    """New members in a row that never started."""
+    failed_at: float = 0.0
+    """When the last one was given up."""
+    defragmented: Annotated[list[Defragmented], Meta(max_length=20), _by("id")] = []
+    """The members that were defragmented to gain space."""
     compared: Compared | None = None
     recovery: Recovery | None = None
-    revision: Annotated[
-        int, described("The highest revision that was noted, which is done now and then.")
-    ] = 0
-    revision_at: Annotated[float, described("When that was.")] = 0.0
-    flushed: Annotated[
-        bool, described("Whether no member's log has entries of 3.5, which 3.7 cannot read.")
-    ] = False
+    revision: int = 0
+    """The highest revision that was noted, which is done now and then."""
+    revision_at: float = 0.0
+    """When that was."""
+    flushed: bool = False
+    """Whether no member's log has entries of 3.5, which 3.7 cannot read."""
 
 
 #: In CEL: the minor version, the one before an update, and the patch.

@@ -15,7 +15,7 @@ from msgspec import Meta
 from etcd_operator import agent, jobs, kinds, stored
 from etcd_operator.backups import EtcdBackup
 from etcd_operator.jobs import JOB, POD, Course
-from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Text, described
+from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Text
 from etcd_operator.manifests import Manifest
 from etcd_operator.recovery import Order
 from etcd_operator.settings import Settings, manager
@@ -25,26 +25,27 @@ from etcd_operator.stored import Path, Taken
 class FromBackup(kr.Fields, frozen=True, kw_only=True):
     """A backup that an EtcdBackup of the same namespace has taken."""
 
-    name: Annotated[kr.ObjectName, described("The EtcdBackup.")]
-    entry: Annotated[Path, described("The name of one in its status; empty for the newest.")] = ""
+    name: kr.ObjectName
+    """The EtcdBackup."""
+    entry: Path = ""
+    """The name of one in its status; empty for the newest."""
 
 
 class FromStore(kr.Fields, frozen=True, kw_only=True):
     """A backup in a store, such as that of another cluster."""
 
-    store: Annotated[stored.Store, Meta(extra_json_schema=kr.rules(stored.ONE))]
-    name: Annotated[Path, described("Its file, below prefix or path.", min_length=1)]
-    sha256: Annotated[
-        stored.Sha256 | None, described("If the record beside it is not to be trusted.")
-    ] = None
+    store: Annotated[stored.Store, stored.ONE]
+    name: Annotated[Path, Meta(min_length=1)]
+    """Its file, below prefix or path."""
+    sha256: stored.Sha256 | None = None
+    """If the record beside it is not to be trusted."""
 
 
 class Survivor(kr.Fields, frozen=True):
     """The data of a member that is left after the quorum was lost for good."""
 
-    member: Annotated[
-        str, described("Which; empty for the one with the newest data.", max_length=63)
-    ] = ""
+    member: Annotated[str, Meta(max_length=63)] = ""
+    """Which; empty for the one with the newest data."""
 
 
 class Source(kr.Fields, frozen=True):
@@ -58,20 +59,14 @@ class Source(kr.Fields, frozen=True):
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """What is restored, and where."""
 
-    cluster: Annotated[kr.ObjectName, described("The EtcdCluster whose data are replaced.")]
-    confirm: Annotated[
-        kr.ObjectName, described("Its name again: all that was written after the backup is lost.")
-    ]
+    cluster: kr.ObjectName
+    """The EtcdCluster whose data are replaced."""
+    confirm: kr.ObjectName
+    """Its name again: all that was written after the backup is lost."""
     source: Source
-    revision_bump: Annotated[
-        int,
-        described(
-            "By how much revisions are raised above all that are known, so that none comes back "
-            "that a client may have seen: more than were written in five minutes.",
-            ge=0,
-            le=10**15,
-        ),
-    ] = 10**9
+    revision_bump: Annotated[int, Meta(ge=0, le=10**15)] = 10**9
+    """By how much revisions are raised above all that are known, so that none comes back that a
+    client may have seen: more than were written in five minutes."""
 
 
 Phase = Literal["Checking", "Waiting", "Restoring", "Complete", "Refused"]
@@ -80,20 +75,25 @@ Phase = Literal["Checking", "Waiting", "Restoring", "Complete", "Refused"]
 class Shown(kr.Fields, frozen=True):
     """The fields that are only for users."""
 
-    phase: Annotated[Phase, described("How far it is.")] = "Checking"
+    phase: Phase = "Checking"
+    """How far it is."""
 
 
 class Status(Shown, frozen=True):
     """The status, with what the operator has to remember."""
 
-    accepted: Annotated[bool, described("Whether it may be carried out.")] = False
-    backup: Annotated[Taken | None, described("What is restored.")] = None
-    filled: Annotated[str, described("The member whose volume has the backup.", max_length=63)] = ""
-    lost: Annotated[
-        int, described("Of a survivor: how many revisions are lost, as far as is known.")
-    ] = 0
-    refused: Annotated[Text, described("Why it is not carried out.")] = ""
-    complete: Annotated[bool, described("Whether it was carried out.")] = False
+    accepted: bool = False
+    """Whether it may be carried out."""
+    backup: Taken | None = None
+    """What is restored."""
+    filled: Annotated[str, Meta(max_length=63)] = ""
+    """The member whose volume has the backup."""
+    lost: int = 0
+    """Of a survivor: how many revisions are lost, as far as is known."""
+    refused: Text = ""
+    """Why it is not carried out."""
+    complete: bool = False
+    """Whether it was carried out."""
 
 
 @kr.custom_resource(

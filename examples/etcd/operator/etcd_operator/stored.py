@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import kopf_runtime as kr
 from msgspec import Meta, Struct
 
-from etcd_operator.kinds import ID, Text, Version, described
+from etcd_operator.kinds import ID, Text, Version, rule
 
 #: Parts of a path below a bucket or a volume; none begins with a dot.
 _PART = "[A-Za-z0-9_-][A-Za-z0-9._-]*"
@@ -17,42 +17,30 @@ class S3(kr.Fields, frozen=True, kw_only=True):
     """A bucket of S3, or of a store with the same protocol."""
 
     bucket: Annotated[str, Meta(min_length=3, max_length=63, pattern="^[a-z0-9][a-z0-9.-]+$")]
-    prefix: Annotated[Path, described("The folder in the bucket.")] = ""
-    endpoint: Annotated[
-        str,
-        described(
-            "The URL of the store, such as https://minio.example; empty for AWS.",
-            max_length=256,
-            pattern=r"^(https?://[^\s/]+)?$",
-        ),
-    ] = ""
+    prefix: Path = ""
+    """The folder in the bucket."""
+    endpoint: Annotated[str, Meta(max_length=256, pattern=r"^(https?://[^\s/]+)?$")] = ""
+    """The URL of the store, such as https://minio.example; empty for AWS."""
     region: Annotated[str, Meta(max_length=63)] = "us-east-1"
-    secret: Annotated[
-        kr.ObjectName | None,
-        described(
-            "A Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and "
-            "AWS_SESSION_TOKEN if there is one. Without it, the Pod's own identity is used."
-        ),
-    ] = None
-    ca_secret: Annotated[
-        kr.ObjectName | None,
-        described("A Secret whose ca.crt has the authority of the store's certificate."),
-    ] = None
-    virtual_hosts: Annotated[
-        bool, described("Whether the bucket is a part of the store's host name.")
-    ] = False
-    encryption: Annotated[
-        Literal["", "AES256", "aws:kms"],
-        described("How the store is asked to encrypt; empty for the bucket's own setting."),
-    ] = ""
-    kms_key: Annotated[str, described("The key for aws:kms.", max_length=256)] = ""
+    secret: kr.ObjectName | None = None
+    """A Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if
+    there is one. Without it, the Pod's own identity is used."""
+    ca_secret: kr.ObjectName | None = None
+    """A Secret whose ca.crt has the authority of the store's certificate."""
+    virtual_hosts: bool = False
+    """Whether the bucket is a part of the store's host name."""
+    encryption: Literal["", "AES256", "aws:kms"] = ""
+    """How the store is asked to encrypt; empty for the bucket's own setting."""
+    kms_key: Annotated[str, Meta(max_length=256)] = ""
+    """The key for aws:kms."""
 
 
 class Claim(kr.Fields, frozen=True, kw_only=True):
     """A PersistentVolumeClaim."""
 
     claim: kr.ObjectName
-    path: Annotated[Path, described("The folder in the volume.")] = ""
+    path: Path = ""
+    """The folder in the volume."""
 
 
 class Store(kr.Fields, frozen=True):
@@ -62,20 +50,26 @@ class Store(kr.Fields, frozen=True):
     volume: Claim | None = None
 
 
-ONE = kr.Rule("has(self.s3) != has(self.volume)", "name one store: either s3 or volume")
+ONE = rule("has(self.s3) != has(self.volume)", "name one store: either s3 or volume")
 
 
 class Taken(kr.Fields, frozen=True, kw_only=True):
     """A complete backup: its file, which was verified, and this record of it are in the store."""
 
-    name: Annotated[Path, described("Its file in the store, below prefix or path.")]
-    time: Annotated[str, described("When it was begun.", max_length=32)]
-    revision: Annotated[int, described("It has at least all that was written up to this.")]
-    version: Annotated[Version, described("The version of etcd that it is of.")]
+    name: Path
+    """Its file in the store, below prefix or path."""
+    time: Annotated[str, Meta(max_length=32)]
+    """When it was begun."""
+    revision: int
+    """It has at least all that was written up to this."""
+    version: Version
+    """The version of etcd that it is of."""
     cluster_id: ID = ""
-    size: Annotated[int, described("Its bytes.", ge=0)]
+    size: Annotated[int, Meta(ge=0)]
+    """Its bytes."""
     sha256: Sha256
-    seconds: Annotated[float, described("How long it took.", ge=0)] = 0.0
+    seconds: Annotated[float, Meta(ge=0)] = 0.0
+    """How long it took."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
