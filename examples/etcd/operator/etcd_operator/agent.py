@@ -131,13 +131,9 @@ class _Blob(Struct, frozen=True):
     blob: bytes = b""  # base64
 
 
-class _Error(Struct, frozen=True):
-    message: str = ""
-
-
 class _Line(Struct, frozen=True):
     result: _Blob = _Blob()
-    error: _Error | None = None
+    error: client.Refusal | None = None
 
 
 async def snapshot(member: Member, sum_: Sum) -> AsyncIterator[bytes]:

@@ -8,7 +8,7 @@ import functools
 import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -136,7 +136,9 @@ class _Hash(Struct, frozen=True):
     compact_revision: int = 0
 
 
-class _Error(Struct, frozen=True):
+class Refusal(Struct, frozen=True):
+    """Why etcd refuses a call."""
+
     code: int | None = None
     message: str = ""
     error: str = ""
@@ -243,13 +245,8 @@ class Member:
         self, path: str, body: dict[str, Any], type_: type[T], seconds: float = CHANGE
     ) -> T:
         """Call a method; raise `EtcdError` if the member refuses it or does not answer."""
-        try:
-            async with self._post(path, body, aiohttp.ClientTimeout(total=seconds)) as answer:
-                text = await answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EtcdError(f"no answer: {type(error).__name__}: {error}") from error
-        if answer.status != 200:
-            raise _refusal(answer.status, text)
+        async with self._post(path, body, aiohttp.ClientTimeout(total=seconds)) as answer:
+            text = await answer.read()
         try:
             return msgspec.json.decode(text, type=type_, strict=False)
         except msgspec.MsgspecError:
@@ -259,24 +256,17 @@ class Member:
         self, path: str, body: dict[str, Any], limit: aiohttp.ClientTimeout
     ) -> AsyncIterator[bytes]:
         """Yield the lines of a method's answer; raise `EtcdError` as `call` does."""
-        try:
-            async with self._post(path, body, limit) as answer:
-                if answer.status != 200:
-                    raise _refusal(answer.status, await answer.read())
-                rest = b""
-                async for chunk in answer.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        yield line
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EtcdError(f"no answer: {type(error).__name__}: {error}") from error
-        if rest:
-            yield rest
+        async with self._post(path, body, limit) as answer:
+            async for line in answer.content:  # at most 128 KiB long; etcd's are of 44 KiB
+                yield line
 
-    def _post(self, path: str, body: dict[str, Any], limit: aiohttp.ClientTimeout) -> Any:
+    @asynccontextmanager
+    async def _post(
+        self, path: str, body: dict[str, Any], limit: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         scheme = "http" if self.tls is None else "https"
         host = f"[{self.address}]" if ":" in self.address else self.address
-        return self.session.post(
+        request = self.session.post(
             f"{scheme}://{host}:2379/v3/{path}",
             json=body,
             headers={"Authorization": self.token} if self.token else {},
@@ -285,11 +275,18 @@ class Member:
             ssl=True if self.tls is None else self.tls,
             server_hostname=None if self.tls is None else self.host,
         )
+        try:
+            async with request as answer:
+                if answer.status != 200:
+                    raise _refusal(answer.status, await answer.read())
+                yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EtcdError(f"no answer: {type(error).__name__}: {error}") from error
 
 
 def _refusal(status: int, text: bytes) -> EtcdError:
     try:
-        refused = msgspec.json.decode(text, type=_Error, strict=False)
+        refused = msgspec.json.decode(text, type=Refusal, strict=False)
     except msgspec.MsgspecError:
         return EtcdError(f"{status}: {text.decode(errors='replace').strip()[:300]}")
     return EtcdError(refused.message or refused.error, refused.code)
