@@ -1,7 +1,7 @@
 """The Jobs in which the agent runs, and their outcomes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -85,25 +85,6 @@ class Attempt:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Why a Job has failed, an empty text if it is complete, and when it was complete."""
-
-    failure: str
-    at: float = 0.0
-
-
-def outcome(job: JobObject) -> Outcome | None:
-    """Return the outcome of a Job, or None while it runs."""
-    completed = job.status.completion_time
-    for condition in job.status.conditions:
-        if condition.status == "True" and condition.type == "Complete":
-            return Outcome("", datetime.fromisoformat(completed).timestamp() if completed else 0.0)
-        if condition.status == "True" and condition.type == "Failed":
-            return Outcome(condition.message or condition.reason or "it failed")
-    return None
-
-
 def attempt(pod: PodObject) -> Attempt:
     """Return the report or the failure of a Pod, for `sync` and `status`."""
     containers = [*pod.status.init_container_statuses, *pod.status.container_statuses]
@@ -133,9 +114,19 @@ class Course:
     at: float = 0.0
 
 
+def outcome(job: JobObject) -> Course:
+    """Return the state of a Job, as far as it tells that without its Pods."""
+    true = {entry.type: entry for entry in job.status.conditions if entry.status == "True"}
+    if (failed := true.get("Failed")) is not None:
+        return Course(True, failed.message or failed.reason or "it failed")
+    time = job.status.completion_time
+    at = datetime.fromisoformat(time).timestamp() if time else 0.0
+    return Course(True, "" if "Complete" in true else None, at=at)
+
+
 def course(context: kr.Context[Any], name: str) -> Course:
     """Return the state of the Job with a name."""
-    job = next((child for child in context.children_of(JOB) if child.key[1] == name), None)
+    views = (job.view for job in context.children_of(JOB) if job.key[1] == name)
     pods = [
         pod.view
         for pod in sorted(context.grandchildren[POD], key=lambda pod: pod.created)
@@ -143,15 +134,8 @@ def course(context: kr.Context[Any], name: str) -> Course:
     ]
     reports = [msgspec.json.decode(p.report, type=stored.Report) for p in pods if p.report]
     failed = [pod.failure for pod in pods if pod.failure]
-    end: Outcome | None = None if job is None else job.view
-    return Course(
-        job is not None,
-        None if end is None else end.failure,
-        _both(reports) if reports else None,
-        len(failed),
-        failed[-1] if failed else "",
-        0.0 if end is None else end.at,
-    )
+    report, failure = _both(reports) if reports else None, failed[-1] if failed else ""
+    return replace(next(views, Course()), report=report, failures=len(failed), failure=failure)
 
 
 def _both(reports: Sequence[stored.Report]) -> stored.Report:

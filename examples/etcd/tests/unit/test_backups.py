@@ -194,6 +194,34 @@ def test_how_it_fares_is_told(
 # --- Jobs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("status", "course"),
+    [
+        ({}, Course(True)),
+        ({"conditions": [{"type": "Suspended", "status": "True"}]}, Course(True)),
+        (
+            {
+                "conditions": [{"type": "Complete", "status": "True"}],
+                "completionTime": "1970-01-01T00:01:00Z",
+            },
+            Course(True, "", at=60.0),
+        ),
+        (
+            {"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]},
+            Course(True, "DeadlineExceeded"),
+        ),
+        ({"conditions": [{"type": "Failed", "status": "False"}]}, Course(True)),
+    ],
+)
+def test_the_state_of_a_job_is_read_from_its_conditions(
+    status: dict[str, Any], course: Course
+) -> None:
+    meta = {"name": "j", "uid": "u", "resourceVersion": "1"}
+    assert jobs.outcome(msgspec.convert({"metadata": meta, "status": status}, jobs.JobObject)) == (
+        course
+    )
+
+
 def container(**state: Any) -> dict[str, Any]:
     return {"state": state}
 
