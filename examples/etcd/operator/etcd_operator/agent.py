@@ -6,6 +6,7 @@ went wrong. No step keeps a whole snapshot in memory.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import secrets
@@ -27,14 +28,15 @@ from etcd_operator.client import EtcdError, Member, Voice
 from etcd_operator.store import PART, Bucket, Folder, Store, StoreError, check_space
 from etcd_operator.stored import Report, Sha256, Taken
 
-#: The variables by which a Job tells the agent what it is to do, and the password of etcd's root.
-REQUEST, PASSWORD = "ETCD_AGENT_REQUEST", "ETCD_AGENT_PASSWORD"
+#: The variables by which a Job tells the agent what it is to do, the password of etcd's root, and
+#: the uid of the agent's Pod.
+REQUEST, PASSWORD, POD = "ETCD_AGENT_REQUEST", "ETCD_AGENT_PASSWORD", "ETCD_AGENT_POD"
 #: Where a Job mounts the certificate of a client, the authority of a store, a volume with backups
 #: and the volume of a member.
 TLS, CA, BACKUPS, DATA = "/etc/etcd/tls", "/etc/store/tls", "/backups", "/var/lib/etcd"
-#: What a restore writes there: the file that was fetched, what etcdutl makes of it, and what the
-#: member then boots from.
-FETCHED, MADE, BOOTED = "fetched.db", "new", "data"
+#: What a restore writes there: a folder of each Pod's, whose name begins like this, with the file
+#: that was fetched and what etcdutl makes of it; and what the member then boots from.
+OWN, FETCHED, MADE, BOOTED = "restore-", "fetched.db", "new", "data"
 MESSAGE = Path("/dev/termination-log")
 #: Seconds without a byte of a snapshot, and until a file that has no record was left by a crash.
 SILENCE, LEFT = 60.0, timedelta(days=2)
@@ -260,14 +262,32 @@ def _time(name: str) -> datetime:
 
 
 # --- restore -------------------------------------------------------------------------------------
+#
+# Two Pods of the Job may run at once, such as after a node was lost that comes back. So each works
+# in a folder of its own, and the first one that is done moves the result to `BOOTED`: no folder can
+# be moved to one that has files.
+
+
+def own(data: Path) -> Path:
+    """Return the folder in which this Pod works."""
+    return data / f"{OWN}{os.environ[POD]}"
+
+
+def clear(data: Path) -> None:
+    """Delete the folders of all Pods of the Job.
+
+    Each is renamed first, so that its Pod cannot move to `BOOTED` what is half deleted.
+    """
+    for folder in list(data.glob(f"{OWN}*")):
+        gone = data / f"{OWN}gone-{secrets.token_hex(4)}"
+        with contextlib.suppress(FileNotFoundError):  # another Pod was faster
+            folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 async def fetch(request: Fetch, data: Path) -> Report:
-    """Fetch and verify a backup; refuse one that the requested version of etcd cannot read.
-
-    A Job may run its Pod twice, so each run first deletes what an earlier one has left.
-    """
-    store, target, sum_ = open_store(request.store), data / FETCHED, Sum()
+    """Fetch and verify a backup; refuse one that the requested version of etcd cannot read."""
+    store, sum_ = open_store(request.store), Sum()
     record = f"{request.name.removesuffix('.db')}.json"
     blocks = [block async for block in store.read(record)]
     try:
@@ -280,15 +300,16 @@ async def fetch(request: Fetch, data: Path) -> Report:
             "restore it into a cluster of that version"
         )
     if not request.dry:
-        shutil.rmtree(data / MADE, ignore_errors=True)
-        target.unlink(missing_ok=True)
+        clear(data)
         check_space(data, 2 * taken.size, "enlarge it")  # etcdutl makes another file of this one
-    with Path(os.devnull).open("wb") if request.dry else target.open("wb") as file:
+        own(data).mkdir()
+    target = Path(os.devnull) if request.dry else own(data) / FETCHED
+    with target.open("wb") as file:
         async for block in store.read(request.name):
             sum_.add(block)
             file.write(block)
     if (sum_.size, sum_.sha256) != (taken.size, request.sha256 or taken.sha256) or not sum_.whole:
-        target.unlink(missing_ok=True)
+        clear(data)
         raise AgentError(
             f"{request.name} is not what was backed up: {sum_.size} of {taken.size} bytes, SHA-256 "
             f"{sum_.sha256}; restore another backup"
@@ -299,11 +320,11 @@ async def fetch(request: Fetch, data: Path) -> Report:
 def finish(data: Path) -> Report:
     """Move what was made to where the member boots from, unless that is there already."""
     if not (data / BOOTED).exists():
+        (own(data) / FETCHED).unlink()  # it is gone if another Pod has cleared the folder
         os.sync()  # etcdutl does not sync all that it writes
-        (data / MADE).rename(data / BOOTED)
+        (own(data) / MADE).rename(data / BOOTED)
         os.sync()
-    shutil.rmtree(data / MADE, ignore_errors=True)
-    (data / FETCHED).unlink(missing_ok=True)
+    clear(data)
     return Report()
 
 

@@ -17,6 +17,8 @@ from etcd_operator.settings import Settings
 JOB, POD = kr.kinds.JOB, kr.kinds.POD
 #: The keys of a Secret with credentials for S3.
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+#: The variable with the uid of a Pod.
+UID = {"name": agent.POD, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
 SHORT = kr.Rule(
     "size(self.metadata.name) <= 40",
     "metadata.name must have at most 40 characters: Jobs are named after it",
@@ -179,9 +181,9 @@ def restore(
     settings: Settings,
 ) -> Manifest:
     """Return the Job that fills a member's volume, with the etcdutl of the member's version."""
-    url, data = manifests.peer_url(cluster, member), agent.DATA
+    url, own = manifests.peer_url(cluster, member), f"{agent.DATA}/{agent.OWN}$({agent.POD})"
     flags = {
-        "data-dir": f"{data}/{agent.MADE}",
+        "data-dir": f"{own}/{agent.MADE}",
         "name": member,
         "initial-cluster": f"{member}={url}",
         "initial-advertise-peer-urls": url,
@@ -194,14 +196,15 @@ def restore(
     etcdutl = {
         "name": "etcdutl",
         "image": f"{repository}:v{request.version}",
-        "command": ["etcdutl", "snapshot", "restore", f"{data}/{agent.FETCHED}", *given],
+        "command": ["etcdutl", "snapshot", "restore", f"{own}/{agent.FETCHED}", *given],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": manifests.ALONE,
     }
     fetch = _agent("fetch", request, settings)
     containers = [fetch, etcdutl, _agent("finish", agent.Finish(), settings)]
     for container in containers:
-        container["volumeMounts"] = [{"name": "data", "mountPath": data}]
+        container["env"] = [*container.get("env", ()), UID]
+        container["volumeMounts"] = [{"name": "data", "mountPath": agent.DATA}]
     claim = manifests.volume_name(cluster, member)
     volumes = [*_store(request.store, fetch), manifests.claim_volume("data", claim)]
     return _job(cluster, name, containers, volumes, 24 * 3600, 10)

@@ -16,6 +16,7 @@ from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.world import World
 
+from etcd_operator import agent
 from etcd_operator.manifests import DATA
 from tests.faults.conftest import Cluster
 from tests.faults.nodes import _MOUNT, _UNSHARE, MEMBERS, NAME, Nodes
@@ -59,7 +60,8 @@ class Hands(Nodes):
             place.mkdir(exist_ok=True)
         for group in ("initContainers", "containers"):
             for container in spec.get(group, ()):
-                code, message = await self._container(container, places)
+                uid = pod["metadata"]["uid"]
+                code, message = await self._container(container, places, uid)
                 ended = {"exitCode": code, "message": message}
                 status = {
                     "name": container["name"],
@@ -74,12 +76,15 @@ class Hands(Nodes):
                     return {"phase": "Failed", **statuses}
         return {"phase": "Succeeded", **statuses}
 
-    async def _container(self, container: Raw, places: dict[str, Path]) -> tuple[int, str]:
+    async def _container(
+        self, container: Raw, places: dict[str, Path], uid: str
+    ) -> tuple[int, str]:
         message, data = self.folder / "message", str(places.get("data", self.folder))
         message.write_text("")
         if container["name"] == "etcdutl":
             [program] = tools.etcd("3.7", "etcdutl")
-            command = [str(program), *(c.replace(DATA, data) for c in container["command"][1:])]
+            paths = [part.replace(DATA, data) for part in container["command"][1:]]
+            command = [str(program), *(path.replace(f"$({agent.POD})", uid) for path in paths)]
         else:
             backups = str(places.get("backups", self.folder))
             command = [sys.executable, "-c", AGENT, backups, data, str(message)]
@@ -87,7 +92,7 @@ class Hands(Nodes):
         door = f"{self.address(member.name)} {NAME}-client.{self.namespace}.svc\n" if member else ""
         hosts = self.folder / "agent-hosts"
         hosts.write_text(self.hosts.read_text() + door)
-        env = {variable["name"]: variable["value"] for variable in container.get("env", ())}
+        env = {entry["name"]: entry.get("value", uid) for entry in container.get("env", ())}
         process = await asyncio.create_subprocess_exec(
             *(*_UNSHARE, "sh", "-c", _MOUNT, hosts, *command),
             env={**os.environ, "PYTHONPATH": "operator", **env},

@@ -4,8 +4,10 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import os
 import random
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,8 +95,14 @@ def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Mount volumes where the agent expects them."""
     monkeypatch.setattr(agent, "BACKUPS", str(tmp_path / "backups"))
     monkeypatch.setattr(agent, "DATA", str(tmp_path / "data"))
+    monkeypatch.setenv(agent.POD, "p1")
     (tmp_path / "data").mkdir()
     return tmp_path
+
+
+def own(name: str) -> Path:
+    """Return a file in the folder of the Pod that runs."""
+    return agent.own(Path(agent.DATA)) / name
 
 
 STORE = stored.Store(volume=stored.Claim(claim="backups"))
@@ -141,8 +149,8 @@ async def test_a_backup_is_restored_into_a_new_cluster_and_no_revision_comes_bac
     peer = f"http://{restored.host}:2380"
     subprocess.run(
         [
-            *(etcdutl, "snapshot", "restore", Path(agent.DATA, agent.FETCHED)),
-            *(f"--data-dir={Path(agent.DATA, agent.MADE)}", "--name=a"),
+            *(etcdutl, "snapshot", "restore", own(agent.FETCHED)),
+            *(f"--data-dir={own(agent.MADE)}", "--name=a"),
             *(f"--initial-cluster=a={peer}", f"--initial-advertise-peer-urls={peer}"),
             *("--bump-revision=1000", "--mark-compacted"),
         ],
@@ -188,12 +196,12 @@ async def test_a_file_that_was_cut_or_altered_is_refused(taken: stored.Taken) ->
         with pytest.raises(AgentError, match="is not what was backed up"):
             await agent.act(fetch(taken))
 
-        assert not Path(agent.DATA, agent.FETCHED).exists()
+        assert not own(agent.FETCHED).exists()
     file.write_bytes(whole)
     with pytest.raises(AgentError, match="is not what was backed up"):
         await agent.act(fetch(taken, sha256="0" * 64))
     assert (await agent.act(fetch(taken, dry=True))).taken == taken
-    assert not Path(agent.DATA, agent.FETCHED).exists()
+    assert not own(agent.FETCHED).exists()
 
 
 async def test_a_backup_of_a_newer_etcd_is_refused(taken: stored.Taken) -> None:
@@ -267,6 +275,139 @@ def test_a_snapshot_is_whole_only_with_the_sum_at_its_end(cut: int) -> None:
 
     assert sums.whole is (cut == 0)
     assert sums.sha256 == hashlib.sha256(whole[: len(whole) - cut]).hexdigest()
+
+
+# --- a restore whose Pod runs twice ---------------------------------------------------------------
+
+FETCH = Fetch(store=STORE, name="one.db", version="3.7.0")
+FILES = 20
+#: The Job's containers in one Pod; etcdutl is stood in for by one that writes slowly.
+RESTORE = """
+import asyncio, os, sys, time
+from pathlib import Path
+import msgspec
+from etcd_operator import agent
+
+agent.BACKUPS, agent.DATA, request, files = sys.argv[1:]
+os.sync = lambda: None  # it waits for all disks of the machine
+print(flush=True)
+input()
+asyncio.run(agent.act(msgspec.json.decode(request, type=agent.Request)))
+made = agent.own(Path(agent.DATA)) / agent.MADE
+made.mkdir(parents=True, exist_ok=True)
+for number in range(int(files)):
+    (made / str(number)).write_text(os.environ[agent.POD])
+    time.sleep(0.005)
+asyncio.run(agent.act(agent.Finish()))
+"""
+
+
+@pytest.fixture
+def backup(volumes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A volume with a backup, which no etcd has made."""
+    monkeypatch.setattr(os, "sync", lambda: None)
+    data = b"data" * 1000
+    whole = data + hashlib.sha256(data).digest()
+    record = stored.Taken(
+        name=FETCH.name,
+        time="2026-01-02T03:00:00Z",
+        revision=7,
+        version="3.7.0",
+        size=len(whole),
+        sha256=hashlib.sha256(whole).hexdigest(),
+    )
+    (volumes / "backups").mkdir()
+    (volumes / "backups" / FETCH.name).write_bytes(whole)
+    (volumes / "backups" / "one.json").write_bytes(msgspec.json.encode(record))
+
+
+def make() -> None:
+    """Do as etcdutl, which also makes the folders that it needs."""
+    own(agent.MADE).mkdir(parents=True, exist_ok=True)
+    own(f"{agent.MADE}/db").write_text(own("").name)
+
+
+@pytest.mark.usefixtures("backup")
+@pytest.mark.parametrize("made", [True, False])
+async def test_what_a_pod_has_made_is_not_taken_once_a_later_one_has_cleared_it(
+    monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    booted = Path(agent.DATA, agent.BOOTED)
+    await agent.act(FETCH)
+    if made:
+        make()
+    monkeypatch.setenv(agent.POD, "p2")
+    await agent.act(FETCH)
+
+    monkeypatch.setenv(agent.POD, "p1")
+    if not made:
+        make()
+    with pytest.raises(FileNotFoundError):
+        await agent.act(agent.Finish())
+    assert not booted.exists()
+
+    monkeypatch.setenv(agent.POD, "p2")
+    make()
+    await agent.act(agent.Finish())
+    assert (booted / "db").read_text() == own("").name
+    assert list(Path(agent.DATA).iterdir()) == [booted]
+
+
+@pytest.mark.usefixtures("backup")
+async def test_the_data_of_a_member_stay_when_a_late_pod_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    booted = Path(agent.DATA, agent.BOOTED)
+    for pod in ("p1", "p2"):
+        monkeypatch.setenv(agent.POD, pod)
+        await agent.act(FETCH)
+        make()
+        await agent.act(agent.Finish())
+        assert (booted / "db").read_text() == f"{agent.OWN}p1"
+    await agent.act(FETCH)
+    make()
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # the other one comes right after its look
+    with pytest.raises(OSError, match="not empty"):
+        await agent.act(agent.Finish())
+    assert (booted / "db").read_text() == f"{agent.OWN}p1"
+
+
+@pytest.mark.usefixtures("backup")
+def test_of_pods_that_run_at_once_the_whole_work_of_one_is_taken(volumes: Path) -> None:
+    booted = volumes / "data" / agent.BOOTED
+
+    def run(*names: str) -> list[int]:
+        """Run Pods at once; return their exit codes."""
+        request = msgspec.json.encode(FETCH).decode()
+        places = [volumes / "backups", volumes / "data"]
+        command: list[str | Path] = [sys.executable, "-c", RESTORE, *places, request, str(FILES)]
+        pods = [
+            subprocess.Popen(
+                command,
+                env={**os.environ, agent.POD: name, "PYTHONPATH": "operator"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            for name in names
+        ]
+        for pod in pods:
+            assert pod.stdout is not None
+            pod.stdout.readline()
+        for pod in pods:
+            assert pod.stdin is not None
+            pod.stdin.write(b"\n")
+            pod.stdin.flush()
+        for pod in pods:
+            pod.communicate()
+        return [pod.returncode for pod in pods]
+
+    assert 0 in run("p1", "p2", "p3")
+
+    marks = {file.name: file.read_text() for file in booted.iterdir()}
+    assert marks.keys() == {str(number) for number in range(FILES)}
+    assert len(set(marks.values())) == 1, "what two Pods have made"
+    assert run("late") == [0]
+    assert list(booted.parent.iterdir()) == [booted]
 
 
 # --- what is kept --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from etcd_operator import agent, stored
 from etcd_operator.agent import Backup, Fetch
 from etcd_operator.client import EtcdError
 from etcd_operator.store import PART, StoreError
-from tests.unit.test_agent import Process, etcd, put, session, volumes
+from tests.unit.test_agent import Process, etcd, own, put, session, volumes
 
 __all__ = ["etcd", "session", "volumes"]
 pytestmark = pytest.mark.long  # the server takes two minutes to build
@@ -98,7 +98,7 @@ async def test_a_backup_is_read_back_and_the_older_one_is_deleted(
     assert len(files(server)) == 2
     fetch = Fetch(store=server.store(), name=report.taken.name, version=report.taken.version)
     assert (await agent.act(fetch)).taken == report.taken
-    assert Path(agent.DATA, agent.FETCHED).stat().st_size == report.taken.size
+    assert own(agent.FETCHED).stat().st_size == report.taken.size
 
 
 async def parts(number: int) -> AsyncIterator[bytes]:
