@@ -353,16 +353,8 @@ def _adopt(s: Seen) -> Step | None:
         last, why = max(map(_number, entries)), "its members are those of the earlier cluster"
         return latch(s, why, last_member=last, members=entries)
     for member in entries:
-        if member.name not in s.volumes:
-            return Step(Do.CREATE_VOLUME, member.name, "its volume is adopted")
-        if not s.intact(member):
-            return _set(s, member, "its volume", volume=s.volumes[member.name])
-        if not s.as_wanted(member):
-            return _change(s, member, "as is wanted by now")
-        if (pod := s.pods.get(member.name)) is None:
-            return create_pod(s, member, "member")
-        if not pod.deleting and (pod.ended or not _made_of(pod, member)):
-            return delete_pod(s, member, "it is created again")
+        if (step := _start(s, member, "member")) is not None:
+            return step
     if s.members is None:
         return wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
     ids = {member.name: member.id for member in s.members}
@@ -373,6 +365,21 @@ def _adopt(s: Seen) -> Step | None:
     ]
     cluster_id = next(voice.cluster_id for voice in s.voices.values() if voice.leader)
     return latch(s, "it is adopted", cluster_id=cluster_id, members=members)
+
+
+def _start(s: Seen, member: Entry, boot: Boot) -> Step | None:
+    """Start a member of a cluster that is not formed yet, as is wanted by now."""
+    if member.name not in s.volumes:
+        return Step(Do.CREATE_VOLUME, member.name)
+    if not s.intact(member):
+        return _set(s, member, "its volume", volume=s.volumes[member.name])
+    if not s.as_wanted(member):  # it may be as it is the reason why it does not start
+        return _change(s, member, "as is wanted by now")
+    if (pod := s.pods.get(member.name)) is None:
+        return create_pod(s, member, boot)
+    if not pod.deleting and (pod.ended or not _made_of(pod, member)):
+        return delete_pod(s, member, "it is created again")
+    return None
 
 
 def _made_of(pod: Pod, member: Entry) -> bool:
@@ -389,21 +396,11 @@ def _bootstrap(s: Seen) -> Step | None:
     if not s.latched.members:
         return _name(s, s.wanted.version)
     seed = s.latched.members[0]
-    if seed.name not in s.volumes:
-        return Step(Do.CREATE_VOLUME, seed.name)
-    if not s.intact(seed):
-        return _set(s, seed, "its volume", volume=s.volumes[seed.name])
-    pod, voice = s.pods.get(seed.name), s.voices.get(seed.name)
-    if voice is not None and voice.leader:
+    voice = s.voices.get(seed.name)
+    if voice is not None and voice.leader and s.intact(seed):
         formed = {"cluster_id": voice.cluster_id}
         return _set(s, seed, "it has formed the cluster", formed, id=voice.id)
-    if not s.as_wanted(seed):  # it may be as it is the reason why it does not start
-        return _change(s, seed, "as is wanted by now")
-    if pod is None:
-        return create_pod(s, seed, "new")
-    if pod.ended or not _made_of(pod, seed):
-        return wait(f"{seed.name} ends") if pod.deleting else delete_pod(s, seed, "created again")
-    return wait(f"{seed.name} starts")
+    return _start(s, seed, "new") or wait(f"{seed.name} starts")
 
 
 def _note(s: Seen) -> Step | None:
