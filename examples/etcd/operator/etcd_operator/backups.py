@@ -35,7 +35,7 @@ class Keep(kr.Fields, frozen=True):
     """Days to keep; 0 sets no limit."""
 
 
-class Spec(kr.Fields, frozen=True, kw_only=True):
+class Spec(kr.Fields, frozen=True, kw_only=True, omit_defaults=True):  # the API takes no null
     """What is backed up, when, and where to."""
 
     cluster: Annotated[kr.ObjectName, fixed("the cluster of an EtcdBackup cannot be changed")]
@@ -234,15 +234,7 @@ def before_upgrade(cluster: EtcdCluster, context: kr.Context[Settings]) -> Manif
         "apiVersion": BACKUP.api_version,
         "kind": BACKUP.kind,
         "metadata": {"name": f"upgrade-{kr.short_hash(cluster.metadata.uid)}"},
-        "spec": _without_none(msgspec.to_builtins(once)),
-    }
-
-
-def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: _without_none(value) if isinstance(value, dict) else value
-        for name, value in fields.items()
-        if value is not None
+        "spec": msgspec.to_builtins(once),
     }
 
 

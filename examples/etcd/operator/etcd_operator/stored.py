@@ -13,7 +13,7 @@ Path = Annotated[str, Meta(max_length=256, pattern=f"^({_PART}(/{_PART})*)?$")]
 Sha256 = Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]{64}$")]
 
 
-class S3(kr.Fields, frozen=True, kw_only=True):
+class S3(kr.Fields, frozen=True, kw_only=True, omit_defaults=True):
     """A bucket of S3, or of a store with the same protocol."""
 
     bucket: Annotated[str, Meta(min_length=3, max_length=63, pattern="^[a-z0-9][a-z0-9.-]+$")]
@@ -43,7 +43,7 @@ class Claim(kr.Fields, frozen=True, kw_only=True):
     """The folder in the volume."""
 
 
-class Store(kr.Fields, frozen=True):
+class Store(kr.Fields, frozen=True, omit_defaults=True):
     """Where backups are kept: exactly one of these."""
 
     s3: S3 | None = None
