@@ -59,6 +59,11 @@ class Voice:
         """Whether it is the leader."""
         return self.leader == self.id
 
+    @property
+    def votes(self) -> bool:
+        """Whether it is a voter that knows the leader."""
+        return bool(self.leader) and not self.learner
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:

@@ -8,7 +8,7 @@ import asyncio
 import functools
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -35,8 +35,6 @@ GROWTH, DIFFERING = 60.0, 60.0
 HOUR = 3600.0
 #: Seconds after which one call of `sync` takes no further step; restarts that make a crash loop.
 ENOUGH, RESTARTS = 20.0, 3
-#: The token of each cluster, by its key, with the time at which a new one is asked for.
-TOKENS: dict[tuple[str, str], tuple[str, float]] = {}
 #: Seconds for which a token is used.
 TOKEN_LASTS = 120.0
 INVALID_ARGUMENT, UNAUTHENTICATED = 3, 16
@@ -78,7 +76,7 @@ class VolumeObject(kr.Object):
 class SecretObject(kr.Object):
     """A Secret that an EtcdCluster names."""
 
-    data: dict[str, str] = {}
+    data: dict[str, bytes] = {}
 
 
 def pod(thing: PodObject) -> Pod:
@@ -104,8 +102,7 @@ def pod(thing: PodObject) -> Pod:
 
 def secret(thing: SecretObject) -> dict[str, str]:
     """Return the values of a Secret, decoded."""
-    texts = msgspec.convert(thing.data, dict[str, bytes], strict=False)  # base64
-    return {name: text.decode(errors="replace") for name, text in texts.items()}
+    return {name: text.decode(errors="replace") for name, text in thing.data.items()}
 
 
 def certificates(cluster: EtcdCluster) -> list[str]:
@@ -176,30 +173,32 @@ class Look:
     refused: str = ""
     #: When certificates expire; None without TLS.
     expiry: client.Expiry | None = None
-
-    @property
-    def again(self) -> float:
-        """Seconds until the next look."""
-        if self.step.do is Do.GROW_VOLUME:
-            return GROWTH
-        if self.step.do in (Do.NOTHING, Do.REFUSE):
-            return SELDOM
-        return LATER if self.seen.latched.cluster_id and self.seen.members is None else SOON
+    #: The token of root's, and when another one is asked for.
+    token: tuple[str, float] = field(default=("", 0.0), repr=False)
 
 
 def pace(_: EtcdCluster, context: kr.Context[Settings]) -> float:
     """Return the seconds until the next look."""
     look: Look | None = context.outcome
-    return SOON if look is None else look.again
+    if look is None:
+        return SOON
+    if look.step.do is Do.GROW_VOLUME:
+        return GROWTH
+    if look.step.do in (Do.NOTHING, Do.REFUSE):
+        return SELDOM
+    return LATER if look.seen.latched.cluster_id and look.seen.members is None else SOON
 
 
 @controller.sync(every=pace, on=(POD, VOLUME, BACKUP), timeout=120)
 async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
     """Take the steps that can be taken now; return the last look, with the step that is left."""
     eye = Eye(cluster, context)
+    if context.outcome is not None:
+        eye.token, eye.until = context.outcome.token
     latched = context.last(Status)
     if cluster.spec.paused:
-        return Look(await eye.look(latched), Step(Do.NOTHING), expiry=eye.expiry)
+        seen, token = await eye.look(latched), (eye.token, eye.until)
+        return Look(seen, Step(Do.NOTHING), expiry=eye.expiry, token=token)
     clock = asyncio.get_running_loop().time
     until = clock() + ENOUGH
     while True:
@@ -228,7 +227,7 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
             break
         if clock() > until:
             break
-    return Look(seen, step, eye.authority, eye.refused, eye.expiry)
+    return Look(seen, step, eye.authority, eye.refused, eye.expiry, (eye.token, eye.until))
 
 
 def _recorded(latched: Status) -> dict[str, Any]:
@@ -244,8 +243,9 @@ class Eye:
 
     cluster: EtcdCluster
     context: kr.Context[Settings]
-    #: A token of root's, empty while no user is asked for.
+    #: A token of root's, empty while no user is asked for, and when another one is asked for.
     token: str = ""
+    until: float = 0.0
     refused: str = ""
 
     @functools.cached_property
@@ -299,11 +299,7 @@ class Eye:
 
     async def _log_in(self, addresses: dict[str, str]) -> None:
         """Get a token, or keep the known one, because a member takes 0.1 s to make one."""
-        if (auth := self.cluster.spec.auth) is None:
-            return
-        key, now = self.cluster.metadata.key, self.context.now
-        self.token, until = TOKENS.get(key, ("", 0.0))
-        if now < until:
+        if (auth := self.cluster.spec.auth) is None or self.context.now < self.until:
             return
         self.token = self.refused = ""
         for name, address in addresses.items():
@@ -313,7 +309,7 @@ class Eye:
                 if error.code == INVALID_ARGUMENT:
                     self.refused = f"etcd does not accept the password in Secret {auth.root_secret}"
                 continue
-            TOKENS[key] = self.token, now + (TOKEN_LASTS if self.token else 0)
+            self.until = self.context.now + (TOKEN_LASTS if self.token else 0)
             return
 
     async def _token(self, name: str, member: client.Member) -> str:
@@ -363,28 +359,15 @@ class Eye:
         """Return what is there now."""
         spec, settings = self.cluster.spec, self.context.settings
         pods = {child.key[1]: self._pod(child) for child in self.context.children_of(POD)}
-        volumes = {
-            manifests.member_of(child.key[1]): child.uid
-            for child in self.context.children_of(VOLUME)
-            if not child.deleting
+        claims = {
+            manifests.member_of(child.key[1]): child for child in self.context.children_of(VOLUME)
         }
-        ids = {member.name: member.id for member in latched.members}
+        least = manifests.in_bytes(spec.storage.size)
+        small = {n for n, claim in claims.items() if manifests.in_bytes(claim.view[0]) < least}
         names = [name for name, pod in pods.items() if pod.address and not pod.deleting]
         await self._log_in({name: pods[name].address for name in names})
-        answers = await asyncio.gather(*(self._voice(name, pods[name]) for name in names))
-        voices = {
-            name: voice
-            for name, voice in zip(names, answers, strict=True)
-            # A member of another cluster, or another member, says nothing of this one.
-            if voice is not None
-            and latched.cluster_id in ("", voice.cluster_id)
-            and ids.get(name, "") in ("", voice.id)
-        }
-        small = {
-            manifests.member_of(child.key[1])
-            for child in self.context.children_of(VOLUME)
-            if manifests.in_bytes(child.view[0]) < manifests.in_bytes(spec.storage.size)
-        }
+        answers = await asyncio.gather(*(self._voice(latched, name, pods[name]) for name in names))
+        voices = {name: voice for name, voice in zip(names, answers, strict=True) if voice}
         left = {name: kept for (_, name), kept in self.context.reads_of(VOLUME).items() if kept}
         mine = {
             member: left.pop(name)[1]
@@ -406,7 +389,7 @@ class Eye:
             ),
             latched,
             pods,
-            volumes,
+            {name: claim.uid for name, claim in claims.items() if not claim.deleting},
             members,
             voices,
             alarms,
@@ -433,13 +416,17 @@ class Eye:
         stuck = "its node is lost" if lost else view.stuck
         return replace(view, uid=child.uid, deleting=child.deleting, stuck=stuck)
 
-    async def _voice(self, name: str, pod: Pod) -> Voice | None:
+    async def _voice(self, latched: Status, name: str, pod: Pod) -> Voice | None:
+        """Return what a member says; None if it is another one, or one of another cluster."""
         try:
-            return await self.member(name, pod.address).status()
+            voice = await self.member(name, pod.address).status()
         except EtcdError as error:
             if error.code == UNAUTHENTICATED:  # it has forgotten the token
-                TOKENS.pop(self.cluster.metadata.key, None)
+                self.until = 0.0
             return None
+        id_ = next((entry.id for entry in latched.members if entry.name == name), "")
+        same = latched.cluster_id in ("", voice.cluster_id) and id_ in ("", voice.id)
+        return voice if same else None
 
     async def _membership(
         self, latched: Status, pods: dict[str, Pod], voices: dict[str, Voice]
@@ -447,7 +434,7 @@ class Eye:
         """Return what a quorum knows; None if two voters that have a leader cannot tell."""
         own = [entry.name for entry in latched.members]
         names = {manifests.peer_url(self.cluster, name): name for name in own}
-        able = [name for name, voice in voices.items() if voice.leader and not voice.learner]
+        able = [name for name, voice in voices.items() if voice.votes]
         for name in able[:2]:
             member = self.member(name, pods[name].address)
             try:
@@ -467,17 +454,11 @@ class Eye:
         for key in ("ID", "memberID", "targetID"):
             if key in body:
                 body[key] = client.decimal(body[key])
-        voters = [name for name, voice in seen.voices.items() if voice.leader and not voice.learner]
+        voters = [name for name, voice in seen.voices.items() if voice.votes]
         others = [name for name in voters if name != step.member] or voters
         (name, *_) = [step.ask] if step.ask else others
         member = self.member(name, seen.pods[name].address)
         await member.call(step.do.value, body, dict[str, Any], seconds)
-
-
-@controller.gone
-def forget(key: tuple[str, str]) -> None:
-    """Forget the token of a cluster that is gone."""
-    TOKENS.pop(key, None)
 
 
 # --- what is wanted, and how it is --------------------------------------------------------------
@@ -519,8 +500,7 @@ def desired(cluster: EtcdCluster, context: kr.Context[Settings]) -> Iterable[man
         if not child.deleting and (step.do, step.uid) != (Do.DELETE_POD, child.uid)
     ]
     if step.do is Do.CREATE_POD and step.member not in pods and uids.get(step.member) == step.uid:
-        version = entries[step.member].version
-        hashed = look.seen.wanted.template
+        version, hashed = entries[step.member].version, look.seen.wanted.template
         makes.append(Make(step.member, version, step.boot, step.beside, hashed))
     for make in makes:
         yield manifests.pod(cluster, make, context.settings.etcd_repository, look.authority)
