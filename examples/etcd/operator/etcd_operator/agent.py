@@ -105,22 +105,22 @@ class Sum:
     """The SHA-256 of a snapshot, and the SHA-256 that etcd appends to it."""
 
     def __init__(self) -> None:
-        self.size = 0
-        self._whole, self._rest = hashlib.sha256(), hashlib.sha256()
-        self._end = b""
+        self.size, self._end = 0, b""
+        self._rest = hashlib.sha256()  # of all but the end
 
     def add(self, block: bytes) -> None:
         """Take the next bytes."""
         self.size += len(block)
-        self._whole.update(block)
         ahead = self._end + block
+        self._rest.update(ahead[:-_DIGEST])
         self._end = ahead[-_DIGEST:]
-        self._rest.update(ahead[: len(ahead) - len(self._end)])
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of the whole snapshot, including its end."""
-        return self._whole.hexdigest()
+        whole = self._rest.copy()
+        whole.update(self._end)
+        return whole.hexdigest()
 
     @property
     def whole(self) -> bool:
@@ -181,7 +181,7 @@ async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Membe
     able = [
         (member, voice)
         for member, voice in zip(members, answers, strict=True)
-        if isinstance(voice, Voice) and voice.leader and not voice.learner
+        if isinstance(voice, Voice) and voice.votes
     ]
     if not able:
         raise AgentError(f"none of the members is healthy: {'; '.join(map(str, answers))}")
