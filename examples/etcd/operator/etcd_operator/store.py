@@ -48,10 +48,11 @@ class Folder:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             check_space(target.parent, expected, "enlarge it, or keep fewer backups")
-            with part.open("wb", buffering=0) as file:
+            with part.open("wb") as file:
                 async for block in parts:
                     written.update(block)
-                    await asyncio.to_thread(_write_all, file.fileno(), block)
+                    await asyncio.to_thread(file.write, block)
+                file.flush()
                 await asyncio.to_thread(os.fsync, file.fileno())
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             if await asyncio.to_thread(_digest, part) != written.digest():
@@ -102,12 +103,6 @@ def _told(subject: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(f"{subject}: {error.strerror}") from error
-
-
-def _write_all(file: int, block: bytes) -> None:
-    rest = memoryview(block)
-    while rest:
-        rest = rest[os.write(file, rest) :]
 
 
 def _digest(file: Path) -> bytes:
