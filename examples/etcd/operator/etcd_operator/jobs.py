@@ -182,21 +182,21 @@ def restore(
 ) -> Manifest:
     """Return the Job that fills a member's volume, with the etcdutl of the member's version."""
     url, own = manifests.peer_url(cluster, member), f"{agent.DATA}/{agent.OWN}$({agent.POD})"
-    flags = {
-        "data-dir": f"{own}/{agent.MADE}",
-        "name": member,
-        "initial-cluster": f"{member}={url}",
-        "initial-advertise-peer-urls": url,
-        "initial-cluster-token": token,
+    flags = [
+        f"--data-dir={own}/{agent.MADE}",
+        f"--name={member}",
+        f"--initial-cluster={member}={url}",
+        f"--initial-advertise-peer-urls={url}",
+        f"--initial-cluster-token={token}",
         # Clients that know a later revision than the backup's see neither it again, nor its past.
-        "bump-revision": bump,
-    }
-    given = [*(f"--{flag}={value}" for flag, value in flags.items()), "--mark-compacted"]
+        f"--bump-revision={bump}",
+        "--mark-compacted",
+    ]
     repository = cluster.spec.repository or settings.etcd_repository
     etcdutl = {
         "name": "etcdutl",
         "image": f"{repository}:v{request.version}",
-        "command": ["etcdutl", "snapshot", "restore", f"{own}/{agent.FETCHED}", *given],
+        "command": ["etcdutl", "snapshot", "restore", f"{own}/{agent.FETCHED}", *flags],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": manifests.ALONE,
     }
