@@ -174,6 +174,10 @@ async def test_what_the_api_server_refuses_is_told_before_anything_is_created(
     file.write_text(json.dumps(here.subject.manifest("short", "short")))
     accepted = await run("why", "-f", str(file))
     assert (accepted.code, accepted.out) == (0, f"{file}: the API server accepts it.\n")
+    denied = await run("why", "-f", str(file), "--as=nobody")
+    assert denied.code == 3
+    assert "the ClusterRole messages.myorg.dev-edit" in denied.err
+    assert 'User "nobody" cannot' in denied.err
     assert (await run("status")).out.startswith("There is no Message in the namespace")
 
 

@@ -266,6 +266,18 @@ def test_each_change_of_each_kind_is_followed(
             1,
             "a.yaml: an admission webhook or policy refuses it.",
         ),
+        (
+            'Error from server (Forbidden): admission webhook "a" denied the request: etcdclusters '
+            'is forbidden: User "me" cannot own it',
+            1,
+            "a.yaml: an admission webhook or policy refuses it.",
+        ),
+        (
+            'Error from server (Forbidden): etcdclusters.etcd.example.com is forbidden: User "me" '
+            'cannot create resource "etcdclusters"',
+            3,
+            "kubectl etcd: You may not create what is in a.yaml.",
+        ),
     ],
 )
 def test_why_says_what_the_api_server_says_of_a_file(
@@ -286,9 +298,11 @@ def test_why_says_what_the_api_server_says_of_a_file(
 
     assert program.main(["why", "-f", "a.yaml"]) == code
 
-    printed = capsys.readouterr().out
+    printed = "".join(capsys.readouterr())
     assert printed.splitlines()[0] == told
     assert said in " ".join(printed.split())
+    assert ("the ClusterRole etcdclusters.etcd.example.com-edit" in printed) == (code == 3)
+    assert "-view" not in printed
 
 
 def test_the_bundle_has_what_the_operator_made_but_no_secret_and_no_free_text(

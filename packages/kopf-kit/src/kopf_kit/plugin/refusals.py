@@ -43,11 +43,14 @@ OTHER = Refusal(
     Text("kubectl has failed.", "kubectl이 실패했습니다."),
     Text("What it says is below.", "kubectl의 출력은 아래에 있습니다."),
 )
-#: What kubectl itself finds wrong with a file; its API server is not asked.
+#: What the API server says if a webhook or a policy refuses an object.
+ADMISSION = r"admission webhook .* denied|ValidatingAdmissionPolicy"
+#: Why a file cannot be tried: kubectl does not ask its API server, or the user lacks the right.
 FILES = (
     Refusal(
         "unreadable",
-        r"the path .* does not exist|permission denied|unable to read URL|error reading \[",
+        r"(?m)^error: .*(the path .* does not exist|permission denied|unable to read URL"
+        r"|error reading \[)",
         Text("The file {file} cannot be read.", "{file} 파일을 읽을 수 없습니다."),
         Text(
             "Check the path, and whether you may read it. In a folder, only .yaml, .yml and .json "
@@ -58,14 +61,25 @@ FILES = (
     ),
     Refusal(
         "no-manifest",
-        r"error parsing |invalid object to validate|(apiVersion|kind) not set"
-        r"|no objects passed to apply|unable to decode",
+        r"(?m)^error: .*(error parsing |invalid object to validate|(apiVersion|kind) not set"
+        r"|no objects passed to apply|unable to decode)",
         Text("The file {file} is not a manifest.", "{file} 파일은 매니페스트가 아닙니다."),
         Text(
             "It must be YAML or JSON with apiVersion, kind, metadata and spec; "
             "`kubectl explain {crd}` lists the fields.",
             "apiVersion, kind, metadata, spec이 있는 YAML이나 JSON이어야 합니다. "
             "필드는 `kubectl explain {crd}` 명령으로 확인하십시오.",
+        ),
+    ),
+    Refusal(
+        "no-right",
+        rf'(?s)^(?!.*({ADMISSION})).*is forbidden: User "[^"]*" cannot ',
+        Text("You may not create what is in {file}.", "{file}의 오브젝트를 만들 권한이 없습니다."),
+        Text(
+            "Ask an administrator for the ClusterRole {crd}-edit in your namespace, or name a "
+            "namespace that you may write in: -n NAMESPACE",
+            "관리자에게 네임스페이스의 ClusterRole {crd}-edit을 요청하거나, 쓸 수 있는 "
+            "네임스페이스를 지정하십시오: -n NAMESPACE",
         ),
     ),
 )
@@ -159,9 +173,8 @@ def refusal(message: str) -> Refusal:
 
 
 def of_file(message: str) -> Refusal | None:
-    """Return what is wrong with a file itself, or None if it is a manifest."""
-    pattern = r"(?m)^error: .*({})"
-    cases = (case for case in FILES if re.search(pattern.format(case.pattern), message))
+    """Return why a file cannot be tried, or None if the API server says what is wrong with it."""
+    cases = (case for case in FILES if re.search(case.pattern, message))
     return next(map(_filled, cases), None)
 
 

@@ -18,8 +18,6 @@ Object = dict[str, Any]
 COLORS = {WELL: "green", WAITS: "yellow", FAILS: "red", UNKNOWN: "yellow"}
 #: How many of an object's last Events are shown.
 EVENTS = 5
-#: What the API server says if a webhook or a policy refuses an object.
-ADMISSION = r"admission webhook .* denied|ValidatingAdmissionPolicy"
 #: Seconds within which a healthy operator has looked at an object.
 PROMPT = 5.0
 
@@ -75,13 +73,11 @@ def of_file(kubectl: Kubectl, file: str) -> int:
         if error.key != "other" and error.key != "forbidden":
             raise
         says = Text("the API server refuses it", "API 서버가 거부합니다")
-        if re.search(ADMISSION, error.said):
+        if re.search(refusals.ADMISSION, error.said):
             says = Text(
                 "an admission webhook or policy refuses it", "어드미션 웹훅이나 정책이 거부합니다"
             )
         todo = Text("Correct what the details name.", "자세한 내용에 나온 부분을 고치십시오.")
-        if error.key == "forbidden":
-            todo = error.refusal.todo
         _tell(file, Finding(UNKNOWN, says, todo, error.said))
         return 1
     _tell(file, Finding(UNKNOWN, Text("the API server accepts it", "API 서버가 받아들입니다")))
