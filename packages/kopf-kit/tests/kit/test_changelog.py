@@ -183,19 +183,20 @@ def test_the_section_of_a_release_is_not_written_again(monkeypatch: pytest.Monke
         bump.write_changelog()
 
 
-def test_artifact_hub_shows_what_the_changelog_says() -> None:
+@pytest.mark.parametrize(("releases", "kind"), [(["0.1.0"], "changed"), (["0.2.0"], "added")])
+def test_artifact_hub_shows_what_the_changelog_says(releases: list[str], kind: str) -> None:
     log = (
         f"# Changelog\n\n## 0.2.0 (2026-02-01)\n\n### Security\n\n- CVE-2026-1: `a\\1`\n\n"
         f"### The chart\n\n- Add a value\n- Rename: 안녕\n\n{HEADING}\n- Of another\n"
     )
     chart = "home: https://example.com\nannotations:\n  artifacthub.io/changes: |\n    - kind: x\n"
 
-    shown = yaml.safe_load(numbered.with_changes(chart, "0.2.0", ["0.1.0"], log))
+    shown = yaml.safe_load(numbered.with_changes(chart, "0.2.0", releases, log))
 
     assert yaml.safe_load(shown["annotations"]["artifacthub.io/changes"]) == [
         {"kind": "security", "description": "CVE-2026-1: `a\\1`"},
         {"kind": "added", "description": "Add a value"},
-        {"kind": "changed", "description": "Rename: 안녕"},
+        {"kind": kind, "description": "Rename: 안녕"},
     ]
 
 

@@ -98,9 +98,10 @@ def below_heading(text: str, version: str) -> str:
     return section.partition("\n")[2].strip()
 
 
-def changes(text: str, version: str) -> list[dict[str, str]]:
+def changes(text: str, version: str, otherwise: str = "changed") -> list[dict[str, str]]:
     """Return what Artifact Hub shows as the changes of a version in a changelog.
 
+    `otherwise` is the kind of those of which neither heading nor first word tells it.
     https://artifacthub.io/docs/topics/annotations/helm
     """
     heading, entries = "", []
@@ -109,6 +110,6 @@ def changes(text: str, version: str) -> list[dict[str, str]]:
             heading = line.removeprefix("### ")
         elif line.startswith("- "):
             description = line.removeprefix("- ")
-            kind = _KINDS.get(heading) or _KINDS.get(description.split()[0], "changed")
+            kind = _KINDS.get(heading) or _KINDS.get(description.split()[0], otherwise)
             entries.append({"kind": kind, "description": description})
     return entries

@@ -100,15 +100,17 @@ def with_changes(text: str, version: str, releases: Iterable[str], log: str = ""
     """Return Chart.yaml with the changes of a version, which Artifact Hub shows.
 
     They come from the changelog; if it has none for the version, there is a link to the commits
-    since the release before it. `releases` are all of them.
+    since the release before it. `releases` are all of them. In the first one all is new.
     """
-    changes = changelog.changes(log, version) or [_commits(text, version, releases)]
+    former = _before(version, releases)
+    kind = "changed" if former else "added"
+    changes = changelog.changes(log, version, kind) or [_commits(text, version, former)]
     shown = textwrap.indent(yaml.safe_dump(changes, sort_keys=False, allow_unicode=True), "    ")
     return _CHANGES.sub(lambda _: shown, text)
 
 
-def _commits(text: str, version: str, releases: Iterable[str]) -> dict[str, Any]:
-    """Return a change that links to all commits since the release before a version.
+def _before(version: str, releases: Iterable[str]) -> str:
+    """Return the release before a version, or an empty text.
 
     Candidates of a release do not count as the release before it, because its users never had them.
     """
@@ -118,9 +120,14 @@ def _commits(text: str, version: str, releases: Iterable[str]) -> dict[str, Any]
         if catalog.order(release) < catalog.order(version)
         and ("-" in version or "-" not in release)
     ]
-    if not before:
+    return max(before, key=catalog.order, default="")
+
+
+def _commits(text: str, version: str, former: str) -> dict[str, Any]:
+    """Return a change that links to all commits since the release before a version."""
+    if not former:
         return {"kind": "added", "description": "The first release"}
-    former, home = max(before, key=catalog.order), _HOME.findall(text)[0]
+    home = _HOME.findall(text)[0]
     return {
         "kind": "changed",
         "description": f"All changes since {former}",
