@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -187,13 +187,9 @@ async def _creates(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
 
 
 async def _lost(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
-    for repeat in range(plan.repeats):
-        record.begin("lost")
-        say(f"==> Lost answers, repeat {repeat + 1} of {plan.repeats}")
-        named = {peer.name: peer for peer in chosen if not peer.slow}
-        for name in _order([*named], repeat):
-            numbers = await trouble.lost(named[name], plan.messages)
-            record.keep("lost", name, repeat, numbers)
+    fast = [peer for peer in chosen if not peer.slow]
+    say("==> Lost answers")
+    await _repeated("lost", lambda peer: trouble.lost(peer, plan.messages), fast, plan, record)
 
 
 async def _fairness(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
@@ -224,23 +220,32 @@ async def _scaled(
 
 
 async def _memcached(plan: _Plan, _: list[Peer], record: _Record) -> None:
-    named = {peer.name: peer for peer in MEMCACHEDS}
-    for repeat in range(plan.repeats):
-        record.begin("memcached")
-        say(f"==> {plan.memcacheds:,} Memcacheds, repeat {repeat + 1} of {plan.repeats}")
-        for name in _order([*named], repeat):
-            numbers = await examples.memcached(named[name], plan.memcacheds)
-            record.keep("memcached", name, repeat, numbers)
+    count = plan.memcacheds
+    say(f"==> {count:,} Memcacheds")
+    await _repeated(
+        "memcached", lambda peer: examples.memcached(peer, count), MEMCACHEDS, plan, record
+    )
 
 
 async def _reviews(plan: _Plan, _: list[Peer], record: _Record) -> None:
-    named = {peer.name: peer for peer in REVIEWED}
+    count = plan.reviews
+    say(f"==> {count:,} reviews")
+    await _repeated("reviews", lambda peer: reviews.reviews(peer, count), REVIEWED, plan, record)
+
+
+async def _repeated(
+    measure: str,
+    measured: Callable[[Peer], Awaitable[stage.Numbers]],
+    of: Sequence[Peer],
+    plan: _Plan,
+    record: _Record,
+) -> None:
+    """Measure each peer as often as the plan says, in turn."""
+    named = {peer.name: peer for peer in of}
     for repeat in range(plan.repeats):
-        record.begin("reviews")
-        say(f"==> {plan.reviews:,} reviews, repeat {repeat + 1} of {plan.repeats}")
+        record.begin(measure)
         for name in _order([*named], repeat):
-            numbers = await reviews.reviews(named[name], plan.reviews)
-            record.keep("reviews", name, repeat, numbers)
+            record.keep(measure, name, repeat, await measured(named[name]))
 
 
 async def _flightticket(plan: _Plan, _: list[Peer], record: _Record) -> None:
