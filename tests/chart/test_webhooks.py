@@ -132,18 +132,19 @@ def test_the_api_server_gets_through_the_network_policy() -> None:
     assert {"ports": [{"port": "webhook", "protocol": "TCP"}]} in policy["ingress"]
 
 
-@pytest.mark.parametrize(("grace", "seconds"), [(30, 5), (2, 2)])
-def test_a_pod_that_ends_still_answers_for_a_moment(
-    grace: int, seconds: int, monkeypatch: pytest.MonkeyPatch
+def test_a_pod_that_ends_still_answers_for_a_moment_and_has_time_left(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (container,) = pod(named({"terminationGracePeriodSeconds": grace}))["containers"]
+    (container,) = pod(named({"terminationGracePeriodSeconds": 10}))["containers"]
     waited: list[int] = []
     monkeypatch.setattr(time, "sleep", waited.append)
 
     *python, program = container["lifecycle"]["preStop"]["exec"]["command"]
     exec(program)  # noqa: S102 (the chart's own)
 
-    assert (python, waited) == (["python3", "-c"], [seconds])
+    assert (python, waited) == (["python3", "-c"], [5])
+    with pytest.raises(HelmError, match="terminationGracePeriodSeconds is 9, but for the first 5"):
+        named({"terminationGracePeriodSeconds": 9})
 
 
 def test_the_chart_of_the_kind_alone_is_told_which_operator_converts() -> None:

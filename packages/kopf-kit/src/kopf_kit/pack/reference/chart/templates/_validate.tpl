@@ -54,6 +54,9 @@ that says what is wrong and what to do. */}}
 {{- fail (printf "webhooks.port is %d, at which the operator serves its metrics or probes. Choose another one." (int .port)) }}
 {{- end }}
 {{- end }}
+{{- if lt (int .Values.terminationGracePeriodSeconds) 10 }}
+{{- fail (printf "terminationGracePeriodSeconds is %d, but for the first 5 seconds the operator still answers the API server: it would be killed before it has finished its work. Set it to 10 or more." (int .Values.terminationGracePeriodSeconds)) }}
+{{- end }}
 #@ end
 {{- include "widget-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
 {{- include "widget-operator.validateImages" . }}
