@@ -1,4 +1,4 @@
-"""The commands of this repository alone, and variables of `make` that mean nothing."""
+"""The commands of `kopf-kit` and of this repository alone, and variables that mean nothing."""
 
 import os
 import socket
@@ -10,17 +10,24 @@ import pytest
 
 from hack import docs, own_tiers
 from hack.__main__ import PROGRAM
+from kopf_kit.__main__ import PROGRAM as KIT
+from kopf_kit.program import Program
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 
 
-@pytest.mark.parametrize("name", PROGRAM.entries)
-def test_each_command_is_there_and_has_help(name: str) -> None:
-    context = click.Context(PROGRAM)
-    command = PROGRAM.get_command(context, name)
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [(program, name) for program in (KIT, PROGRAM) for name in program.entries],
+    ids=str,
+)
+def test_each_command_is_there_and_has_help(program: Program, name: str) -> None:
+    context = click.Context(program)
+    command = program.get_command(context, name)
 
     assert command is not None
     assert command.get_help(click.Context(command, info_name=name, parent=context))
+    assert len(program.entries[name].help) <= 50  # a line of the list
 
 
 @pytest.mark.parametrize("value", ["x", "0", "-1", "nan", "inf"])
