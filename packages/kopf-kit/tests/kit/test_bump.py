@@ -1,5 +1,6 @@
 """`make bump` takes a version that can follow, and says of any other what is wrong with it."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -143,6 +144,15 @@ def test_the_tags_of_a_repository_are_not_those_of_an_example_in_it(tmp_path: Pa
 )
 def test_what_names_the_version_follows_and_nothing_else(line: str, follows: str) -> None:
     assert numbered.named(line, "1.2.3-rc.1") == follows
+
+
+def test_no_page_is_left_with_the_version_before() -> None:
+    pages = [file for file in numbered._DOCUMENTS if not file.name.startswith("benchmarks")]
+    raised = {file.name: numbered.named(file.read_text(), "98.7.6") for file in pages}
+    version = rf"(?<![\d.]){re.escape(PROJECT.version)}(?![\d.]*\d)"
+
+    assert "98.7.6" in raised["plugin.md"]
+    assert [name for name, text in raised.items() if re.search(version, text)] == []
 
 
 CHART = """\
