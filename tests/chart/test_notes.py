@@ -152,6 +152,14 @@ def test_the_readme_s_uninstallation_names_what_others_have_made(
         ({"replicaCount": 0}, "replicaCount is 0: no operator runs"),
         ({"crds": {"install": False}}, "crds.install is false:"),
         ({"hostUsers": False}, "hostUsers is false: a cluster without user namespaces"),
+        (
+            {"podSecurityContext": {"seLinuxChangePolicy": "Recursive"}},
+            "podSecurityContext has seLinuxChangePolicy, which Kubernetes before 1.33 leaves out",
+        ),
+        (
+            {"messagePod": {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}},
+            "messagePod.securityContext has appArmorProfile, which Kubernetes before 1.30",
+        ),
         ({"rbac": {"create": False}}, f"the ServiceAccount {NAMESPACE}/{FULLNAME} must have been"),
         ({"namespaceOverride": "else"}, "is installed in the namespace else."),
     ],

@@ -40,6 +40,28 @@ def test_the_api_server_is_of_the_version_that_was_chosen(empty: ControlPlane) -
     assert said["serverVersion"]["gitVersion"] == versions.PROVED[chosen()]
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "since"),
+    [
+        ("appArmorProfile", {"type": "Unconfined"}, 30),
+        ("seLinuxChangePolicy", "Recursive", 33),
+        ("supplementalGroupsPolicy", "Strict", 33),
+    ],
+)
+def test_an_older_kubernetes_leaves_out_what_the_notes_say(
+    empty: ControlPlane, field: str, value: object, since: int
+) -> None:
+    spec = {"containers": [{"name": "main", "image": "i"}], "securityContext": {field: value}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+    how = ("--dry-run=server", "--validate=false", "--output=yaml", "--filename=-")
+
+    made = kubectl(empty, "create", *how, stdin=[pod])
+
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    assert (field in made) == (not control_plane.is_before(since))
+    assert f'"{field}" "1.{since}"' in notes
+
+
 def there(plane: ControlPlane, manifests: list[Manifest]) -> set[tuple[str, str]]:
     """Return kind and name of those objects that the API server has."""
     found = kubectl(
