@@ -1,4 +1,4 @@
-"""`kubectl message` as a user runs it: the packed program, and the kubectl of the tests."""
+"""A kubectl plugin as a user runs it: the packed program, and the kubectl of the tests."""
 
 import os
 import re
@@ -31,11 +31,13 @@ class Said:
 
 
 class Plugin:
-    """The packed plugin in a folder of its own, with kubectl beside it."""
+    """The packed plugin, `kubectl message` unless it is given, in a folder with kubectl."""
 
-    def __init__(self, folder: Path, kubectl: Path, kubeconfig: Path) -> None:
+    def __init__(
+        self, folder: Path, kubectl: Path, kubeconfig: Path, packed: bytes | None = None
+    ) -> None:
         self._program = folder / plugin.PROGRAM
-        self._program.write_bytes(plugin.program())
+        self._program.write_bytes(packed or plugin.program())
         self._program.chmod(0o755)
         (folder / "kubectl").symlink_to(kubectl)
         self._environment = {
@@ -53,7 +55,7 @@ class Plugin:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr
