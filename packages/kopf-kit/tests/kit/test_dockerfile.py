@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kopf_kit.pack import dockerfile, project, shared
@@ -94,6 +95,23 @@ def test_of_an_adopted_operator_only_what_kopf_runs_is_loaded(
     subprocess.run([*command, "--alone"], cwd=tmp_path, env={"PYTHONPATH": "."}, check=True)
 
     assert list((tmp_path / "out").rglob("noted/__pycache__/__init__.*.pyc"))
+
+
+def test_an_adopted_operator_s_lock_is_uv_s_even_beside_other_requirements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopted = msgspec.structs.replace(project.load(ADOPTED).adopted, requirements="")
+    ours = msgspec.structs.replace(project.load(ADOPTED), adopted=adopted)
+    monkeypatch.setattr(dockerfile, "PROJECT", ours)
+    monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
+    (tmp_path / "requirements.txt").write_text("sphinx\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "notes"\nversion = "1"\n')
+    package = 'name = "notes"\nversion = "1"\nsource = { virtual = "." }\n'
+    (tmp_path / "uv.lock").write_text(
+        f'version = 1\nrequires-python = ">=3.11"\n\n[[package]]\n{package}'
+    )
+
+    assert "sphinx" not in dockerfile.requirements()
 
 
 def test_an_operator_that_nothing_locks_is_refused(

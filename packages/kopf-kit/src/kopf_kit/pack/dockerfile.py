@@ -38,17 +38,17 @@ def context() -> Path:
     """Return the folder from which the image is built; lay it out, unless it is the checkout."""
     if _has_own():
         return paths.CHECKOUT
-    requirements = _requirements()
+    needed = requirements()
     shutil.rmtree(_CONTEXT, ignore_errors=True)
     (_CONTEXT / "app").mkdir(parents=True)
-    (_CONTEXT / "requirements.txt").write_text(requirements)
+    (_CONTEXT / "requirements.txt").write_text(needed)
     for platform in dict.fromkeys((platforms.host(), *platforms.requested())):
         _install(platforms.architecture(platform))
     (_CONTEXT / "Dockerfile").write_text(text())
     shutil.copy(_BYTECODE, _CONTEXT)
     if PROJECT.code.exists():  # an adopted operator may be one of its requirements
         _copy(PROJECT.code)
-    if not PROJECT.adopted and not re.search(r"^kopf-runtime==", requirements, re.MULTILINE):
+    if not PROJECT.adopted and not re.search(r"^kopf-runtime==", needed, re.MULTILINE):
         _copy(Path(kopf_runtime.__file__).parent)
     return _CONTEXT
 
@@ -112,12 +112,13 @@ def _dependencies() -> list[str]:
     return [match[0] for need in needs if (match := re.match(r"[\w.-]+", need))]
 
 
-def _requirements() -> str:
+def requirements() -> str:
     """Return what the operator needs, with hashes; raise HackError where nothing locks it."""
     if PROJECT.adopted and PROJECT.adopted.requirements:
         return _hashed(PROJECT.root / PROJECT.adopted.requirements)
     for folder in (paths.CHECKOUT, *paths.CHECKOUT.parents):
-        if (lock := folder / paths.LOCK.name).is_file():
+        # That of an adopted operator, which PROJECT does not name, may be for anything.
+        if (lock := folder / paths.LOCK.name).is_file() and not PROJECT.adopted:
             return locked.part(lock.read_text(), *_dependencies())
         if (folder / "uv.lock").is_file():
             options = ("--frozen", "--no-dev", "--no-emit-project", "--no-emit-local")
@@ -128,10 +129,10 @@ def _requirements() -> str:
     )
 
 
-def _hashed(requirements: Path) -> str:
+def _hashed(file: Path) -> str:
     """Return a requirements.txt with the hashes of all that it needs."""
-    if "--hash=" in (text := requirements.read_text()):
+    if "--hash=" in (text := file.read_text()):
         return text
     python = ("--python-version", versions.PYTHON, "--python-platform", "linux")
-    options = ("--quiet", "--generate-hashes", *python, requirements)
+    options = ("--quiet", "--generate-hashes", *python, file)
     return output([_uv(), "pip", "compile", *options], cwd=paths.CHECKOUT, timeout=300)

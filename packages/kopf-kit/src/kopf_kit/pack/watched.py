@@ -172,9 +172,10 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
 
 
 def python(root: Path) -> Path:
-    """Return the operator's own Python, if its repository has one."""
-    own = root / ".venv" / "bin" / "python"
-    return own if own.exists() else Path(sys.executable)
+    """Return the operator's own Python: its repository's, or that of the active environment."""
+    folders = (root / ".venv", Path(os.environ.get("VIRTUAL_ENV", os.devnull)))
+    pythons = (folder / "bin" / "python" for folder in folders)
+    return next((python for python in pythons if python.exists()), Path(sys.executable))
 
 
 @functools.cache

@@ -39,6 +39,7 @@ class _Plugin(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Plugins(msgspec.Struct, frozen=True):
     own: _Plugin = msgspec.field(name=PLUGIN, default=_Plugin())
+    adopted: _Plugin | None = msgspec.field(name=PLAIN, default=None)
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,6 +52,11 @@ def has_project() -> bool:
     return (CHECKOUT / "PROJECT").is_file()
 
 
+def is_adopted() -> bool:
+    """Return whether that repository is of an operator on plain kopf."""
+    return has_project() and read(CHECKOUT, _File).plugins.adopted is not None
+
+
 @functools.cache
 def prefix() -> str:
     """Return the prefix of the names; raise HackError if PROJECT does not contain it."""
@@ -59,7 +65,8 @@ def prefix() -> str:
 
 def registry_port() -> int:
     """Return the port that PROJECT chooses for the registry, or zero."""
-    return read(CHECKOUT, _File).plugins.own.registry_port
+    plugins = read(CHECKOUT, _File).plugins
+    return (plugins.adopted or plugins.own).registry_port
 
 
 def registry() -> str:

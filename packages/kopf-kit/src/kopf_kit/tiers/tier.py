@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from kopf_kit.rig import paths
+from kopf_kit.rig import names, paths
 from kopf_kit.rig.run import HackError
 
 Set = Literal["check", "test", "all", "asked"]
@@ -76,7 +76,13 @@ def read(file: Path) -> dict[str, Tier]:
         choose(named, tier.after)
     if file != DEFAULT:
         return named
-    return {name: tier for name, tier in named.items() if tier.is_there(paths.CHECKOUT)}
+    # How the code of an adopted operator has to look is its author's matter.
+    left_out = ("lint", "types") if names.is_adopted() else ()
+    return {
+        name: tier
+        for name, tier in named.items()
+        if tier.is_there(paths.CHECKOUT) and name not in left_out
+    }
 
 
 def of_set(tiers: dict[str, Tier], set_name: Set) -> list[Tier]:
