@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 def start(
     *program: str, environment: Mapping[str, str], folder: Path, log: Path
 ) -> ForkServerProcess:
-    """Start a program, given as Python's arguments, in a folder; it writes to the end of a log."""
+    """Start a program in a folder, given as a `Subject` has it; it writes to the end of a log."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([_IMAGE])
     process = context.Process(target=_run, args=(program, environment, folder, log))
@@ -55,8 +55,6 @@ def _run(program: Sequence[str], environment: Mapping[str, str], folder: Path, l
     os.environ.update(environment)
     os.chdir(folder)
     match program:
-        case ["-m", "kopf", *_]:  # it needs the Kubernetes clients, which are hidden here
-            os.execv(sys.executable, [sys.executable, *program])  # noqa: S606
         case ["-m", module, *flags]:
             sys.argv = [module, *flags]
             runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -64,6 +62,8 @@ def _run(program: Sequence[str], environment: Mapping[str, str], folder: Path, l
             sys.argv = ["-c", *flags]
             main = sys.modules["__main__"] = types.ModuleType("__main__")
             exec(code, main.__dict__)  # noqa: S102 (a test gives it)
+        case [python, "-m", *_]:  # with what is hidden here, or what only that Python has
+            os.execv(python, [*program])  # noqa: S606
         case [path, *flags]:
             sys.argv = [path, *flags]
             sys.path.insert(0, str(Path(path).parent))

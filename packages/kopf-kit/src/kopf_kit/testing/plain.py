@@ -1,6 +1,7 @@
 """A `Plain` describes an operator that kopf runs without the runtime: `kopf run module.py`."""
 
 import json
+import sys
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -26,15 +27,16 @@ class Plain(Parent):
     here. The suite expects neither a status nor leader election of it, only that its handlers end.
     """
 
-    program = ("-m", "kopf")
+    program = (sys.executable, "-m", "kopf")
     lease = ""
     ready = "/healthz"
     #: kopf lists by pages if its settings have a `watching.chunk_size`.
     pages = False
     #: As in a namespace without labels.
     pod_security = "privileged"
-    #: The module that kopf runs, and the files of its CRDs.
-    module: Path
+    #: The file of the module that kopf runs, or the name of one that is installed.
+    module: Path | str
+    #: The files of its CRDs.
     crds: Sequence[Path]
     #: The kind that it serves, and that of the child.
     kind: Kind
@@ -89,7 +91,8 @@ class Plain(Parent):
         """Return kopf's flags; it does not know those by which tests speed up the runtime."""
         scope = "--all-namespaces" if everywhere else f"--namespace={namespace}"
         liveness = f"--liveness=http://127.0.0.1:{port}{self.ready}"
-        return ("run", str(self.module), "--standalone", "--verbose", liveness, scope)
+        module = ("-m", self.module) if isinstance(self.module, str) else (str(self.module),)
+        return ("run", *module, "--standalone", "--verbose", liveness, scope)
 
     def rights(self, namespace: str | None) -> list[Raw]:
         """Return its role, and one to look for namespaces and CRDs, as kopf does in any case."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
@@ -120,9 +121,7 @@ class Operator:
             self.send(Signals.SIGCONT)
             self.send(Signals.SIGKILL)
             await self._keeper
-        for file in self._folder.iterdir():
-            file.unlink()
-        self._folder.rmdir()
+        shutil.rmtree(self._folder)
 
     async def probe(self, path: str) -> tuple[int, str]:
         """Request an endpoint; return status and text, or status 0 if it does not answer."""

@@ -169,8 +169,18 @@ class World:
         return await self.create_in(self.namespace, text, name)
 
     async def create_in(self, namespace: str, text: str, name: str = "hello") -> Raw:
+        """Create an object, as soon as no finalizer holds a former one of its name."""
         path, body = self.subject.kind.path(namespace), self.subject.manifest(text, name)
-        return await self.cluster.ask("POST", path, body)
+        deadline = time.monotonic() + self.subject.patience
+        while True:
+            try:
+                return await self.cluster.ask("POST", path, body)
+            except RefusedError as error:
+                former = await self.cluster.find(f"{path}/{name}")
+                stays = former and "deletionTimestamp" not in former["metadata"]
+                if error.status != 409 or stays or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(0.1)
 
     async def refused(self, spec: Raw, complaint: str) -> None:
         """Expect that the API server refuses an object with this spec in such words."""
@@ -271,7 +281,7 @@ class World:
     async def _problems(self, wanted: Mapping[str, str]) -> list[str]:
         objects = await self.cluster.items(self.objects)
         children = {
-            child["metadata"]["name"]: child for child in await self.cluster.items(self.children)
+            self.parent.known_as(child): child for child in await self.cluster.items(self.children)
         }
         problems = [
             f"{operator.flags} is not ready"
