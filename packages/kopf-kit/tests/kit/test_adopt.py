@@ -13,6 +13,8 @@ from packaging.version import Version
 
 from kopf_kit.pack import adopted, dockerfile, project, service_version, watched
 from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
+from kopf_offline import golang
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
 SAID = ("--home", "https://github.com/myorg/notes-operator", "--rights", "role.yaml")
@@ -26,8 +28,12 @@ def notes(tmp_path: Path) -> Path:
 
 
 def adopt(folder: Path, *words: str) -> tuple[int, str]:
+    return kit(folder, "adopt", *words)
+
+
+def kit(folder: Path, *words: str) -> tuple[int, str]:
     ended = subprocess.run(
-        [sys.executable, "-m", "kopf_kit", "adopt", *words],
+        [sys.executable, "-m", "kopf_kit", *words],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -83,12 +89,9 @@ def test_webhooks_of_handlers_are_not_packaged_without_a_word(notes: Path) -> No
     told = "the webhooks short are kopf's, which the kit does not package"
     assert told in adopt(notes, *SAID)[1]
 
-    generate = (sys.executable, "-m", "kopf_kit", "generate")
-    done = subprocess.run(
-        generate, cwd=notes, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 1
-    assert f"main: {told}" in " ".join(done.stderr.split())
+    code, said = kit(notes, "generate")
+    assert code == 1
+    assert f"main: {told}" in said
     assert not (notes / "charts").exists()
 
 
@@ -125,13 +128,40 @@ def test_a_raised_version_is_in_project_and_the_code_stays(notes: Path) -> None:
     for words in ("init --quiet", "add .", "-c user.name=a -c user.email=a@b commit -qm first"):
         subprocess.run(["git", *words.split()], cwd=notes, check=True)
 
-    bump = (sys.executable, "-m", "kopf_kit", "bump", "0.2.0")
-    subprocess.run(bump, cwd=notes, check=True, timeout=120)
+    assert kit(notes, "bump", "0.2.0")[0] == 0
 
     text = (notes / "PROJECT").read_text()
     assert "    version: 0.2.0\n" in text
     assert "    version: v1\n" in text
     assert (notes / "main.py").read_text() == code
+
+
+def test_a_workflow_that_releases_is_added_once_and_an_author_s_code_is_not_linted(
+    notes: Path,
+) -> None:
+    assert adopt(notes, *SAID)[0] == 0
+    file = notes / ".github" / "workflows" / "release.yaml"
+
+    assert kit(notes, "new", "workflow")[0] == 0
+    text = file.read_text()
+    code, said = kit(notes, "new", "workflow")
+
+    assert (code, file.read_text()) == (1, text)
+    assert "release.yaml exists already; it stays as it is" in said
+    steps = yaml.safe_load(text)["jobs"]["release"]["steps"]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert commands[1] == "uv venv && uv pip install -r requirements.txt"
+    assert commands[3:] == [
+        *(f"kopf-kit {command}" for command in ("verify", "e2e", "e2e-olm")),
+        'kopf-kit release "${TAG#v}"',
+    ]
+    zizmor = (Path(sys.executable).with_name("zizmor"), "--offline", "--pedantic", "--no-progress")
+    for tool in ((*zizmor, file), (golang.program("actionlint"), file)):
+        run = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr
+    listed = kit(notes, "check", "--list")[1]
+    assert "verify" in listed
+    assert "lint" not in listed
 
 
 _PEERING = """\
@@ -219,8 +249,7 @@ def test_a_kind_in_no_namespace_and_of_another_group_is_packaged_for_the_whole_c
     (notes / "draft.yaml").write_text(draft)
 
     assert "objects of Draft are in no namespace" in adopt(notes, *SAID)[1]
-    generate = (sys.executable, "-m", "kopf_kit", "generate")
-    subprocess.run(generate, cwd=notes, check=True, timeout=300)
+    assert kit(notes, "generate")[0] == 0
 
     assert [kind.crd for kind in project.load(notes).kinds] == [
         *("notes.example.dev", "drafts.other.example.org"),
@@ -323,3 +352,22 @@ def test_an_old_kopf_is_refused(notes: Path) -> None:
 
     assert code == 1
     assert "main runs with kopf 1.30.1, and the kit packages operators on 1.37.3 or newer" in said
+
+
+def test_the_active_environment_s_python_reads_the_handlers_if_the_repository_has_none(
+    public: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = (public / ".venv").rename(public / "env")
+    monkeypatch.setenv("VIRTUAL_ENV", str(own))
+
+    assert watched.python(notes) == own / "bin" / "python"
+
+
+def test_an_import_that_never_ends_is_told_in_a_sentence(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (notes / "main.py").write_text(_KOPF + "import threading\nthreading.Event().wait()\n")
+    monkeypatch.setattr(watched, "_SECONDS", 2)
+
+    with pytest.raises(HackError, match="main is still being imported after 2 seconds: it must"):
+        watched.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"))

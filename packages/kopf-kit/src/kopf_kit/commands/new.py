@@ -1,4 +1,4 @@
-"""`kopf-kit new`: writes the repository of a new operator, or adds to it a kind, or OLM."""
+"""`kopf-kit new`: writes the repository of a new operator, or adds to one what it has not yet."""
 
 import sys
 from collections.abc import Callable
@@ -34,9 +34,9 @@ def command(
     """Write the repository of a new operator into DIR, by default ./NAME.
 
     Anything not given by an option is asked for on a terminal. In a repository, `new kind KIND`
-    adds a further kind, and `new olm` what OLM needs.
+    adds a further kind, `new olm` what OLM needs, and `new workflow` one of GitHub that releases.
     """
-    if name in ("kind", "olm"):
+    if name in ("kind", "olm", "workflow"):
         _add(name, kind or (str(folder) if folder else None), group)
         return
     answers = Answers(
@@ -53,10 +53,12 @@ def command(
 
 
 def _add(addition: str, kind: str | None, group: str | None) -> None:
-    """Add a kind, or OLM, to the repository that this is in."""
+    """Add a kind, OLM, or a workflow to the repository that this is in."""
     folder = record.find(Path.cwd())
     if addition == "olm":
         files = additions.olm(folder)
+    elif addition == "workflow":
+        files = additions.workflow(folder)
     else:
         name = _answer(kind, "KIND", "The further kind", "Bucket", check_kind)
         files = additions.kind(folder, name, group)

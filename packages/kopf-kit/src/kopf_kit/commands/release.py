@@ -188,7 +188,10 @@ def _commit_version(version: str) -> None:
     """Commit the raised version, and begin again as it."""
     subject = f"release: raise the version to {version}"
     with step(f"Version {version}"), source.change(subject) as at:
-        ours = {"PYTHONPATH": paths.python_path(at)}
+        folders = filter(None, (paths.python_path(at), os.environ.get("PYTHONPATH")))
+        ours = {"PYTHONPATH": os.pathsep.join(folders)}
+        if (own := paths.CHECKOUT / ".venv").is_dir():
+            ours["VIRTUAL_ENV"] = str(own)  # an adopted operator's, which git does not have
         for command in (["bump", version], ["generate"]):
             output([sys.executable, "-m", "kopf_kit", *command], cwd=at, env=ours, timeout=300)
     os.execv(sys.executable, [sys.executable, "-m", "kopf_kit", "release", version])  # noqa: S606

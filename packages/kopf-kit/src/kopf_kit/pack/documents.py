@@ -1,10 +1,13 @@
 """Writes YAML and JSON in a readable form: long texts as blocks, short objects on one line."""
 
+import importlib.metadata
 import json
 from collections.abc import Iterable
 from typing import Any
 
 import yaml
+
+from kopf_kit.rig import paths
 
 _WIDTH = 100
 #: Longest list or values of an object, as Python writes them, that are written on one line.
@@ -81,3 +84,9 @@ def as_json(value: Any, left: int = 0, key: str = "") -> str:
         parts = [as_json(part, left + 2) for part in value]
     inner = ",\n".join(" " * (left + 2) + part for part in parts)
     return f"{key}{line[0]}\n{inner}\n{' ' * left}{line[-1]}"
+
+
+def licence() -> str:
+    """Return the kit's licence, which all that it writes is under."""
+    packed = importlib.metadata.distribution("kopf-kit").read_text("licenses/LICENSE")
+    return packed or (paths.KIT.parents[1] / "LICENSE").read_text()  # of a checkout

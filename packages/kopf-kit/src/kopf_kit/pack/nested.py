@@ -57,6 +57,9 @@ def generating() -> Iterator[None]:
         return
     with cache.lock(f"generate-{cache.digest(str(PROJECT.built))}"):
         sources = _sources(PROJECT)
+        if not paths.BUILD.exists():  # else the author knows of it
+            paths.BUILD.mkdir()
+            (paths.BUILD / ".gitignore").write_text("*\n")
         yield
         (PROJECT.built / _STAMP).write_text(sources)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kopf_kit import plugin
-from kopf_kit.pack import chart_metadata, declared
+from kopf_kit.pack import chart_metadata, declared, documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.plugin.subject import Kind, Right, Subject
 from kopf_kit.plugin.text import Text
@@ -72,8 +72,10 @@ def program() -> bytes:
 
 def archive() -> bytes:
     """Return the archive that krew downloads, with the program and its licence."""
-    licence = (paths.CHECKOUT / "LICENSE").read_bytes()
-    return _zip({PROGRAM: (program(), _EXECUTABLE), "LICENSE": (licence, _PLAIN)})
+    own = paths.CHECKOUT / "LICENSE"
+    # For an adopted operator, all of it is the kit's.
+    licence = documents.licence() if PROJECT.adopted else own.read_text()
+    return _zip({PROGRAM: (program(), _EXECUTABLE), "LICENSE": (licence.encode(), _PLAIN)})
 
 
 def manifest() -> str:

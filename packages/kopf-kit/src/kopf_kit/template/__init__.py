@@ -3,7 +3,7 @@
 answers     what the author says of the operator, checked
 repository  writes it: complete, or not at all
 record      what the repository says of how it was written
-additions   a further kind, or OLM, in an existing repository
+additions   a further kind, OLM, or a workflow, in an existing repository
 adoption    what `kopf-kit adopt` writes of an operator on plain kopf
 update      merges what a newer template changes
 templates   its files: NAME and PACKAGE in their paths, and `@@{…}` in their texts, are filled

@@ -1,11 +1,13 @@
-"""What is added to a repository later: a further kind, or the files of OLM."""
+"""What is added to a repository later: a further kind, the files of OLM, or a workflow."""
 
 import ast
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from kopf_kit.rig import names
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import record, repository
 from kopf_kit.template.answers import Answers
@@ -18,6 +20,24 @@ _USED = ("Annotated", "Any", "Iterable", "Settings", "kr", "manager", "msgspec")
 _SAMPLES = re.compile(r"^    samples:\n(?:      .*\n)+", re.MULTILINE)
 _RESOURCES = re.compile(r"^resources:\n(?:[ -].*\n)+", re.MULTILINE)
 _CRDS = re.compile(r"^  artifacthub\.io/crds: \|\n(?:    .*\n)+", re.MULTILINE)
+_WORKFLOW = Path(".github", "workflows", "release.yaml")
+#: What an adopted operator's workflow does in place of what follows this in that of the template.
+_FIRST_STEP = "      - run: "
+_STEPS = """\
+      - run: pipx install uv
+      # The operator's own Python, in which its handlers are read.
+      - run: {own}
+      # kopf-offline builds what is not on the PATH: cosign, OLM's validators.
+      - run: uv tool install "kopf-kit[release,testing]=={kit}" --with "kopf-offline[go]=={kit}"
+      - run: kopf-kit verify
+      - run: kopf-kit e2e
+      - run: kopf-kit e2e-olm
+      - run: kopf-kit release "${{TAG#v}}"
+        env:
+          TAG: ${{{{ github.ref_name }}}}
+          REGISTRY: ghcr.io/${{{{ github.repository_owner }}}}
+          UNTESTED: "yes" # the steps above are the tests
+"""
 
 
 def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
@@ -47,6 +67,28 @@ def olm(folder: Path) -> list[Path]:
         texts[_CSV] += _described(each)
     repository.lay_out(texts, folder)
     return sorted(texts)
+
+
+def workflow(folder: Path) -> list[Path]:
+    """Add the workflow that releases an adopted operator; return its file.
+
+    Raise HackError if it exists, or if `kopf-kit new` wrote the repository, which has one.
+    """
+    if (folder / _WORKFLOW).exists():
+        raise HackError(f"{folder / _WORKFLOW} exists already; it stays as it is")
+    adopted = names.read(folder, dict[str, Any]).get("plugins", {}).get(names.PLAIN)
+    if adopted is None:
+        raise HackError(f"{folder} is not of an operator that `kopf-kit adopt` packages")
+    required = adopted.get("requirements") or "requirements.txt"
+    needed = f"-r {required}" if (folder / required).is_file() else "."
+    own = f"uv venv && uv pip install {needed}"
+    if not adopted.get("requirements") and (folder / "uv.lock").is_file():
+        own = "uv sync --frozen"
+    template = (repository.TEMPLATES / f"{_WORKFLOW}.in").read_text()
+    begin = template.partition(_FIRST_STEP)[0].replace("make release", "kopf-kit release")
+    text = begin + _STEPS.format(own=own, kit=repository.version())
+    repository.lay_out({_WORKFLOW: text}, folder)
+    return [_WORKFLOW]
 
 
 def _code(before: Record, answers: Answers) -> dict[Path, str]:

@@ -7,13 +7,14 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.publication.packages import compatible
 from kopf_kit.rig import versions
 from kopf_kit.rig.run import HackError, output
 from kopf_kit.template.answers import Answers
 
 _FOLDER = Path(__file__).parent
-_REPOSITORY = _FOLDER / "templates"
+TEMPLATES = _FOLDER / "templates"
 #: The picture in catalogs, until an author draws one: `icon:` in Chart.yaml names it.
 _ICON = _FOLDER.parent / "pack" / "reference" / "icon.svg"
 #: What only a repository has that OLM installs from.
@@ -41,19 +42,17 @@ def pins() -> dict[str, str]:
 
 def files(answers: Answers) -> dict[Path, str]:
     """Return the texts of the repository's files, by their paths in it."""
-    templates = sorted(file for file in _REPOSITORY.rglob("*.in") if file.is_file())
+    templates = sorted(file for file in TEMPLATES.rglob("*.in") if file.is_file())
     texts = {
         path: fill(file, answers)
         for file in templates
         if (path := _path(file, answers)).parts[0] != OLM or answers.olm
     }
-    return {**texts, Path("LICENSE"): _license(), Path("docs", _ICON.name): _ICON.read_text()}
-
-
-def _license() -> str:
-    """Return the kit's licence, which the texts of the templates are under."""
-    packed = importlib.metadata.distribution("kopf-kit").read_text("licenses/LICENSE")
-    return packed or (_FOLDER.parents[2] / "LICENSE").read_text()  # of a checkout
+    return {
+        **texts,
+        Path("LICENSE"): documents.licence(),
+        Path("docs", _ICON.name): _ICON.read_text(),
+    }
 
 
 def fill(template: str | Path, answers: Answers) -> str:
@@ -70,7 +69,7 @@ def fill(template: str | Path, answers: Answers) -> str:
 
 
 def _path(template: Path, answers: Answers) -> Path:
-    path = str(template.relative_to(_REPOSITORY)).removesuffix(".in")
+    path = str(template.relative_to(TEMPLATES)).removesuffix(".in")
     return Path(path.replace("NAME", answers.name).replace("PACKAGE", answers.package))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from kopf_kit.pack import bundle, manifests, plugin
+from kopf_kit.pack import bundle, dockerfile, manifests, plugin
 from kopf_kit.pack.manifests import MONITORING
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages, statements
@@ -66,7 +66,11 @@ def write(
         **{f"{name}.cdx.json": text for name, text in _of_lock(release, date).items()},
         **_of_packages(built, release.version, date),
         **_of_images(release, date),
-        "LICENSE": (paths.CHECKOUT / "LICENSE").read_text(),
+        **{
+            file.name: file.read_text()
+            for file in sorted(paths.CHECKOUT.glob("LICEN[CS]E*"))
+            if file.is_file()
+        },
     }
     if statements.VEX.is_file():
         texts["openvex.json"] = statements.vulnerabilities(release.image, release.version, date)
@@ -100,7 +104,7 @@ def install(release: Release) -> str:
 def provenance(version: str, commit: str, date: datetime) -> str:
     """Return the statement of where a release comes from."""
     lock = _lock()
-    locks = {lock.name: hashlib.sha256(lock.read_bytes()).hexdigest()}
+    locks = {lock.name: hashlib.sha256(lock.read_bytes()).hexdigest()} if lock else {}
     return statements.provenance(version, commit, date, locks)
 
 
@@ -141,16 +145,30 @@ def _of_lock(release: Release, date: datetime) -> Mapping[str, str]:
     return {name: materials.of_lock(part, subject, date) for name, part in locked_parts().items()}
 
 
-def _lock() -> Path:
-    """Return the lock: this repository's, or uv's, which all others have."""
-    return paths.LOCK if paths.LOCK.is_file() else paths.CHECKOUT / "uv.lock"
+def _lock() -> Path | None:
+    """Return the lock: this repository's, or uv's, which all others have.
+
+    An adopted operator has what PROJECT names, or uv's, or none if it has a Dockerfile of its own.
+    """
+    ours = paths.LOCK
+    if PROJECT.adopted:
+        ours = PROJECT.root / (PROJECT.adopted.requirements or "uv.lock")
+        return ours if ours.is_file() else None
+    return ours if ours.is_file() else paths.CHECKOUT / "uv.lock"
 
 
 def locked_parts() -> dict[str, str]:
-    """Return the packages of the operator, and of all that it is tested with, with their hashes."""
-    if (lock := _lock()) == paths.LOCK:
+    """Return the packages of the operator, and of all that it is tested with, with their hashes.
+
+    Of an adopted operator, how it is tested is not known.
+    """
+    lock = _lock()
+    if PROJECT.adopted:
+        return {"operator": dockerfile.requirements()} if lock else {}
+    if lock == paths.LOCK:
         return {name: locked.part(lock.read_text(), *askers) for name, askers in LOCKED.items()}
     uv = Path(sys.executable).with_name("uv")
+    assert lock
     options = ("--quiet", "--frozen", "--offline", "--no-header", "--no-annotate")
     parts = {"operator": "--no-default-groups", "dev": "--all-groups"}
     return {
