@@ -1,7 +1,8 @@
 """Public operators on plain kopf, as they were released: adopted, packaged, installed.
 
 Their rights are recorded, and with these alone, Helm and then OLM install each of them for a sample
-of ours, which it serves. README.md has what comes out of it.
+of ours, which it serves. The conformance suite runs over them as they are described in faults.py.
+README.md has what comes out of it.
 """
 
 import os
@@ -136,7 +137,7 @@ def repository(released: Released, folder: Path) -> Path:
     image = (f"--python-version={versions.PYTHON}", "--python-platform=linux")
     lock = (*uv, "pip", "compile", "--generate-hashes", *image, f"--overrides={instead}")
     run(root, *lock, "--output-file=requirements.txt", wanted)
-    for file in (OURS / "life.py", *(OURS / released.name).iterdir()):
+    for file in (OURS / "life.py", OURS / "described.py", *(OURS / released.name).iterdir()):
         shutil.copy(file, root)
     if released.role:
         show = (released.chart, f"--show-only={released.role}")
@@ -149,16 +150,9 @@ def files(root: Path) -> set[Path]:
 
 
 @pytest.fixture
-def root(released: Released, tmp_path: Path) -> Iterator[Path]:
-    yield repository(released, tmp_path)
-    name = dict(word.split("=", 1) for word in released.options).get("--name", released.project)
-    engine.remove_container(f"{name}-registry")
-
-
-@pytest.mark.parametrize("released", [DASK, FASTFLOW, BALER], ids=lambda released: released.name)
-def test_a_released_operator_is_packaged_and_serves_with_fewer_rights_than_its_role_s(
-    released: Released, root: Path
-) -> None:
+def root(released: Released, tmp_path: Path) -> Path:
+    """Return the repository of a released operator, after `kopf-kit adopt`."""
+    root = repository(released, tmp_path)
     before = files(root)
     crds = sorted((root / released.chart / released.crds).iterdir())
     options = [*released.options, *(f"--crd={file.relative_to(root)}" for file in crds)]
@@ -166,9 +160,26 @@ def test_a_released_operator_is_packaged_and_serves_with_fewer_rights_than_its_r
 
     kit(root, "adopt", *options, "--sample=sample.yaml", "--requirements=requirements.txt")
     assert files(root) - before == {root / "PROJECT"}
+    return root
 
-    pytest_alone = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    test = (*pytest_alone, "--timeout=300", "life.py")
+
+@pytest.fixture
+def registry(released: Released) -> Iterator[None]:
+    """Remove the registry's container that the operator's tests start."""
+    yield
+    name = dict(word.split("=", 1) for word in released.options).get("--name", released.project)
+    engine.remove_container(f"{name}-registry")
+
+
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+@pytest.mark.parametrize("released", [DASK, FASTFLOW, BALER], ids=lambda released: released.name)
+@pytest.mark.usefixtures("registry")
+def test_a_released_operator_is_packaged_and_serves_with_fewer_rights_than_its_role_s(
+    released: Released, root: Path
+) -> None:
+    test = (*_PYTEST, "--timeout=300", "life.py")
     said = kit(root, "rights", "record", "--", *test)
     recorded = yaml.safe_load((root / "rights.yaml").read_text())["rules"]
     assert recorded == [
@@ -201,3 +212,18 @@ def test_a_released_operator_is_packaged_and_serves_with_fewer_rights_than_its_r
 
     for command in ("e2e", "e2e-olm"):
         assert "1 passed" in kit(root, command)
+
+
+@pytest.mark.parametrize("released", [DASK, FASTFLOW], ids=lambda released: released.name)
+@pytest.mark.long
+def test_the_page_has_what_it_survives_of_the_conformance_suite(
+    released: Released, root: Path
+) -> None:
+    suite = ("-o", "asyncio_mode=auto", "-n", "3", "--survived", "-m", "long or not long")
+    said = run(root, *_PYTEST, "--timeout=900", *suite, "faults.py")
+
+    survived = dict(re.findall(r"^\| `(\w+)` \| (\d+ of \d+) \|$", said, re.MULTILINE))
+    row = re.search(rf"^\| {released.project} \| (\d.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert row, survived
+    parts = ("every_write", "replicas", "walks", "watches")
+    assert row[1].split(" | ") == [survived.get(part, "–") for part in parts], said

@@ -1,6 +1,6 @@
 """What fastflow registers, for one replica: by its own settings it would wait for its peers."""
 
-import fastflow  # type: ignore[import-not-found]  # noqa: F401 (its handlers)
+import fastflow  # noqa: F401 (its handlers)
 import kopf
 
 

@@ -84,8 +84,8 @@ def test_without_a_role_it_says_what_is_not_known(notes: Path) -> None:
 
 def test_webhooks_of_handlers_are_not_packaged_without_a_word(notes: Path) -> None:
     webhook = "\n\n@kopf.on.validate('notes')\ndef short(**_): ...\n"
-    with (notes / "main.py").open("a") as code:
-        code.write(webhook)
+    with (notes / "main.py").open("a") as main:
+        main.write(webhook)
     told = "the webhooks short are kopf's, which the kit does not package"
     assert told in adopt(notes, *SAID)[1]
 

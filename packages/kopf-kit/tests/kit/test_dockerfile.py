@@ -100,7 +100,9 @@ def test_of_an_adopted_operator_only_what_kopf_runs_is_loaded(
 def test_an_adopted_operator_s_lock_is_uv_s_even_beside_other_requirements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adopted = msgspec.structs.replace(project.load(ADOPTED).adopted, requirements="")
+    adopted = project.load(ADOPTED).adopted
+    assert adopted
+    adopted = msgspec.structs.replace(adopted, requirements="")
     ours = msgspec.structs.replace(project.load(ADOPTED), adopted=adopted)
     monkeypatch.setattr(dockerfile, "PROJECT", ours)
     monkeypatch.setattr(paths, "CHECKOUT", tmp_path)

@@ -335,9 +335,15 @@ class World:
 
     async def met(self, *faults: Armed[Any, Any]) -> None:
         """Wait until each of these faults has happened."""
-        async with self.within(self.subject.patience, f"met: {[fault.where for fault in faults]}"):
-            while not all(fault.hits for fault in faults):
-                await asyncio.sleep(0.02)
+        what = f"met: {[fault.where for fault in faults]}"
+        try:
+            async with self.within(self.subject.patience, what):
+                while not all(fault.hits for fault in faults):
+                    await asyncio.sleep(0.02)
+        except AssertionError:
+            for fault in faults:
+                fault.may_miss = True  # the test has failed for it
+            raise
 
     def expect_faults_were_met(self) -> None:
         """Fail if an armed fault never happened, because then the test proves nothing."""
