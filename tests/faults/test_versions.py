@@ -189,6 +189,12 @@ async def test_while_no_operator_answers_the_stored_version_is_there(
     made = festival(ALPHA, "one", stageName="main")
     await here.cluster.ask("POST", ALPHA.path(here.namespace), made)
     await here.operator.stop()
+    # Also for an API server that starts before its webhook does.
+    plane = here.cluster.plane
+    plane.stop("kube-apiserver")
+    plane.start_api_server()
+    await asyncio.to_thread(plane.wait)
+    await here.cluster.serves(ALPHA)
 
     began = time.monotonic()
     with pytest.raises(RefusedError, match="conversion webhook for example"):

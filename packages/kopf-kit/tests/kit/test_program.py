@@ -159,7 +159,7 @@ def test_an_authors_repository_has_the_kits_tiers(tmp_path: Path) -> None:
 #: Those that the kit reads as every program does, or for itself.
 OF_OTHERS = {
     *("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "CLOCK", "DOCKER_HOST", "KUBEBUILDER_ASSETS", "KUBECONFIG"),
-    *("PATH", "PYTHONPATH", "UV_PUBLISH_URL", "XDG_CACHE_HOME"),
+    *("PATH", "PYTHONPATH", "UV_PUBLISH_URL", "VIRTUAL_ENV", "XDG_CACHE_HOME"),
 }
 
 
