@@ -14,10 +14,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bench import node
 from bench.api import NAMESPACE, NODE, OPERATOR, PODS, Api, RefusedError
+from kopf_kit.pack import documents
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.control_plane import GARBAGE, ControlPlane
 from kopf_kit.rig.run import HackError, output
@@ -122,7 +121,7 @@ def message_crd() -> Crd:
         ],
         timeout=60,
     )
-    found: Crd = yaml.safe_load(rendered)
+    found: Crd = documents.load(rendered)
     return found
 
 

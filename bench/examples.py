@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
 
 from bench import environment, peers, stage
 from bench.api import NAMESPACE, OPERATOR, Api
@@ -21,7 +20,7 @@ from bench.environment import Audit
 from bench.peers import FLIGHTTICKET, Peer
 from bench.stage import Numbers
 from bench.watched import Watched
-from kopf_kit.pack import nested
+from kopf_kit.pack import documents, nested
 from kopf_kit.pack.project import load
 from kopf_kit.rig import paths
 from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
@@ -143,7 +142,7 @@ async def observed(
     controllers: Sequence[str] = _CONTROLLERS,
 ) -> AsyncIterator[tuple[ControlPlane, Api]]:
     """Run a control plane that has an example's kind, and some of its objects."""
-    definition = yaml.safe_load(await asyncio.to_thread(_crd(example).read_text))
+    definition = documents.load(await asyncio.to_thread(_crd(example).read_text))
     # Only the version that the operators read: the API server asks nobody to convert.
     served = definition["spec"]["versions"][0] | {"storage": True}
     definition["spec"] |= {"versions": [served], "conversion": None}

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 import click
-import yaml
 
 from kopf_kit.commands import deploy
+from kopf_kit.pack import documents
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
@@ -60,7 +60,7 @@ def command() -> None:  # noqa: D103 (the program has its help)
     ready = time.monotonic()
     kubectl = _Shell(cluster)
 
-    text = yaml.safe_load((paths.CHECKOUT / _EXAMPLE).read_text())["spec"]["text"]
+    text = documents.load((paths.CHECKOUT / _EXAMPLE).read_text())["spec"]["text"]
     say("\n==> A Message in Korean, and the Pod that prints it")
     kubectl.show("apply", "-f", _EXAMPLE)
     kubectl.until("the Pod has printed the text", lambda: _prints(cluster, text))

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator
 
-import yaml
-
 from hack.reference_tables import Say, row, table, translated
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rendered import NAME, Manifest, text
 from kopf_kit.plugin.text import Text
@@ -93,7 +92,7 @@ def roles(say: Say) -> Iterator[str]:
 def _rendered() -> Iterator[tuple[str, list[tuple[Manifest, str]]]]:
     """Yield each role's name, and its rules with the comments above them."""
     for part in text(*_EVERYTHING).split("\n---\n"):
-        manifest = yaml.safe_load(part)
+        manifest = documents.load(part)
         if manifest and manifest["kind"] in ("Role", "ClusterRole"):
             name, rules = manifest["metadata"]["name"], manifest["rules"]
             reasons = [*_comments(part.partition("\nrules:\n")[2])]

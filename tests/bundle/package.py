@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.pack import bundle, catalog
+from kopf_kit.pack import bundle, catalog, documents
 from kopf_kit.pack.bundle import Release
 from kopf_kit.pack.catalog import CATALOG
 from kopf_kit.pack.project import PROJECT
@@ -66,9 +66,9 @@ def copy_both(folder: Path) -> tuple[Path, Path]:
 
 def edit(file: Path, change: Callable[[Any], object]) -> None:
     """Change the documents of a file; `change` gets the only one, else the list of them."""
-    documents = list(yaml.load_all(file.read_text(), yaml.CSafeLoader))
-    change(documents[0] if len(documents) == 1 else documents)
-    file.write_text(yaml.dump_all(documents, Dumper=yaml.CSafeDumper))
+    contents = documents.load_all(file.read_text())
+    change(contents[0] if len(contents) == 1 else contents)
+    file.write_text(yaml.dump_all(contents, Dumper=yaml.CSafeDumper))
 
 
 def run(*command: str | Path) -> "subprocess.CompletedProcess[str]":

@@ -12,7 +12,7 @@ import yaml
 
 import kopf_runtime as kr
 from kopf_kit.commands import generate
-from kopf_kit.pack import bundle, declared, rendered, rights, service_version
+from kopf_kit.pack import bundle, declared, documents, rendered, rights, service_version
 from kopf_kit.pack.bundle import BUNDLE, NAME
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths, tools
@@ -26,8 +26,8 @@ from tests.support import flags
 
 Manifest = dict[str, Any]
 
-CSV = yaml.safe_load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())
-CRD = yaml.safe_load((BUNDLE / "manifests" / "myorg.dev_messages.yaml").read_text())
+CSV = documents.load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())
+CRD = documents.load((BUNDLE / "manifests" / "myorg.dev_messages.yaml").read_text())
 INSTALL = CSV["spec"]["install"]["spec"]
 POD = INSTALL["deployments"][0]["spec"]["template"]
 OPERATOR = POD["spec"]["containers"][0]
@@ -107,10 +107,10 @@ def test_a_subscription_says_what_the_cluster_asks_of_message_pods() -> None:
 def test_the_guide_s_settings_are_understood() -> None:
     guide = (paths.CHECKOUT / "docs" / "olm.md").read_text().partition("## Configure\n")[2]
     block = guide.partition("```yaml\n")[2].partition("```")[0]
-    subscription = {v["name"]: v["value"] for v in yaml.safe_load(block)["spec"]["config"]["env"]}
+    subscription = {v["name"]: v["value"] for v in documents.load(block)["spec"]["config"]["env"]}
     text = guide.partition("the fields of the chart's")[2].partition(". If a value")[0]
     field, *left_out = re.findall(r"`(\w+)`", text)
-    fields = yaml.safe_load((PROJECT.chart / "values.yaml").read_text())[field]
+    fields = documents.load((PROJECT.chart / "values.yaml").read_text())[field]
 
     template = started("", subscription).message_pod
 
@@ -181,7 +181,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
 
     def template(*options: str | Path) -> tuple[Manifest, ...]:
         command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
-        return tuple(filter(None, yaml.safe_load_all(output(command, timeout=60))))
+        return tuple(documents.load_all(output(command, timeout=60)))
 
     monkeypatch.setattr(rendered, "template", template)
     (permissions,) = bundle.csv(release("1.2.3"))["spec"]["install"]["spec"]["permissions"]
@@ -261,7 +261,7 @@ def test_nothing_of_helm_is_left_in_it() -> None:
 
 
 def test_the_level_is_the_chart_s() -> None:
-    chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
+    chart = documents.load((helm.CHART / "Chart.yaml").read_text())
 
     level = chart["annotations"]["artifacthub.io/operatorCapabilities"]
     assert CSV["metadata"]["annotations"]["capabilities"] == level
@@ -274,12 +274,12 @@ def test_the_version_is_the_operator_s() -> None:
 
 def test_the_description_s_example_and_settings_are_real() -> None:
     text = CSV["spec"]["description"]
-    blocks = [yaml.safe_load(block.partition("```")[0]) for block in text.split("```yaml\n")[1:]]
+    blocks = [documents.load(block.partition("```")[0]) for block in text.split("```yaml\n")[1:]]
 
     message, subscription = blocks
     fields = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     shown = json.loads(CSV["metadata"]["annotations"]["alm-examples"])
-    assert message == yaml.safe_load(PROJECT.samples["Message"][0].read_text())
+    assert message == documents.load(PROJECT.samples["Message"][0].read_text())
     assert set[str]().union(*(example["spec"] for example in shown)) == set(fields["properties"])
     for variable in subscription["spec"]["config"]["env"]:
         assert variable["name"] in environment("")
@@ -320,12 +320,12 @@ def test_the_image_s_labels_are_the_annotations() -> None:
     lines = bundle.DOCKERFILE.read_text().splitlines()
     labels = dict(line.removeprefix("LABEL ").split("=", 1) for line in lines if "LABEL" in line)
 
-    annotations = yaml.safe_load((BUNDLE / "metadata" / "annotations.yaml").read_text())
+    annotations = documents.load((BUNDLE / "metadata" / "annotations.yaml").read_text())
     assert labels == annotations["annotations"]
 
 
 def test_the_scorecard_s_configuration_lists_its_six_tests() -> None:
-    config = yaml.safe_load((BUNDLE / "tests" / "scorecard" / "config.yaml").read_text())
+    config = documents.load((BUNDLE / "tests" / "scorecard" / "config.yaml").read_text())
 
     (stage,) = config["stages"]
     assert len({test["entrypoint"][1] for test in stage["tests"]}) == 6
@@ -359,7 +359,7 @@ def test_all_that_nobody_describes_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    written = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
+    written = documents.load((bundle.WRITTEN / "csv.yaml").read_text())
     harm(written["kinds"]["Message"])
     (tmp_path / "csv.yaml").write_text(yaml.safe_dump(written))
     for name in ("values.yaml", "description.md"):

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kopf_kit.pack import bundle, catalog, olm_images
+from kopf_kit.pack import bundle, catalog, documents, olm_images
 from kopf_kit.pack.catalog import CATALOG
 from kopf_kit.rig.run import HackError
 from message_operator import __version__
@@ -26,7 +26,7 @@ def channel(name: str, *versions: str) -> list[Manifest]:
 
 
 def test_it_offers_this_version() -> None:
-    blobs = yaml.safe_load_all((CATALOG / "channels.yaml").read_text())
+    blobs = documents.load_all((CATALOG / "channels.yaml").read_text())
     offered = {blob["name"]: [entry["name"] for entry in blob["entries"]] for blob in blobs}
 
     for found in bundle.channels(__version__):

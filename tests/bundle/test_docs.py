@@ -8,9 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import yaml
 
-from kopf_kit.pack import bundle
+from kopf_kit.pack import bundle, documents
 from kopf_kit.pack.rules import RULES, submission
 from kopf_kit.rig import paths
 
@@ -39,7 +38,7 @@ def test_every_rule_has_a_row() -> None:
 
 def test_the_guide_names_the_first_openshift_that_has_the_kubernetes_that_is_needed() -> None:
     (file,) = (bundle.BUNDLE / "manifests").glob("*.clusterserviceversion.yaml")
-    needed = yaml.safe_load(file.read_text())["spec"]["minKubeVersion"]
+    needed = documents.load(file.read_text())["spec"]["minKubeVersion"]
     minor = int(needed.split(".")[1])
     # OpenShift 4.3 had Kubernetes 1.16, and each minor of the one has had one of the other since.
     first = f"4.{minor - 13}"

@@ -1,8 +1,6 @@
 """OLM v1 makes of the bundle what OLM makes, and what is applied for it names the bundle."""
 
-import yaml
-
-from kopf_kit.pack import bundle, manifests
+from kopf_kit.pack import bundle, documents, manifests
 from kopf_kit.pack.bundle import NAME
 from tests.bundle.package import release
 from tests.support.registry_v1 import rendered
@@ -27,7 +25,7 @@ def test_olm_v1_makes_of_the_bundle_the_operator_its_kind_and_its_rights() -> No
 
 
 def test_what_is_applied_has_namespace_and_users_roles_and_the_extension_last() -> None:
-    applied = list(yaml.safe_load_all(manifests.EXTENSION.read_text()))
+    applied = documents.load_all(manifests.EXTENSION.read_text())
 
     assert (applied[0]["kind"], applied[0]["metadata"]["name"]) == ("Namespace", NAME)
     assert [

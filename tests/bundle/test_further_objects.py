@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kopf_kit.pack import bundle, manifests, rendered
+from kopf_kit.pack import bundle, documents, manifests, rendered
 from kopf_kit.pack.bundle import NAME
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rules import findings
@@ -81,7 +80,7 @@ def templates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
 
         def template(*options: str | Path) -> tuple[Manifest, ...]:
             command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
-            return tuple(filter(None, yaml.safe_load_all(output(command, timeout=60))))
+            return tuple(documents.load_all(output(command, timeout=60)))
 
         monkeypatch.setattr(rendered, "template", template)
         monkeypatch.setattr(manifests, "template", template)
@@ -95,7 +94,7 @@ def test_it_is_carried(templates: Callable[[str], None], tmp_path: Path) -> None
 
     files = bundle.bundle(release("1.2.3"))
 
-    carried = {path: yaml.safe_load(text) for path, text in files.items()}
+    carried = {path: documents.load(text) for path, text in files.items()}
     ours = {"manifests/message-operator.clusterserviceversion.yaml"}
     ours |= {"manifests/myorg.dev_messages.yaml"}
     there = {path for path in carried if path.startswith("manifests/")} - ours

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.bundle import BUNDLE, NAME
 from kopf_kit.rig import paths
 from tests.chart.helm import Manifest, helm
@@ -16,11 +16,11 @@ from tests.support.flags import parse
 
 DOCS = paths.CHECKOUT / "docs"
 GUIDE, PAGE = (DOCS / "olm.md").read_text(), (DOCS / "monitoring.md").read_text()
-CSV = yaml.safe_load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())
+CSV = documents.load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())
 (DEPLOYMENT,) = CSV["spec"]["install"]["spec"]["deployments"]
 POD: dict[str, Any] = DEPLOYMENT["spec"]["template"]
 
-FILE = list(yaml.safe_load_all((paths.CHECKOUT / "deploy" / "monitoring.yaml").read_text()))
+FILE = documents.load_all((paths.CHECKOUT / "deploy" / "monitoring.yaml").read_text())
 
 
 def one(kind: str, manifests: list[Manifest] = FILE) -> Manifest:
@@ -45,7 +45,7 @@ def by_the_guide(namespace: str, title: str = "Monitor") -> list[Manifest]:
         str(paths.CHECKOUT / word) if word.startswith(("charts/", "olm/")) else word
         for word in arguments
     ]
-    return [found for found in yaml.safe_load_all(helm(*in_place)) if found]
+    return documents.load_all(helm(*in_place))
 
 
 def test_the_suggested_namespace_is_that_of_the_file() -> None:
@@ -105,7 +105,7 @@ def test_the_guide_s_way_to_protected_metrics_fits_the_bundle() -> None:
     title = "Protect the metrics"
     made = by_the_guide("message-operator", title)
     (block,) = re.findall(r"```yaml\n(.*?)```", section(title), re.DOTALL)
-    config = yaml.safe_load(block)["spec"]["config"]
+    config = documents.load(block)["spec"]["config"]
     (volume,), (mount,) = config["volumes"], config["volumeMounts"]
     variables = {variable["name"]: variable["value"] for variable in config["env"]}
 
@@ -128,17 +128,13 @@ def test_the_guide_s_way_on_openshift_is_that_of_the_chart_s_readme(tmp_path: Pa
     files = set(re.findall(r"templates/[-\w/]+\.yaml", section(title))) - {
         "templates/metrics-certificate.yaml"
     }
-    made = [
-        found
-        for found in yaml.safe_load_all(
-            helm(
-                *("template", NAME, paths.CHECKOUT / "charts" / "message-operator"),
-                *("--namespace", NAME, "--values", values),
-                *(word for file in sorted(files) for word in ("--show-only", file)),
-            )
+    made = documents.load_all(
+        helm(
+            *("template", NAME, paths.CHECKOUT / "charts" / "message-operator"),
+            *("--namespace", NAME, "--values", values),
+            *(word for file in sorted(files) for word in ("--show-only", file)),
         )
-        if found
-    ]
+    )
 
     (secret,) = re.findall(r"mount the\s+Secret `([-\w]+)`", section(title))
     annotations = one("Service", made)["metadata"]["annotations"]

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.bundle import BUNDLE
 from kopf_kit.pack.rules.crd_upgrade import unsafe
 
 Manifest = dict[str, Any]
 
 FILE = BUNDLE / "manifests" / "myorg.dev_messages.yaml"
-CRD = yaml.safe_load(FILE.read_text())
+CRD = documents.load(FILE.read_text())
 
 
 def spec(crd: Manifest) -> Any:

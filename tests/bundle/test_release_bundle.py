@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from kopf_kit.commands import release_bundle
-from kopf_kit.pack import bundle, catalog, references
+from kopf_kit.pack import bundle, catalog, documents, references
 from kopf_kit.pack.bundle import Release
 from kopf_kit.pack.release_folder import HUBS, lay_out
 from kopf_kit.pack.rules import submission
@@ -76,7 +75,7 @@ def test_p15_pull_requests_of_the_reviewers_are_merged_by_the_pipelines(
 ) -> None:
     folder = command(__version__, **IMAGES)
 
-    plain, prod = (yaml.safe_load((folder / hub / "ci.yaml").read_text()) for hub in (PLAIN, PROD))
+    plain, prod = (documents.load((folder / hub / "ci.yaml").read_text()) for hub in (PLAIN, PROD))
     assert plain == {"updateGraph": "replaces-mode", "reviewers": ["myorg"]}
     (mapping,) = prod.pop("fbc")["catalog_mapping"]
     assert prod == {"reviewers": ["myorg"]}
@@ -89,7 +88,7 @@ def test_its_images_are_those_that_are_given(command: Callable[..., Path]) -> No
     folder = command(__version__, **IMAGES)
 
     for hub in (PLAIN, PROD):
-        related = yaml.safe_load((folder / hub / CSV).read_text())["spec"]["relatedImages"]
+        related = documents.load((folder / hub / CSV).read_text())["spec"]["relatedImages"]
         assert [image["image"] for image in related] == list(IMAGES.values())
 
 
@@ -111,7 +110,7 @@ def test_a_release_is_recorded_in_the_catalog_and_stays(
 
     command(__version__, **IMAGES, **pushed)
 
-    recorded = yaml.safe_load((git / catalog.file(__version__)).read_text())
+    recorded = documents.load((git / catalog.file(__version__)).read_text())
     assert recorded["image"] == pushed["BUNDLE_IMG"]
     assert git / catalog.file(__version__) not in catalog.files()
     command(__version__, **IMAGES, **pushed)
@@ -131,7 +130,7 @@ def test_what_was_pushed_to_a_registry_is_recorded_by_the_digests_that_it_has_th
 
     command(__version__, REGISTRY=yours)
 
-    recorded = yaml.safe_load((git / catalog.file(__version__)).read_text())
+    recorded = documents.load((git / catalog.file(__version__)).read_text())
     assert [image["image"] for image in recorded["relatedImages"]] == [
         f"{yours}/{name}@{DIGEST}"
         for name in ("message-operator", "busybox", "message-operator-bundle")
@@ -151,8 +150,8 @@ def graph(folders: list[Path], channel: str) -> dict[str, set[str]]:
     found = {}
     for folder in folders:
         (file,) = folder.glob("manifests/*.clusterserviceversion.yaml")
-        csv = yaml.safe_load(file.read_text())
-        notes = yaml.safe_load((folder / "metadata" / "annotations.yaml").read_text())
+        csv = documents.load(file.read_text())
+        notes = documents.load((folder / "metadata" / "annotations.yaml").read_text())
         key = "operators.operatorframework.io.bundle.channels.v1"
         if channel in notes["annotations"][key].split(","):
             spec = csv["spec"]
@@ -188,7 +187,7 @@ def test_p2_releases_in_a_row_are_an_upgrade_path_where_there_are_bundles_alone(
     for found in (stable, candidate):  # the pipelines refuse a channel with two heads
         assert found.keys() - set().union(*found.values()) == {f"{name}1.2.0"}
     csv = next(folders[-1].glob("manifests/*.clusterserviceversion.yaml")).read_text()
-    assert yaml.safe_load(csv)["metadata"]["annotations"]["olm.skipRange"] == ">=1.0.0 <1.2.0"
+    assert documents.load(csv)["metadata"]["annotations"]["olm.skipRange"] == ">=1.0.0 <1.2.0"
 
 
 def test_the_next_release_replaces_those_before_it(
@@ -199,7 +198,7 @@ def test_the_next_release_replaces_those_before_it(
 
     _, prod = lay_out(release("0.3.0"), tmp_path / "release")
 
-    config = yaml.safe_load((prod / "0.3.0" / "release-config.yaml").read_text())
+    config = documents.load((prod / "0.3.0" / "release-config.yaml").read_text())
     assert config["catalog_templates"] == [
         {
             "template_name": "basic.yaml",
@@ -220,7 +219,7 @@ def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
 
     _, prod = lay_out(release("0.1.1"), tmp_path / "release")
 
-    config = yaml.safe_load((prod / "0.1.1" / "release-config.yaml").read_text())
+    config = documents.load((prod / "0.1.1" / "release-config.yaml").read_text())
     assert config["catalog_templates"] == [
         {
             "template_name": "basic.yaml",

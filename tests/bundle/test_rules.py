@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kopf_kit.commands import generate
-from kopf_kit.pack import bundle, catalog
+from kopf_kit.pack import bundle, catalog, documents
 from kopf_kit.pack.bundle import BUNDLE
 from kopf_kit.pack.catalog import CATALOG
 from kopf_kit.pack.rules import RULES, problems
@@ -20,7 +20,7 @@ CSV = "bundle/manifests/message-operator.clusterserviceversion.yaml"
 CRD = "bundle/manifests/myorg.dev_messages.yaml"
 ANNOTATIONS = "bundle/metadata/annotations.yaml"
 CHANNELS = "catalog/channels.yaml"
-WRITTEN = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
+WRITTEN = documents.load((bundle.WRITTEN / "csv.yaml").read_text())
 #: The day of this version.
 DAY = WRITTEN["metadata"]["annotations"]["createdAt"]
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.rules import problems
 from kopf_kit.rig import paths
 from kopf_kit.rig.names import PLUGIN
@@ -125,7 +126,7 @@ def insert(file: Path, part: str, before: str) -> None:
 
 
 def edit(file: Path, former: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    content = yaml.safe_load(former.read_text())
+    content = documents.load(former.read_text())
     change(content)
     file.write_text(yaml.safe_dump(content))
 
@@ -157,7 +158,7 @@ def test_an_example_that_is_missing_of_one_of_the_kinds_is_told(
 ) -> None:
     bundle = shutil.copytree(project / "bundle", tmp_path / "bundle")
     file = bundle / "manifests" / "message-operator.clusterserviceversion.yaml"
-    csv = yaml.safe_load(file.read_text())
+    csv = documents.load(file.read_text())
     examples = json.loads(csv["metadata"]["annotations"]["alm-examples"])
     others = [example for example in examples if example["kind"] != "Letter"]
     csv["metadata"]["annotations"]["alm-examples"] = json.dumps(others)
@@ -170,7 +171,7 @@ def test_an_example_that_is_missing_of_one_of_the_kinds_is_told(
 
 def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
     manifests = project / "bundle" / "manifests"
-    csv = yaml.safe_load((manifests / "message-operator.clusterserviceversion.yaml").read_text())
+    csv = documents.load((manifests / "message-operator.clusterserviceversion.yaml").read_text())
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     environment = {variable["name"]: variable.get("value") for variable in container["env"]}
@@ -179,7 +180,7 @@ def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
     related = {image["name"]: image["image"] for image in csv["spec"]["relatedImages"]}
     assert [crd["name"] for crd in owned] == ["messages.myorg.dev", "letters.myorg.dev"]
     assert [crd["displayName"] for crd in owned] == ["Message", "Letter"]
-    assert yaml.safe_load((manifests / "myorg.dev_letters.yaml").read_text())["kind"] == (
+    assert documents.load((manifests / "myorg.dev_letters.yaml").read_text())["kind"] == (
         "CustomResourceDefinition"
     )
     assert related["quill"] == environment["RELATED_IMAGE_QUILL"] == "quill:1"
@@ -189,12 +190,12 @@ def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
 def test_the_sample_of_each_kind_is_shown(project: Path) -> None:
     chart = project / "charts" / "message-operator"
     file = project / "bundle" / "manifests" / "message-operator.clusterserviceversion.yaml"
-    metadata = yaml.safe_load((chart / "Chart.yaml").read_text())
-    csv = yaml.safe_load(file.read_text())
+    metadata = documents.load((chart / "Chart.yaml").read_text())
+    csv = documents.load(file.read_text())
 
-    shown = yaml.safe_load(metadata["annotations"]["artifacthub.io/crdsExamples"])
+    shown = documents.load(metadata["annotations"]["artifacthub.io/crdsExamples"])
     of_olm = json.loads(csv["metadata"]["annotations"]["alm-examples"])
-    assert shown[-1] == yaml.safe_load(SAMPLE)
+    assert shown[-1] == documents.load(SAMPLE)
     assert of_olm[-1] == {**shown[-1], "status": {"observedGeneration": 1}}
     notes = (chart / "templates" / "_sample.tpl").read_text()
     assert f'  text: "안녕하세요, 오퍼레이터!"\n---\n{SAMPLE}{{{{- end }}}}' in notes
@@ -202,9 +203,9 @@ def test_the_sample_of_each_kind_is_shown(project: Path) -> None:
 
 def test_the_catalog_and_the_plain_manifests_have_each_kind(project: Path) -> None:
     (bundle,) = (project / "catalog" / "bundles").glob("*.yaml")
-    properties = yaml.safe_load(bundle.read_text())["properties"]
-    deployed = list(yaml.safe_load_all((project / "deploy" / "crds.yaml").read_text()))
-    schema = yaml.safe_load((project / "deploy/schemas/letter_v1.json").read_text())
+    properties = documents.load(bundle.read_text())["properties"]
+    deployed = documents.load_all((project / "deploy" / "crds.yaml").read_text())
+    schema = documents.load((project / "deploy/schemas/letter_v1.json").read_text())
 
     kinds = [entry["value"]["kind"] for entry in properties if entry["type"] == "olm.gvk"]
     assert kinds == ["Message", "Letter"]

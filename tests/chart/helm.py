@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import tools, versions
 
@@ -71,7 +71,7 @@ def _template(
         stdin=values,
         program=program,
     )
-    return json.dumps([found for found in yaml.load_all(text, yaml.CSafeLoader) if found])
+    return json.dumps(documents.load_all(text))
 
 
 def render(

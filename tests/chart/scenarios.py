@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import yaml
-
+from kopf_kit.pack import documents
 from tests.chart.helm import CHART
 from tests.chart.unusual import UNUSUAL
 
 #: The scenarios that tests/e2e installs, too.
 CI: dict[str, dict[str, Any]] = {
-    file.name.removesuffix("-values.yaml"): yaml.safe_load(file.read_text())
+    file.name.removesuffix("-values.yaml"): documents.load(file.read_text())
     for file in sorted((CHART / "ci").glob("*-values.yaml"))
 }
 

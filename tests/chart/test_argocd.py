@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from lupa import lua51
 
+from kopf_kit.pack import documents
 from kopf_kit.rig import tools
 from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.conditions import Status
@@ -100,7 +100,7 @@ def test_the_readme_s_command_puts_it_where_argo_cd_looks(tmp_path: Path) -> Non
     )
 
     assert done.returncode == 0, done.stderr
-    patch = yaml.safe_load(done.stdout)
+    patch = documents.load(done.stdout)
     assert patch["metadata"]["namespace"] == "argocd"
     # https://argo-cd.readthedocs.io/en/stable/operator-manual/health/
     assert patch["data"] == {"resource.customizations.health.myorg.dev_Message": SCRIPT.read_text()}

@@ -9,17 +9,17 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from message_operator import __version__
 from tests.chart.helm import CHART, CHECKOUT, container, find, kind_schema, render
 
-METADATA = yaml.safe_load((CHART / "Chart.yaml").read_text())
+METADATA = documents.load((CHART / "Chart.yaml").read_text())
 
 
 def annotation(name: str) -> Any:
     """Return an annotation, as YAML."""
-    return yaml.safe_load(METADATA["annotations"][f"artifacthub.io/{name}"])
+    return documents.load(METADATA["annotations"][f"artifacthub.io/{name}"])
 
 
 def test_the_kind_is_shown_as_it_is() -> None:

@@ -10,9 +10,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
-from kopf_kit.pack import chart_docs
+from kopf_kit.pack import chart_docs, documents
 from kopf_kit.rig import versions
 from message_operator import __version__
 from tests.chart.helm import (
@@ -151,7 +150,7 @@ def test_a_parent_chart_can_have_both(tmp_path: Path, program: str) -> None:
 
 def metadata(chart: Path) -> dict[str, Any]:
     """Return Chart.yaml."""
-    found: dict[str, Any] = yaml.safe_load((chart / "Chart.yaml").read_text())
+    found: dict[str, Any] = documents.load((chart / "Chart.yaml").read_text())
     return found
 
 
@@ -166,9 +165,9 @@ def test_both_charts_have_the_operator_s_version() -> None:
 def test_artifact_hub_shows_the_kind_and_no_operator() -> None:
     ours = metadata(CRDS_CHART)["annotations"]
 
-    (shown,) = yaml.safe_load(ours["artifacthub.io/crds"])
+    (shown,) = documents.load(ours["artifacthub.io/crds"])
     assert shown["name"] == KIND
-    for example in yaml.safe_load(ours["artifacthub.io/crdsExamples"]):
+    for example in documents.load(ours["artifacthub.io/crdsExamples"]):
         jsonschema.validate(example, kind_schema())
     assert not {f"artifacthub.io/{it}" for it in ("operator", "operatorCapabilities")} & set(ours)
     assert "artifacthub.io/images" not in ours  # it runs none

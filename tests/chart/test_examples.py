@@ -6,8 +6,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import load
 from tests.chart.helm import CHECKOUT, Manifest, kind_schema
 from tests.projects import kubeconform
@@ -31,7 +31,7 @@ def schema(file: Path) -> Manifest:
 
 @each_example
 def test_it_fits_the_schema(file: Path) -> None:
-    message = yaml.safe_load(file.read_text())
+    message = documents.load(file.read_text())
 
     jsonschema.validate(message, schema(file), jsonschema.Draft7Validator)
     jsonschema.validate(message, kind_schema())
@@ -77,7 +77,7 @@ def test_a_typo_is_told(typo: Manifest, told: str) -> None:
 
 def test_a_message_as_it_is_in_the_cluster_fits() -> None:
     file = CHECKOUT / "bundle" / "manifests" / "message-operator.clusterserviceversion.yaml"
-    annotations = yaml.safe_load(file.read_text())["metadata"]["annotations"]
+    annotations = documents.load(file.read_text())["metadata"]["annotations"]
     messages = [m for m in json.loads(annotations["alm-examples"]) if "status" in m]
 
     assert messages
@@ -87,13 +87,13 @@ def test_a_message_as_it_is_in_the_cluster_fits() -> None:
 
 @each_example
 def test_it_is_named_after_its_file(file: Path) -> None:
-    name = yaml.safe_load(file.read_text())["metadata"]["name"]
+    name = documents.load(file.read_text())["metadata"]["name"]
 
     assert name.removesuffix("-msg") == file.stem
 
 
 def test_hello_says_hello_in_korean() -> None:
-    hello = yaml.safe_load((CHECKOUT / "examples" / "hello.yaml").read_text())
+    hello = documents.load((CHECKOUT / "examples" / "hello.yaml").read_text())
 
     assert hello["metadata"]["name"] == "hello-msg"
     assert hello["spec"] == {"text": "안녕하세요, 오퍼레이터!"}

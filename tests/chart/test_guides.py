@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kopf_kit.pack import documents
 from tests.chart.helm import CHART, CHECKOUT, helm
 from tests.support.console import commands
 
@@ -49,7 +50,7 @@ def test_the_chart_takes_the_values_of_a_guide(page: str, command: str) -> None:
 def yaml_of(page: Path) -> list[dict[str, Any]]:
     """Return the objects in a page's YAML blocks."""
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [found for block in blocks for found in yaml.safe_load_all(block)]
+    return [found for block in blocks for found in documents.load_all(block)]
 
 
 def test_the_chart_takes_the_values_of_the_gitops_tools(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import kubernetes_validate
 import pytest
-import yaml
 
 import message_operator
+from kopf_kit.pack import documents
 from kopf_kit.rig import versions
 from tests.chart import foreign_kinds, pod_security
 from tests.chart.helm import (
@@ -42,11 +42,7 @@ def test_helm_lint_finds_nothing(values: Values, tmp_path: Path) -> None:
 def test_helm_4_renders_what_helm_3_does(values: Values) -> None:
     command = ("template", "demo", CHART, "--kube-version", NEWEST_KUBERNETES, "--values", "-")
     by_3, by_4 = (
-        list(
-            yaml.load_all(
-                helm(*command, stdin=json.dumps(values), program=program), yaml.CSafeLoader
-            )
-        )
+        documents.load_all(helm(*command, stdin=json.dumps(values), program=program))
         for program in ("helm3", "helm4")
     )
 
@@ -159,7 +155,7 @@ def test_names_stay_within_kubernetes_bounds_however_long_the_release_s_is() -> 
 
 
 def test_chart_and_application_have_the_version_of_the_operator() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    chart = documents.load((CHART / "Chart.yaml").read_text())
 
     assert chart["version"] == chart["appVersion"] == message_operator.__version__
 

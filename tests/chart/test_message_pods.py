@@ -1,8 +1,8 @@
 """What message Pods are like when the chart is installed with some values."""
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from message_operator import pods
 from tests.chart.helm import CHART, Manifest, Values, container
 from tests.support import flags
@@ -100,7 +100,7 @@ def test_what_the_cluster_asks_of_message_pods_reaches_them() -> None:
 
 def test_the_readme_s_message_pods_are_as_it_says() -> None:
     readme = (CHART / "README.md").read_text().partition("## What your cluster asks of Pods\n")[2]
-    values = yaml.safe_load(readme.partition("```yaml\n")[2].partition("```")[0])
+    values = documents.load(readme.partition("```yaml\n")[2].partition("```")[0])
 
     pod = message_pod(values)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import kopf
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_runtime.cluster import credentials
 from tests.chart.helm import CHART, FULLNAME, Manifest, Values, container, find, names, pod, render
 
@@ -89,7 +89,7 @@ def test_the_readme_s_values_for_cilium_name_the_api_server() -> None:
     text = (CHART / "README.md").read_text()
     (block,) = (b for b in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "cilium" in b)
 
-    manifests = render(yaml.safe_load(block))
+    manifests = render(documents.load(block))
 
     assert find(manifests, "NetworkPolicy")["spec"]["egress"] == []
     spec = find(manifests, "CiliumNetworkPolicy")["spec"]

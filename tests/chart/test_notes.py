@@ -6,8 +6,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from tests.chart.helm import (
     CHART,
     FULLNAME,
@@ -49,7 +49,7 @@ def test_they_offer_a_message_that_can_be_applied(tmp_path: Path) -> None:
         re.MULTILINE | re.DOTALL,
     )
     assert document
-    message = yaml.safe_load(document[1])
+    message = documents.load(document[1])
     jsonschema.validate(message, kind_schema())
     assert message["metadata"]["name"] == "hello-msg"
 

@@ -6,8 +6,8 @@
 import re
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from tests.chart.helm import CHECKOUT, CRDS_CHART, Manifest, Values, find, names, render
 
@@ -69,7 +69,7 @@ def of_the_kind(manifests: list[Manifest]) -> list[Manifest]:
 def test_p1_leaving_the_kind_out_of_the_guide_s_application_deletes_no_message(guide: str) -> None:
     text = (CHECKOUT / guide).read_text()
     (block,) = re.findall(r"```yaml\n(apiVersion: argoproj.io/.*?)```", text, re.DOTALL)
-    spec = yaml.safe_load(block)["spec"]
+    spec = documents.load(block)["spec"]
     values = spec["source"]["helm"]["valuesObject"]
     without = render(values | {"crds": {"install": False}})
 
@@ -138,7 +138,7 @@ def test_p1_what_is_not_to_be_kept_has_only_the_user_s_options() -> None:
 
 @pytest.mark.parametrize("file", ["install.yaml", "crds.yaml"])
 def test_p1_plain_manifests_say_it_too(file: str) -> None:
-    manifests = list(yaml.safe_load_all((CHECKOUT / "deploy" / file).read_text()))
+    manifests = documents.load_all((CHECKOUT / "deploy" / file).read_text())
 
     crd = find(manifests, "CustomResourceDefinition", KIND)
     assert crd["metadata"]["annotations"] == {OPTIONS: "Prune=false", **FLUX}

@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from message_operator.settings import Settings
 from tests.chart.helm import (
     CHART,
@@ -182,7 +182,7 @@ def test_the_readme_s_way_on_openshift_reads_no_file_and_has_a_token_that_is_let
         for block in re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL)
         if "openshift" in block
     )
-    manifests = render(yaml.safe_load(block), release="message-operator")
+    manifests = render(documents.load(block), release="message-operator")
     (monitor,) = (m for m in manifests if m["kind"] == "ServiceMonitor")
     (found,) = monitor["spec"]["endpoints"]
 

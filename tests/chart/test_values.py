@@ -7,10 +7,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
 
 from kopf_kit.commands import generate
-from kopf_kit.pack import chart_docs, generated, numbered
+from kopf_kit.pack import chart_docs, documents, generated, numbered
 from kopf_kit.rig import paths
 from tests.chart.helm import (
     CHART,
@@ -24,7 +23,7 @@ from tests.chart.helm import (
 )
 
 SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text())
-DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
+DEFAULTS: Manifest = documents.load((CHART / "values.yaml").read_text())
 
 
 #: Values that are refused, each with its sentence below it.
@@ -199,7 +198,7 @@ REFUSED = """
 def test_bad_values_are_refused_with_one_clear_sentence(
     values: str, lines: str, program: str
 ) -> None:
-    message = refusal(yaml.safe_load(values), program=program)
+    message = refusal(documents.load(values), program=program)
     sentence = " ".join(lines.split())
 
     assert message.count(sentence) == 1

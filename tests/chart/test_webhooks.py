@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from flightticket_operator.operator import FlightTicket
 
 import kopf_runtime as kr
-from kopf_kit.pack import declared, nested
+from kopf_kit.pack import declared, documents, nested
 from kopf_kit.pack.project import load
 from tests.chart import helm
 from tests.chart.helm import HelmError, Manifest
@@ -159,8 +158,8 @@ def test_the_chart_of_the_kind_alone_is_told_which_operator_converts() -> None:
 
 def test_olm_makes_the_certificate_and_the_conversion() -> None:
     bundle = PROJECT.built / "bundle" / "manifests"
-    csv = yaml.safe_load((bundle / f"{PROJECT.name}.clusterserviceversion.yaml").read_text())
-    crd = yaml.safe_load((bundle / "cache.example.com_memcacheds.yaml").read_text())
+    csv = documents.load((bundle / f"{PROJECT.name}.clusterserviceversion.yaml").read_text())
+    crd = documents.load((bundle / "cache.example.com_memcacheds.yaml").read_text())
     (webhook,) = csv["spec"]["webhookdefinitions"]
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -279,7 +278,7 @@ def test_whoever_makes_the_certificate_tells_the_configuration() -> None:
 
 def test_olm_writes_the_configuration_itself() -> None:
     bundle = TICKETS.built / "bundle" / "manifests"
-    csv = yaml.safe_load((bundle / f"{TICKETS.name}.clusterserviceversion.yaml").read_text())
+    csv = documents.load((bundle / f"{TICKETS.name}.clusterserviceversion.yaml").read_text())
     (webhook,) = csv["spec"]["webhookdefinitions"]
 
     assert (webhook["type"], webhook["failurePolicy"]) == ("ValidatingAdmissionWebhook", "Ignore")

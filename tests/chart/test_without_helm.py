@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.rig import tools
 from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names
 from tests.support import flags
@@ -19,13 +20,13 @@ GUIDES = [CHECKOUT / "docs" / "install.md", CHECKOUT / "docs" / "install.ko.md"]
 
 def manifests(file: str) -> list[Manifest]:
     """Return the objects in a file of deploy/."""
-    return list(yaml.safe_load_all((DEPLOY / file).read_text()))
+    return documents.load_all((DEPLOY / file).read_text())
 
 
 def by_helm(*options: str | Path) -> list[Manifest]:
     """Return what Helm renders for a release called as the operator, in a namespace called so."""
     text = helm("template", NAME, CHART, "--namespace", NAME, "--skip-tests", *options)
-    return [found for found in yaml.safe_load_all(text) if found]
+    return documents.load_all(text)
 
 
 def plain(found: Any) -> Any:
@@ -69,14 +70,14 @@ def kustomized(folder: Path) -> list[Manifest]:
         [tools.path("kubectl"), "kustomize", folder], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return documents.load_all(done.stdout)
 
 
 def overlay(guide: Path) -> dict[str, Any]:
     """Return the overlay that a guide shows."""
     blocks = re.findall(r"```yaml\n(.*?)```", guide.read_text(), re.DOTALL)
     (block,) = (block for block in blocks if "resources: [deploy]" in block)
-    found: dict[str, Any] = yaml.safe_load(block)
+    found: dict[str, Any] = documents.load(block)
     return found
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
-from kopf_kit.pack import manifests
+from kopf_kit.pack import documents, manifests
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.kubectl import kubectl
 from tests.chart import foreign_kinds
@@ -100,7 +99,7 @@ def test_so_does_what_the_chart_of_the_kind_alone_renders(empty: ControlPlane) -
 @pytest.mark.long
 @pytest.mark.parametrize("file", ["install.yaml", "monitoring.yaml"])
 def test_so_does_what_is_made_for_those_without_helm(empty: ControlPlane, file: str) -> None:
-    objects = list(yaml.safe_load_all((manifests.DEPLOY / file).read_text()))
+    objects = documents.load_all((manifests.DEPLOY / file).read_text())
     make_namespaces(empty, objects)
 
     expect_no_difference(empty, objects)

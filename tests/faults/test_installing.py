@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
-from kopf_kit.pack import nested
+from kopf_kit.pack import documents, nested
 from kopf_kit.pack.project import load
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
@@ -128,6 +127,6 @@ def test_helm_takes_over_what_was_rendered_and_applied(empty: ControlPlane, prog
     helm("install", RELEASE, CHART, *options, *where, program=program)
 
     text = helm("get", "manifest", RELEASE, *where, program=program)
-    made = [manifest for manifest in yaml.safe_load_all(text) if manifest]
+    made = documents.load_all(text)
     assert sorted(made, key=str) == sorted(applied, key=str)
     helm("uninstall", RELEASE, *where, program=program)

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from signal import Signals
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.rig import paths
 from kopf_kit.testing.cluster import Raw, connected
 from kopf_kit.testing.subject import prepare
@@ -67,7 +67,7 @@ async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
 
 
 async def test_ten_thousand_large_texts_fit_into_the_chart_s_limit() -> None:
-    limit: str = yaml.safe_load(VALUES.read_text())["resources"]["limits"]["memory"]
+    limit: str = documents.load(VALUES.read_text())["resources"]["limits"]["memory"]
     assert limit.endswith("Mi")
     with control_plane.running() as plane:
         async with connected(plane) as cluster:

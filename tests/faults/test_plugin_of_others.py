@@ -18,9 +18,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-import yaml
 
-from kopf_kit.pack import nested
+from kopf_kit.pack import documents, nested
 from kopf_kit.pack.project import load
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
@@ -154,7 +153,7 @@ def test_an_operator_that_crashes_is_told_and_collected_without_secrets_and_text
         "metadata": {"name": "mine", "namespace": TEAM},
         "stringData": {"password": "hunter2"},
     }
-    sample = yaml.safe_load(project.samples[kind][0].read_text())
+    sample = documents.load(project.samples[kind][0].read_text())
     sample["metadata"] = {"name": "sample", "namespace": TEAM}
     sample["spec"] |= spec
     kubectl(plane, "apply", "--filename=-", stdin=[*namespaces, secret])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.rig import paths
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
@@ -19,7 +20,7 @@ def test_the_recorded_rights_are_the_author_s_and_differences_are_told(tmp_path:
     notes = shutil.copytree(
         NOTES, tmp_path / "notes", ignore=shutil.ignore_patterns("__pycache__", "build")
     )
-    role = yaml.safe_load((notes / "role.yaml").read_text())
+    role = documents.load((notes / "role.yaml").read_text())
     rules = role["rules"]
     wrong = {**role, "rules": [{**rules[0], "verbs": ["create", "delete"]}]}
     (notes / "role.yaml").write_text(yaml.safe_dump(wrong))
@@ -35,7 +36,7 @@ def test_the_recorded_rights_are_the_author_s_and_differences_are_told(tmp_path:
 
     said = ended.stdout + ended.stderr
     assert ended.returncode == 0, said
-    assert yaml.safe_load((notes / "rights.yaml").read_text())["rules"] == rules
+    assert documents.load((notes / "rights.yaml").read_text())["rules"] == rules
     lacks = "role.yaml does not give it, and the operator asked for"
     assert f"missing: the right to patch pods: {lacks} /api/v1/namespaces/*/pods/note-hello" in said
     assert "unused: the right to delete pods: role.yaml gives it, and nothing asked for it" in said
@@ -79,7 +80,7 @@ def test_the_rights_of_an_operator_in_another_language_are_recorded_and_checked(
 
     ended = rights("record")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    role = yaml.safe_load((tmp_path / "rights.yaml").read_text())
+    role = documents.load((tmp_path / "rights.yaml").read_text())
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},

@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import yaml
 
-from kopf_kit.pack import bundle
+from kopf_kit.pack import bundle, documents
 from kopf_kit.rig import tools
 from kopf_kit.testing import calls
 from kopf_kit.testing.cluster import Raw, RefusedError
@@ -76,7 +75,7 @@ async def uid_of_pod(here: World, name: str = "hello") -> str:
 def example_of_the_bundle() -> Raw:
     """Return the Message that the console offers to create."""
     file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
-    csv = yaml.safe_load(file.read_text())
+    csv = documents.load(file.read_text())
     example: Raw = json.loads(csv["metadata"]["annotations"]["alm-examples"])[0]
     return example
 

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from kopf_kit.pack import catalog
+from kopf_kit.pack import catalog, documents
 from kopf_kit.pack.release import channels as channels_of
 from kopf_kit.rig import paths, versions
 from message_operator import __version__
@@ -166,7 +165,7 @@ def test_a_fix_of_an_older_minor_is_made_on_a_branch_with_the_records_of_main(
     released("verify")
     heads = {
         channel["name"]: channel["entries"][-1]["name"]
-        for channel in yaml.safe_load_all(
+        for channel in documents.load_all(
             (released.folder / "catalog" / "channels.yaml").read_text()
         )
     }

@@ -6,9 +6,7 @@ catalog are pulled as a user's cluster pulls them, so that OLM unpacks them by i
 
 from collections.abc import Callable, Mapping, Sequence
 
-import yaml
-
-from kopf_kit.pack import bundle, catalog, olm_images
+from kopf_kit.pack import bundle, catalog, documents, olm_images
 from kopf_kit.pack.bundle import Manifest, Release
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import registry
@@ -35,7 +33,7 @@ def publish_bundle(
     if alter is not None:
         kind = PROJECT.kinds[0]
         path = f"manifests/{kind.qualified_group}_{kind.plural}.yaml"
-        definition = yaml.safe_load(files[path])
+        definition = documents.load(files[path])
         alter(definition)
         files[path] = bundle.dump(definition)
     return olm_images.push_bundle(release, files)

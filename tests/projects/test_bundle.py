@@ -9,8 +9,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import Project
 from kopf_kit.pack.rules import findings
 from kopf_runtime.declaring import settings
@@ -23,7 +23,7 @@ Manifest = dict[str, Any]
 @pytest.fixture
 def csv(project: Project) -> Manifest:
     manifests = project.built / "bundle" / "manifests"
-    found: Manifest = yaml.safe_load(
+    found: Manifest = documents.load(
         (manifests / f"{project.name}.clusterserviceversion.yaml").read_text()
     )
     return found
@@ -77,7 +77,7 @@ def test_the_examples_are_as_the_kinds_want_them(project: Project, csv: Manifest
     schemas = {}
     for kind in project.kinds:
         file = f"{kind.qualified_group}_{kind.plural}.yaml"
-        crd = yaml.safe_load((project.built / "bundle" / "manifests" / file).read_text())
+        crd = documents.load((project.built / "bundle" / "manifests" / file).read_text())
         version = kind.shown(crd)
         schemas[kind.kind] = version["schema"]["openAPIV3Schema"]
 

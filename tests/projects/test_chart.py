@@ -19,6 +19,7 @@ import yaml
 from kopf import cli as kopf_cli
 
 import kopf_runtime as kr
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import Project
 from kopf_kit.rig import versions
 from kopf_runtime.declaring import settings
@@ -111,7 +112,7 @@ def description(project: Project) -> str:
     if not (project.root / "olm" / "csv.yaml").is_file():
         return ""
     file = project.built / "bundle" / "manifests" / f"{project.name}.clusterserviceversion.yaml"
-    return str(yaml.safe_load(file.read_text())["spec"]["description"])
+    return str(documents.load(file.read_text())["spec"]["description"])
 
 
 def firsts(project: Project) -> list[tuple[str, Path]]:
@@ -160,7 +161,7 @@ def test_the_operator_takes_the_arguments(project: Project, values: Values) -> N
     found = settings.parse(module.manager.program, module.Settings, container["args"], {})
 
     for image in project.images:
-        where: Any = yaml.safe_load((project.chart / "values.yaml").read_text())
+        where: Any = documents.load((project.chart / "values.yaml").read_text())
         where = functools.reduce(lambda part, name: part[name], image.values.split("."), where)
         named = f"{where['registry']}/{where['repository']}:{where['tag']}"
         assert getattr(found, image.flag.replace("-", "_")) == named
@@ -227,7 +228,7 @@ def test_kubeconform_takes_the_samples_and_finds_a_typo(project: Project, tmp_pa
     assert kubeconform.findings(project, *itertools.chain(*project.samples.values())) == ""
 
     for kind, sample in firsts(project):
-        manifest = yaml.safe_load(sample.read_text())
+        manifest = documents.load(sample.read_text())
         manifest.setdefault("spec", {})["nosuchfield"] = 1
         typo = tmp_path / f"{kind}.yaml"
         typo.write_text(yaml.safe_dump(manifest))
@@ -265,10 +266,10 @@ def test_notes_and_catalog_show_the_first_sample_of_each_kind(
         if not text:
             continue
         shown = [
-            document for block in _OBJECT.findall(text) for document in yaml.safe_load_all(block)
+            document for block in _OBJECT.findall(text) for document in documents.load_all(block)
         ]
         for _, sample in firsts(project):
-            assert yaml.safe_load(sample.read_text()) in shown, f"{placeholder} shows {sample}"
+            assert documents.load(sample.read_text()) in shown, f"{placeholder} shows {sample}"
 
 
 @every_project

@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from kopf_kit.commands import pytest_runs
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT, Kind
 from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace, make_namespace, ready, uid
@@ -79,7 +79,7 @@ def test_its_own_end_to_end_tests_pass_with_it() -> None:
 
 def declare(theirs: Namespace, kind: Kind, name: str) -> Object:
     """Declare a kind's sample under a name; return it once the operator has told how it is."""
-    sample = yaml.safe_load(PROJECT.samples[kind.kind][0].read_text())
+    sample = documents.load(PROJECT.samples[kind.kind][0].read_text())
     sample["metadata"]["name"] = name
     theirs.kubectl("create", "-f", "-", stdin=json.dumps(sample))
     return wait_until(

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from message_operator import __version__
 from tests.release import releasing
 from tests.release.conftest import Released
@@ -72,7 +72,7 @@ def test_every_package_that_it_locks_has_a_licence(files: dict[str, bytes]) -> N
 
 def test_what_it_installs_names_images_by_their_digests(files: dict[str, bytes]) -> None:
     images = dict(line.split() for line in files["images.txt"].decode().splitlines())
-    objects = list(yaml.safe_load_all(files["install.yaml"]))
+    objects = documents.load_all(files["install.yaml"])
 
     (deployment,) = (each for each in objects if each["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.publication import signatures
 from kopf_kit.pack.publication.signatures import PASSPHRASE, Keys
 from kopf_kit.rig import oci, tools
@@ -133,7 +133,7 @@ def test_artifact_hub_finds_the_owners_of_a_chart_and_the_key_that_signs_it(
         text=True,
         check=True,
     )
-    sign_key = yaml.safe_load(yaml.safe_load(shown.stdout)["annotations"]["artifacthub.io/signKey"])
+    sign_key = documents.load(documents.load(shown.stdout)["annotations"]["artifacthub.io/signKey"])
     assert sign_key["fingerprint"] == keys.fingerprint()
     assert sign_key["url"].endswith(f"/v{__version__}/charts.gpg")
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kopf_kit.pack import documents
 from kopf_offline import golang
 
 Manifest = dict[str, Any]
@@ -33,4 +32,4 @@ def rendered(files: Mapping[str, str], namespace: str) -> list[Manifest]:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
         made = sorted(Path(out, _BUNDLE, "all-namespaces").glob("*.yaml"))
         texts = [file.read_text().replace(_NAMESPACE, namespace) for file in made]
-    return [yaml.safe_load(text) for text in texts]
+    return [documents.load(text) for text in texts]

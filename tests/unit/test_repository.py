@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
-import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_offline import golang
 
-HOME = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())["home"]
+HOME = documents.load((PROJECT.chart / "Chart.yaml").read_text())["home"]
 RAW = HOME.replace("https://github.com/", "https://raw.githubusercontent.com/") + "/main/"
 
 
@@ -171,7 +171,7 @@ def test_the_security_insights_are_as_the_specification_has_them() -> None:
     insights = msgspec.yaml.decode(INSIGHTS.read_bytes(), type=Insights)
 
     contacts = [*insights.project.administrators, *insights.repository.core_team]
-    (maintainer,) = yaml.safe_load((PROJECT.olm / "csv.yaml").read_text())["spec"]["maintainers"]
+    (maintainer,) = documents.load((PROJECT.olm / "csv.yaml").read_text())["spec"]["maintainers"]
     assert {(each.name, each.email) for each in contacts} == {tuple(maintainer.values())}
     assert sum(contact.primary for contact in insights.project.administrators) == 1
 
@@ -224,8 +224,8 @@ def test_llms_txt_leads_to_every_page() -> None:
 
 def test_artifact_hub_learns_who_owns_the_charts() -> None:
     """https://github.com/artifacthub/hub/blob/master/docs/metadata/artifacthub-repo.yml."""
-    metadata = yaml.safe_load((CHECKOUT / "artifacthub-repo.yml").read_text())
-    maintainers = yaml.safe_load((PROJECT.olm / "csv.yaml").read_text())["spec"]["maintainers"]
+    metadata = documents.load((CHECKOUT / "artifacthub-repo.yml").read_text())
+    maintainers = documents.load((PROJECT.olm / "csv.yaml").read_text())["spec"]["maintainers"]
 
     assert metadata.keys() <= {"repositoryID", "owners", "ignore"}
     assert metadata["owners"] == maintainers

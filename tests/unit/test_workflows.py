@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from kopf_kit.commands.test import TIERS
+from kopf_kit.pack import documents
 from kopf_kit.rig import versions
 from kopf_kit.tiers import tier
 
@@ -22,7 +22,7 @@ WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yaml"))
 def run_steps() -> Iterator[Any]:
     """Yield each `run` step, with its variables, once for each combination of its job's matrix."""
     for file in WORKFLOWS:
-        for name, job in yaml.safe_load(file.read_text())["jobs"].items():
+        for name, job in documents.load(file.read_text())["jobs"].items():
             matrix = job.get("strategy", {}).get("matrix", {})
             for values in itertools.product(*matrix.values()):
                 chosen = {
@@ -58,7 +58,7 @@ def test_a_step_is_a_command_of_the_makefile(script: str, env: dict[str, str]) -
     [("release", "release"), ("packages", "release packages"), ("page", "release page")],
 )
 def test_a_tag_releases_the_version_that_it_names(name: str, command: str) -> None:
-    job = yaml.safe_load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"][name]
+    job = documents.load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"][name]
     (step,) = (step for step in job["steps"] if "run" in step)
 
     done = subprocess.run(
@@ -79,7 +79,7 @@ def test_what_builds_a_release_signs_it_and_only_its_page_is_written_to_the_repo
     jobs = {
         (file.stem, name): job
         for file in WORKFLOWS
-        for name, job in yaml.safe_load(file.read_text())["jobs"].items()
+        for name, job in documents.load(file.read_text())["jobs"].items()
     }
     writing = {at for at, job in jobs.items() if job["permissions"].get("contents") == "write"}
 
@@ -92,7 +92,7 @@ def test_what_builds_a_release_signs_it_and_only_its_page_is_written_to_the_repo
 
 
 def test_the_index_trusts_the_workflow_and_no_secret() -> None:
-    job = yaml.safe_load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"]["packages"]
+    job = documents.load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"]["packages"]
 
     assert job["permissions"] == {"contents": "read", "id-token": "write"}
     assert (job["environment"], job["needs"]) == ("package-index", "release")
@@ -101,7 +101,7 @@ def test_the_index_trusts_the_workflow_and_no_secret() -> None:
 
 def tiers(file: str, name: str, key: str) -> set[str]:
     """Return the tiers that a job's matrix names."""
-    jobs = yaml.safe_load((WORKFLOWS[0].parent / file).read_text())["jobs"]
+    jobs = documents.load((WORKFLOWS[0].parent / file).read_text())["jobs"]
     return {tier for names in jobs[name]["strategy"]["matrix"][key] for tier in names.split(",")}
 
 
@@ -120,7 +120,7 @@ def test_each_tier_is_in_a_part_of_the_workflow_that_runs_all() -> None:
 
 
 def test_each_supported_kubernetes_has_a_job_of_its_own() -> None:
-    jobs = yaml.safe_load((WORKFLOWS[0].parent / "check.yaml").read_text())["jobs"]
+    jobs = documents.load((WORKFLOWS[0].parent / "check.yaml").read_text())["jobs"]
 
     assert jobs["servers"]["strategy"]["matrix"]["kubernetes"] == list(versions.PROVED)
     assert jobs["clusters"]["strategy"]["matrix"]["kubernetes"] == list(versions.NODES)
@@ -131,7 +131,7 @@ def test_a_job_has_only_the_rights_that_it_names_and_actions_by_their_digest(
     workflow: Path,
 ) -> None:
     text = workflow.read_text()
-    read = yaml.safe_load(text)
+    read = documents.load(text)
 
     assert read["permissions"] == {}
     for job in read["jobs"].values():

@@ -1,9 +1,8 @@
 """The plain manifests of deploy/, applied and deleted by kubectl."""
 
 import pytest
-import yaml
 
-from kopf_kit.pack import manifests
+from kopf_kit.pack import documents, manifests
 from kopf_kit.pack.artifacts import Published
 from tests.e2e import release
 from tests.e2e.chart.conftest import Releases
@@ -13,7 +12,7 @@ from tests.e2e.messages import Namespace
 
 def with_images(text: str, published: Published) -> str:
     """Return install.yaml with the images that this cluster can pull, as a mirror's user has it."""
-    (deployment,) = (m for m in yaml.safe_load_all(text) if m["kind"] == "Deployment")
+    (deployment,) = (m for m in documents.load_all(text) if m["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     prefix = "--message-image="
     (message,) = (a.removeprefix(prefix) for a in container["args"] if a.startswith(prefix))

@@ -4,9 +4,7 @@ import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import yaml
-
-from kopf_kit.pack import bundle
+from kopf_kit.pack import bundle, documents
 from kopf_kit.plugin import operators
 from tests.chart import helm
 
@@ -22,7 +20,7 @@ def by_helm(**values: object) -> Raw:
 def by_olm(namespaces: str = "") -> Raw:
     """Return the Deployment that OLM makes of the bundle."""
     file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
-    (deployment,) = yaml.safe_load(file.read_text())["spec"]["install"]["spec"]["deployments"]
+    (deployment,) = documents.load(file.read_text())["spec"]["install"]["spec"]["deployments"]
     template = deployment["spec"]["template"]["metadata"]
     template["annotations"] = {**template["annotations"], operators.OLM: namespaces}
     metadata = {"name": deployment["name"], "namespace": "operators", "labels": deployment["label"]}

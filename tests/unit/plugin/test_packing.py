@@ -15,7 +15,7 @@ import pytest
 
 from kopf_kit import plugin as common
 from kopf_kit.commands import plugin as command
-from kopf_kit.pack import plugin
+from kopf_kit.pack import documents, plugin
 from kubectl_message.help import HELP
 from message_operator import __version__
 
@@ -126,9 +126,8 @@ def test_the_help_names_each_command_and_its_options(text: str, program: Path) -
 def test_krew_accepts_the_manifest() -> None:
     # What krew's ValidatePlugin asks for:
     # https://github.com/kubernetes-sigs/krew/blob/master/internal/index/validation/validate.go
-    import yaml
 
-    written = yaml.safe_load(plugin.manifest())
+    written = documents.load(plugin.manifest())
     spec = written["spec"]
 
     assert set(written) == {"apiVersion", "kind", "metadata", "spec"}

@@ -5,10 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kopf_kit.commands import bump
-from kopf_kit.pack import catalog, history, numbered
+from kopf_kit.pack import catalog, documents, history, numbered
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from tests.bundle.package import write_both
@@ -175,9 +174,9 @@ annotations:
 def test_the_changes_that_artifact_hub_shows_are_those_since_the_release_before(
     version: str, known: list[str], shown: str
 ) -> None:
-    chart = yaml.safe_load(numbered.with_changes(CHART, version, known))
+    chart = documents.load(numbered.with_changes(CHART, version, known))
 
-    (change,) = yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
+    (change,) = documents.load(chart["annotations"]["artifacthub.io/changes"])
 
     assert change["description"] == shown
     if former := shown.partition("since ")[2]:

@@ -5,10 +5,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kopf_kit.commands import bump
-from kopf_kit.pack import changelog, history, numbered
+from kopf_kit.pack import changelog, documents, history, numbered
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages
 from kopf_kit.rig.run import HackError
@@ -42,7 +41,7 @@ def repository(tmp_path: Path) -> Repository:
 
 def section(repository: Repository, version: str) -> list[str]:
     """Return the lines of a section below its heading and the link, which it must have."""
-    home = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())["home"]
+    home = documents.load((PROJECT.chart / "Chart.yaml").read_text())["home"]
     heading, _, link, *lines = changelog.section(version, repository.folder).splitlines()
     assert heading.startswith(f"## {version} (20")
     assert link.startswith(f"[All commits]({home}/compare/v")
@@ -191,9 +190,9 @@ def test_artifact_hub_shows_what_the_changelog_says(releases: list[str], kind: s
     )
     chart = "home: https://example.com\nannotations:\n  artifacthub.io/changes: |\n    - kind: x\n"
 
-    shown = yaml.safe_load(numbered.with_changes(chart, "0.2.0", releases, log))
+    shown = documents.load(numbered.with_changes(chart, "0.2.0", releases, log))
 
-    assert yaml.safe_load(shown["annotations"]["artifacthub.io/changes"]) == [
+    assert documents.load(shown["annotations"]["artifacthub.io/changes"]) == [
         {"kind": "security", "description": "CVE-2026-1: `a\\1`"},
         {"kind": "added", "description": "Add a value"},
         {"kind": kind, "description": "Rename: 안녕"},

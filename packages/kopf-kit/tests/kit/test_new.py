@@ -10,11 +10,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from kopf_kit.pack import project
+from kopf_kit.pack import documents, project
 from kopf_kit.pack.publication.packages import compatible
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import repository
@@ -259,7 +258,7 @@ def test_its_kit_and_its_runtime_are_pinned_to_what_is_compatible() -> None:
 
 
 def test_it_says_which_kit_wrote_it(written: Path) -> None:
-    assert yaml.safe_load((written / "PROJECT").read_text())["cliVersion"] == repository.version()
+    assert documents.load((written / "PROJECT").read_text())["cliVersion"] == repository.version()
 
 
 # --- the command ----------------------------------------------------------------------------------

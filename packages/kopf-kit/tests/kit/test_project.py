@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from kopf_kit.pack import declared, project
+from kopf_kit.pack import declared, documents, project
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import names, paths, registry
 from kopf_kit.rig.names import PLUGIN
@@ -27,7 +27,7 @@ Edit = Callable[[dict[str, Any]], Any]
 
 def write(folder: Path, edit: Edit = lambda content: None) -> Path:
     """Write the checkout's PROJECT, edited, with its samples and package; return the file."""
-    content = yaml.safe_load((CHECKOUT / "PROJECT").read_text())
+    content = documents.load((CHECKOUT / "PROJECT").read_text())
     edit(content)
     (folder / "examples").mkdir()
     for sample in ("hello.yaml", "interval.yaml"):
@@ -39,8 +39,8 @@ def write(folder: Path, edit: Edit = lambda content: None) -> Path:
 
 
 def test_it_says_what_the_operator_s_code_and_chart_say() -> None:
-    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
-    (listed,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    chart = documents.load((PROJECT.chart / "Chart.yaml").read_text())
+    (listed,) = documents.load(chart["annotations"]["artifacthub.io/crds"])
     (kind,) = PROJECT.kinds
 
     assert chart["name"] == manager.program.name == PROJECT.name
@@ -84,7 +84,7 @@ def test_a_cache_of_before_it_had_that_name_is_used_further(
 def test_samples_are_of_their_kinds() -> None:
     for kind in PROJECT.kinds:
         for file in PROJECT.samples[kind.kind]:
-            sample = yaml.safe_load(file.read_text())
+            sample = documents.load(file.read_text())
 
             assert sample["kind"] == kind.kind
             assert sample["apiVersion"] == f"{kind.qualified_group}/{kind.version}"

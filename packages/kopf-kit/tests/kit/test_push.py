@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kopf_kit.commands import deploy, push, release_bundle
-from kopf_kit.pack import bundle, catalog, chart_package, image, olm_images
+from kopf_kit.pack import bundle, catalog, chart_package, documents, image, olm_images
 from kopf_kit.pack.references import image_parts, pinned, prefix
 from kopf_kit.rig import base_images, cluster, dockerfiles, engine, paths, public_images, registry
 from kopf_kit.rig.run import HackError
@@ -272,7 +271,7 @@ def test_the_chart_has_the_images_as_its_defaults_and_every_comment_as_it_was() 
         },
     )
 
-    values, ours = yaml.safe_load(changed), yaml.safe_load(text)
+    values, ours = documents.load(changed), documents.load(text)
     ours["image"] |= {
         "registry": "host:5000",
         "repository": "you/operator",
@@ -360,7 +359,7 @@ def test_a_catalog_keeps_the_releases_that_git_has_and_takes_this_version_from_t
     assert {file for file in files if file.startswith("bundles/")} == {
         f"bundles/v{version}.yaml" for version in ("0.0.8", "0.0.9", __version__)
     }
-    blob = yaml.safe_load(files[catalog.file(__version__)])
+    blob = documents.load(files[catalog.file(__version__)])
     assert blob["image"] == release(__version__).bundle_image
     assert {image["image"].partition("/")[0] for image in blob["relatedImages"]} == {
         "registry.example.com"

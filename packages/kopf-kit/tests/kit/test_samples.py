@@ -4,9 +4,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import yaml
 
-from kopf_kit.pack import adopted, numbered, samples
+from kopf_kit.pack import adopted, documents, numbered, samples
 from kopf_kit.pack.project import PROJECT, Kind
 from kopf_kit.rig.run import HackError
 
@@ -73,9 +72,9 @@ def test_chart_yaml_has_the_sample_also_the_second_time(file: Path) -> None:
     once = numbered.with_samples(text)
 
     assert numbered.with_samples(once) == once
-    annotations = yaml.safe_load(once)
-    (listed,) = yaml.safe_load(annotations["artifacthub.io/crdsExamples"])
-    assert listed == yaml.safe_load(SAMPLE.partition("---\n")[2]) == samples.manifests()[0]
+    annotations = documents.load(once)
+    (listed,) = documents.load(annotations["artifacthub.io/crdsExamples"])
+    assert listed == documents.load(SAMPLE.partition("---\n")[2]) == samples.manifests()[0]
     assert annotations["artifacthub.io/links"] == "- {}\n"
 
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kit.test_new import passes_its_types_and_tests
-from kopf_kit.pack import history, project
+from kopf_kit.pack import documents, history, project
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import additions, record, repository, update
 from kopf_kit.template.answers import Answers
@@ -89,10 +88,10 @@ def test_a_further_kind_is_served_described_and_tested(written: Path, kind: str)
     made = project.load(written)
     assert [each.kind for each in made.kinds] == ["Cache", kind]
     assert made.kinds[1].qualified_group == "cache.example.com"
-    chart = yaml.safe_load((written / "charts/cache-operator/Chart.yaml").read_text())
-    crds = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    chart = documents.load((written / "charts/cache-operator/Chart.yaml").read_text())
+    crds = documents.load(chart["annotations"]["artifacthub.io/crds"])
     assert [each["kind"] for each in crds] == ["Cache", kind]
-    assert list(yaml.safe_load((written / "olm/csv.yaml").read_text())["kinds"]) == ["Cache", kind]
+    assert list(documents.load((written / "olm/csv.yaml").read_text())["kinds"]) == ["Cache", kind]
     changed = git(written, "status", "--porcelain", "--untracked-files=all").splitlines()
     assert {line[3:] for line in changed} == {file.as_posix() for file in files}
     tests = subprocess.run(
@@ -177,7 +176,7 @@ def test_olm_comes_later_for_all_kinds(tmp_path: Path) -> None:
     files = additions.olm(folder)
 
     assert [file.as_posix() for file in files] == ["olm/csv.yaml", "olm/description.md"]
-    assert list(yaml.safe_load((folder / "olm/csv.yaml").read_text())["kinds"]) == [
+    assert list(documents.load((folder / "olm/csv.yaml").read_text())["kinds"]) == [
         "Cache",
         "Bucket",
     ]

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import click
 import watchfiles
-import yaml
 
 from kopf_kit.commands import crd, operators, run
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import cluster as clusters
@@ -102,7 +102,7 @@ class _Operator:
     def _apply(self, kinds: bytes) -> bool:
         """Apply the CRDs if they changed; return whether the cluster has them."""
         try:
-            if any(len(kind["spec"]["versions"]) > 1 for kind in yaml.safe_load_all(kinds)):
+            if any(len(kind["spec"]["versions"]) > 1 for kind in documents.load_all(kinds)):
                 raise HackError(run.CONVERTS)
             if kinds != self._applied:
                 crd.apply(self._cluster, kinds)

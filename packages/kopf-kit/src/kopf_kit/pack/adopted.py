@@ -37,7 +37,7 @@ def chart(project: "Project") -> str:
 
 def metadata(project: "Project") -> Manifest:
     """Return the fields of that Chart.yaml."""
-    fields: Manifest = yaml.safe_load(chart(project))
+    fields: Manifest = documents.load(chart(project))
     return fields
 
 
@@ -97,7 +97,7 @@ def definitions_in(file: Path) -> list[Manifest]:
 def manifests_in(file: Path, hint: str) -> list[Any]:
     """Return what is in a file of YAML; raise HackError, with the hint if it cannot be read."""
     try:
-        return [manifest for manifest in yaml.safe_load_all(file.read_text()) if manifest]
+        return documents.load_all(file.read_text())
     except OSError as error:
         raise HackError(f"{file}: {error.strerror}; {hint}") from error
     except (UnicodeError, yaml.YAMLError) as error:

@@ -13,9 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from kopf_kit.pack import bundle, history
+from kopf_kit.pack import bundle, documents, history
 from kopf_kit.pack.bundle import NAME, Manifest, Release
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Place
@@ -327,7 +325,7 @@ def recorded_image(version: str) -> str | None:
     Return None if the catalog does not record the version as a release.
     """
     ours = CATALOG / file(version)
-    image = str(yaml.safe_load(ours.read_text())["image"]) if ours.exists() else ""
+    image = str(documents.load(ours.read_text())["image"]) if ours.exists() else ""
     return image if "@" in image else None
 
 

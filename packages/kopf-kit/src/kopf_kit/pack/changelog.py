@@ -8,9 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-import yaml
-
-from kopf_kit.pack import catalog
+from kopf_kit.pack import catalog, documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths, run
 from kopf_kit.rig.run import HackError
@@ -88,7 +86,7 @@ def section(version: str, repository: Path = PROJECT.root) -> str:
         *("--offline", "--unreleased", "--tag", f"v{version}"),
         *("--tag-pattern", "^v[0-9.]+" if "-" in version else "^v[0-9.]+$"),
     ]
-    home = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())["home"]
+    home = documents.load((PROJECT.chart / "Chart.yaml").read_text())["home"]
     return run.output(command, env={"HOME_PAGE": home}, cwd=repository).strip() + "\n"
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kopf_kit.pack import documents, shared
 from kopf_kit.pack.chart_kinds import KINDS, OBJECT, TEXT, Schema, closed
 from kopf_kit.pack.project import PROJECT
@@ -54,7 +52,7 @@ _TYPES: dict[type, Schema] = {
 def _schema(default: Any, annotation: str) -> Schema:
     """Return the schema of a value, given its default and its `@schema` comment."""
     kind, brace, rest = annotation.partition("{")
-    extra: Schema = yaml.safe_load(brace + rest) if brace else {}
+    extra: Schema = documents.load(brace + rest) if brace else {}
     result = dict(KINDS[kind.strip()] if kind.strip() else _TYPES[type(default)])
     if "enum" in extra:
         del result["type"]
@@ -68,7 +66,7 @@ def values(chart: Path = CHART) -> list[Value]:
 
 def parse(text: str) -> list[Value]:
     """Return every value that the text of a values.yaml describes."""
-    return list(_values(text, yaml.safe_load(text)))
+    return list(_values(text, documents.load(text)))
 
 
 def _values(text: str, defaults: Any) -> Iterator[Value]:

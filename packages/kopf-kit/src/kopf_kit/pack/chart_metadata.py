@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 
@@ -25,7 +24,7 @@ def read(chart: Path = PROJECT.chart, written: Path = PROJECT.written_chart) -> 
 
     Access to a field that is missing raises HackError, which names the file that people write.
     """
-    fields: dict[str, Any] = yaml.safe_load((chart / "Chart.yaml").read_text())
+    fields: dict[str, Any] = documents.load((chart / "Chart.yaml").read_text())
     file = written / "Chart.yaml"
     annotations = _Said(file, "annotations: ", fields.get("annotations"))
     return _Said(file, "", fields | {"annotations": annotations})

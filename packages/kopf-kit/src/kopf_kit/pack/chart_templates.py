@@ -9,9 +9,7 @@ docs/decisions/0023-one-source-for-crd-rights-and-charts.md explains why.
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-
-from kopf_kit.pack import pod_images, shared
+from kopf_kit.pack import documents, pod_images, shared
 from kopf_kit.pack.project import PROJECT, Kind
 
 #: Templates that are rendered once for each kind.
@@ -103,5 +101,5 @@ def _own_values() -> str:
     """Return the values that only this project has, if any."""
     file = PROJECT.written_chart / _OWN_VALUES
     written = file.read_text() if file.is_file() else ""
-    texts = (pod_images.values(yaml.safe_load(written) or {}), written)
+    texts = (pod_images.values(documents.load(written) or {}), written)
     return "".join(f"{text.strip()}\n\n" for text in texts if text)

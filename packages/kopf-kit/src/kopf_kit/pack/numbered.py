@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.pack import adopted, catalog, changelog, chart_docs, samples
+from kopf_kit.pack import adopted, catalog, changelog, chart_docs, documents, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import current
 from kopf_kit.rig.run import HackError
@@ -69,7 +69,7 @@ def with_samples(text: str) -> str:
 def dropped() -> list[str]:
     """Return the examples that only Chart.yaml has: `kopf-kit generate` removes them."""
     annotations = adopted.metadata(PROJECT).get("annotations") or {}
-    shown = yaml.safe_load(annotations.get(_EXAMPLES, "")) or []
+    shown = documents.load(annotations.get(_EXAMPLES, "")) or []
     kept = {_called(manifest) for manifest in samples.manifests()}
     return [called for called in map(_called, shown) if called not in kept]
 

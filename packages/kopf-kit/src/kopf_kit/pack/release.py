@@ -4,8 +4,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import yaml
-
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 
@@ -79,7 +78,7 @@ def current() -> Release:
 def _default_image(where: str) -> str:
     """Return the image at a path in values.yaml, without Helm, which the demo may not have yet."""
     file = PROJECT.chart / "values.yaml"
-    part = yaml.load(file.read_text(), yaml.CSafeLoader)
+    part = documents.load(file.read_text())
     for name in where.split("."):
         if name not in part:
             raise HackError(f"{file}: the image {where}, which PROJECT names, is not there; add it")

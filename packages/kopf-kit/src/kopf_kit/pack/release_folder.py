@@ -18,9 +18,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-
-from kopf_kit.pack import bundle, catalog, chart_metadata, rules
+from kopf_kit.pack import bundle, catalog, chart_metadata, documents, rules
 from kopf_kit.pack.bundle import NAME, Manifest, Release
 from kopf_kit.pack.rules import findings, submission
 
@@ -54,7 +52,7 @@ def lay_out(release: Release, folder: Path) -> list[Path]:
 def _files(release: Release) -> dict[str, dict[str, str]]:
     """Return the texts of the files below operators/<name>/, for each hub."""
     common = {f"{release.version}/{path}": text for path, text in bundle.bundle(release).items()}
-    written = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
+    written = documents.load((bundle.WRITTEN / "csv.yaml").read_text())
     reviewers = {"reviewers": written["reviewers"]} if written.get("reviewers") else {}
     plain, prod = HUBS
     return {

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import tools
 from kopf_kit.rig.run import output
@@ -25,8 +24,7 @@ def template(*options: str | Path) -> tuple[Manifest, ...]:
 
 def rendered_again(*options: str | Path) -> tuple[Manifest, ...]:
     """Return the objects that Helm makes of the chart this time."""
-    objects = yaml.load_all(text(*options), yaml.CSafeLoader)
-    return tuple(manifest for manifest in objects if manifest)
+    return tuple(documents.load_all(text(*options)))
 
 
 def text(*options: str | Path) -> str:

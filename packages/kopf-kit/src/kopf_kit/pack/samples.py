@@ -44,7 +44,7 @@ def listed() -> str:
 
 def manifests() -> list[dict[str, Any]]:
     """Return all samples."""
-    return [yaml.safe_load(text) for text in _texts()]
+    return [documents.load(text) for text in _texts()]
 
 
 def _texts() -> list[str]:
@@ -60,7 +60,7 @@ def _text(file: Path, *kinds: str) -> str:
     """
     text = file.read_text()
     try:
-        manifest = yaml.safe_load(text)
+        manifest = documents.load(text)
     except yaml.YAMLError as error:
         raise HackError(f"{file} must be one object in YAML: {error}") from error
     written = manifest.get("kind") if isinstance(manifest, dict) else None

@@ -19,9 +19,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import yaml
-
-from kopf_kit.pack import chart_metadata, declared, further_objects, samples
+from kopf_kit.pack import chart_metadata, declared, documents, further_objects, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
 from kopf_kit.pack.rendered import Manifest, arguments, find, for_olm
@@ -301,13 +299,13 @@ def _description() -> str:
 def csv(release: Release) -> Manifest:
     """Return the ClusterServiceVersion."""
     chart, place = chart_metadata.read(), release.place
-    written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
+    written = documents.load((WRITTEN / "csv.yaml").read_text())
     definitions = crds(release)
     if not PROJECT.adopted:  # then the CRDs are as they are
         _check_kinds(written["kinds"], definitions)
     examples = _examples(written["kinds"])
     webhooks = [*_conversion(), *_admission(), *further().webhooks]
-    shown = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    shown = documents.load(chart["annotations"]["artifacthub.io/crds"])
     titles = {listed["name"]: listed["displayName"] for listed in shown}
     return {
         "apiVersion": "operators.coreos.com/v1alpha1",
@@ -337,7 +335,7 @@ def csv(release: Release) -> Manifest:
             "description": _description(),
             "minKubeVersion": chart["kubeVersion"].removeprefix(">=").removesuffix("-0"),
             "keywords": chart["keywords"],
-            "links": yaml.safe_load(chart["annotations"]["artifacthub.io/links"]),
+            "links": documents.load(chart["annotations"]["artifacthub.io/links"]),
             "icon": [
                 {
                     "base64data": base64.b64encode(PROJECT.icon.read_bytes()).decode(),

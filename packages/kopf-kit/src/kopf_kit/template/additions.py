@@ -5,8 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kopf_kit.pack import documents
 from kopf_kit.rig import names
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import record, repository
@@ -126,7 +125,7 @@ def _descriptions(before: Record, answers: Answers) -> dict[Path, str]:
     text = _inserted(text, _SAMPLES, sample, project)
     text = _inserted(text, _RESOURCES, _lines(files[project], _RESOURCES), project)
     texts = {project: text}
-    if [each["kind"] for each in yaml.safe_load(text)["resources"]] != [
+    if [each["kind"] for each in documents.load(text)["resources"]] != [
         *(each.kind for each in before.kinds),
         answers.kind,
     ]:
@@ -136,7 +135,7 @@ def _descriptions(before: Record, answers: Answers) -> dict[Path, str]:
         texts[chart] = _inserted(_text(before, chart), _CRDS, crds, chart)
     if answers.olm:
         text = _text(before, _CSV).rstrip("\n") + "\n" + _described(answers)
-        if answers.kind not in (yaml.safe_load(text).get("kinds") or {}):
+        if answers.kind not in (documents.load(text).get("kinds") or {}):
             raise HackError(f"{_CSV}: `kinds` must be its last section; move it to the end")
         texts[_CSV] = text
     return texts

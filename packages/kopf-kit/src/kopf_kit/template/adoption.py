@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.pack import adopted, watched
+from kopf_kit.pack import adopted, documents, watched
 from kopf_kit.rig import names
 from kopf_kit.rig.run import HackError, answer
 from kopf_kit.template import repository
@@ -325,7 +325,7 @@ def _found(root: Path, fits: Any) -> tuple[str, ...]:
 def _manifests(file: Path) -> Iterator[Manifest]:
     """Yield the objects in a file; a file that is not YAML, such as a template, has none."""
     try:
-        objects = [*yaml.safe_load_all(file.read_text())]
+        objects = documents.load_all(file.read_text())
     except (OSError, ValueError, yaml.YAMLError):
         return
     yield from (manifest for manifest in objects if isinstance(manifest, dict))

@@ -5,8 +5,7 @@ import keyword
 import re
 from dataclasses import dataclass
 
-import yaml
-
+from kopf_kit.pack import documents
 from kopf_kit.rig.run import HackError
 
 #: The tests' cluster is called after the operator, and its node `NAME-test-control-plane`: a host's
@@ -156,7 +155,7 @@ def _as_yaml(word: str) -> object:
     """Return what YAML reads a word as, in Go too, where `y` is a boolean and `1e3` a number."""
     if word.lower() in ("y", "n"):
         return word.lower() == "y"
-    return float(word) if re.fullmatch(r"\d+e\d+", word) else yaml.safe_load(word)
+    return float(word) if re.fullmatch(r"\d+e\d+", word) else documents.load(word)
 
 
 def _package(name: str) -> str:

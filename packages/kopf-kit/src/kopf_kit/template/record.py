@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.rig.run import HackError
 from kopf_kit.template.answers import Answers
 
@@ -40,7 +41,7 @@ def read(folder: Path) -> Record:
     """Return what PROJECT in a folder says; raise HackError if `kopf-kit new` did not write it."""
     path = folder / "PROJECT"
     try:
-        return _record(folder, yaml.safe_load(path.read_text()))
+        return _record(folder, documents.load(path.read_text()))
     except OSError as error:
         raise HackError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, LookupError, TypeError, AttributeError, StopIteration) as error:

@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import yaml
-
+from kopf_kit.pack import documents
 from kopf_kit.pack.watched import SCANNING
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.rights import granted
@@ -83,7 +82,7 @@ class Plain(Parent):
         return []
 
     def install(self) -> list[Raw]:
-        return [crd for file in self.crds for crd in yaml.safe_load_all(file.read_text())]
+        return [crd for file in self.crds for crd in documents.load_all(file.read_text())]
 
     def flags(
         self, port: int, namespace: str, *_: str, everywhere: bool = False

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kopf_kit.pack import adopted, watched
+from kopf_kit.pack import adopted, documents, watched
 from kopf_kit.pack.project import PROJECT, Kind
 from kopf_kit.testing.installed import Installed, Kubectl
 from kopf_kit.testing.waiting import wait_until
@@ -29,7 +28,7 @@ def test_the_operator_serves_a_sample_and_lets_it_go(
     kubectl: Kubectl, kind: Kind, sample: Path
 ) -> None:
     """Wait until the object says that its handlers have ended; delete it."""
-    manifest = yaml.safe_load(sample.read_text())
+    manifest = documents.load(sample.read_text())
     manifest["metadata"].pop("namespace", None)  # it is in the test's
     named = f"{kind.crd}/{manifest['metadata']['name']}"
     serves = _handled if _ends(kind) else _written

@@ -9,8 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 
@@ -20,7 +19,7 @@ VEX = paths.CHECKOUT / "vex.yaml"
 
 def home() -> str:
     """Return the repository's address, as the chart says it."""
-    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
+    chart = documents.load((PROJECT.chart / "Chart.yaml").read_text())
     return str(chart["home"])
 
 
@@ -73,7 +72,7 @@ def vulnerabilities(image: str, version: str, date: datetime, source: Path = VEX
                     "vulnerability": {"name": statement["vulnerability"]},
                     "products": [product],
                 }
-                for statement in yaml.safe_load(source.read_text())
+                for statement in documents.load(source.read_text())
             ],
         }
     )

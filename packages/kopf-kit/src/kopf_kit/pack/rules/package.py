@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.rules.shapes import SHAPES
 from kopf_kit.rig.run import HackError
 
@@ -58,21 +59,21 @@ def _check(document: Document) -> None:
 
 def _documents(folder: Path, pattern: str) -> list[Document]:
     """Read the YAML files of a folder; raise HackError, with the sentence, if that fails."""
-    documents = []
+    found = []
     for file in sorted(folder.glob(pattern)):
         if not file.is_file() or file.suffix not in {".yaml", ".yml", ".json"}:
             continue
         name = file.relative_to(folder.parent).as_posix()
         try:
-            contents = list(yaml.load_all(file.read_text(), yaml.CSafeLoader))
+            contents = documents.load_all(file.read_text())
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise HackError(f"{name}: is not YAML: {' '.join(str(error).split())}") from error
         for content in contents:
             if not isinstance(content, dict):
                 raise HackError(f"{name}: holds a document that is not an object, but {content!r}")
-            documents.append(Document(name, content))
-            _check(documents[-1])
-    return documents
+            found.append(Document(name, content))
+            _check(found[-1])
+    return found
 
 
 class Package:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import yaml
 
+from kopf_kit.pack import documents
 from kopf_kit.pack.rules.package import Document
 from kopf_kit.rig.run import HackError
 
@@ -20,7 +21,7 @@ def _rule(function: Rule) -> Rule:
 def _read(file: Path, operator: Path) -> Document:
     name = file.relative_to(operator.parents[2]).as_posix()
     try:
-        content = yaml.safe_load(file.read_text())
+        content = documents.load(file.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise HackError(f"{name}: cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
