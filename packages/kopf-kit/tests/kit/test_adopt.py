@@ -8,10 +8,11 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.version import Version
 
-from kopf_kit.pack import adopted, dockerfile, project, service_version, watched
+from kit.called import called
+from kopf_kit.commands.adopt import command
+from kopf_kit.pack import adopted, dockerfile, documents, project, service_version, watched
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 from kopf_offline import golang
@@ -28,7 +29,8 @@ def notes(tmp_path: Path) -> Path:
 
 
 def adopt(folder: Path, *words: str) -> tuple[int, str]:
-    return kit(folder, "adopt", *words)
+    code, said = called(command, folder, *words)
+    return code, " ".join(said.split())
 
 
 def kit(folder: Path, *words: str) -> tuple[int, str]:
@@ -58,7 +60,7 @@ def test_it_writes_project_alone_and_run_again_it_changes_nothing(notes: Path) -
 
     assert adopt(notes, *SAID)[0] == 0
     after = texts(notes)
-    code, said = adopt(notes, *SAID)
+    code, said = kit(notes, "adopt", *SAID)
 
     written = after.pop("PROJECT")
     assert after == before
@@ -148,7 +150,7 @@ def test_a_workflow_that_releases_is_added_once_and_an_author_s_code_is_not_lint
 
     assert (code, file.read_text()) == (1, text)
     assert "release.yaml exists already; it stays as it is" in said
-    steps = yaml.safe_load(text)["jobs"]["release"]["steps"]
+    steps = documents.load(text)["jobs"]["release"]["steps"]
     commands = [step["run"] for step in steps if "run" in step]
     assert commands[1] == "uv venv && uv pip install -r requirements.txt"
     assert commands[3:] == [
@@ -255,7 +257,7 @@ def test_a_kind_in_no_namespace_and_of_another_group_is_packaged_for_the_whole_c
         *("notes.example.dev", "drafts.other.example.org"),
     ]
     (file,) = notes.glob("build/generated/bundle/manifests/*.clusterserviceversion.yaml")
-    modes = yaml.safe_load(file.read_text())["spec"]["installModes"]
+    modes = documents.load(file.read_text())["spec"]["installModes"]
     assert [mode["type"] for mode in modes if mode["supported"]] == ["AllNamespaces"]
 
 
