@@ -621,8 +621,9 @@ async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_eac
     ],
 )
 async def test_a_kind_that_is_missing_is_not_taken_for_one_without_children(
-    server: ApiServer, look: Callable[[Any], Any]
+    server: ApiServer, look: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("kopf_runtime.declaring.context.UNSEEN", 0.5)
     one, seen = widgets.controller(), list[Any]()
     one.owns(POD, update=kr.RECREATE)
 
@@ -643,7 +644,10 @@ async def test_a_kind_that_is_missing_is_not_taken_for_one_without_children(
     assert refused
 
 
-async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(server: ApiServer) -> None:
+async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.declaring.context.UNSEEN", 0.5)
     seen = list[int]()
     one = widgets.controller(project=lambda child: child.metadata.annotations["size"])
 

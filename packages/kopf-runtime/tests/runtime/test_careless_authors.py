@@ -462,7 +462,7 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
     one.desired(two)
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: made.count("a-one") == 8)  # after pauses of one and of two seconds
+        await until(lambda: made.count("a-one") == 7)  # after a pause of a second
         assert set(reasons) == {"Forbidden"}
         full = False
 

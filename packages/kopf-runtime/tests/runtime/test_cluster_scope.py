@@ -115,11 +115,11 @@ async def test_a_child_in_a_namespace_that_is_not_served_is_told_and_the_others_
     put(server, "theirs", "ours")
     async with running(server, settings):
         await until(lambda: told(server)[0] == "NamespaceNotServed")
+        await until(lambda: child(server, "ours"))
 
     assert told(server)[1] == (
         f"ConfigMap one is left alone: its namespace theirs is not served: {why}."
     )
-    assert child(server, "ours")
     assert child(server, "theirs") is None
 
 

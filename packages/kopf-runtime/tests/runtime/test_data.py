@@ -702,6 +702,7 @@ async def test_d6_a_cleanup_that_looks_at_children_ends_once_their_kind_is_gone(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kopf_runtime.watching.reflector.PATIENCE", float("inf"))
+    monkeypatch.setattr("kopf_runtime.declaring.context.UNSEEN", 0.5)
     cleaned: list[list[str]] = []
     controller = optional()
 

@@ -269,7 +269,7 @@ async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> N
 async def test_a_cleanup_waits_for_what_cannot_be_read(
     server: ApiServer, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.UNREAD", 3600.0)  # nothing but news helps
+    monkeypatch.setattr("kopf_runtime.working.external.UNSEEN", 3600.0)  # nothing but news helps
     seen, one = list[Any](), reading(**how)
 
     @one.finalize()

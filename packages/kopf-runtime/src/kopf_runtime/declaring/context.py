@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from kopf_runtime.declaring.errors import PlanError, Wait
+from kopf_runtime.declaring.errors import UNSEEN, PlanError, Wait
 from kopf_runtime.declaring.given import Child
 from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -144,7 +144,7 @@ class Context(Generic[S]):
     def _see(self, *kinds: Kind) -> None:
         for kind in kinds:
             if why := self.unseen.get(kind):
-                raise Wait("KindNotServed", f"{kind.plural} cannot be seen: {why}", after=5.0)
+                raise Wait("KindNotServed", f"{kind.plural} cannot be seen: {why}", after=UNSEEN)
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
         """Return what `project` returned of an object that this one names; None if it is missing.

@@ -117,6 +117,8 @@ class Refusal(Exception):  # noqa: N818 (it is no error: an author raises it to 
     """
 
 
+#: Seconds until what needs something that cannot be seen now is tried again, at the latest.
+UNSEEN = 5.0
 #: Seconds of the first and of the longest pause after a failed request to the API server.
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.2, 30.0
 

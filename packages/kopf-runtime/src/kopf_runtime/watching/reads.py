@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import ApiError, PlanError, Wait
+from kopf_runtime.declaring.errors import UNSEEN, ApiError, PlanError, Wait
 from kopf_runtime.declaring.indexes import Index, several
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource, UnreadableError, decode
@@ -257,7 +257,7 @@ class Reads:
             await self.prepare(owner)
         except (ApiError, PlanError, Wait) as error:
             text = error.message if isinstance(error, Wait) else str(error)
-            return Wait(getattr(error, "reason", "") or "ReferenceUnreadable", text, after=5.0)
+            return Wait(getattr(error, "reason", "") or "ReferenceUnreadable", text, after=UNSEEN)
         return None
 
     def ready(self, owner: Owner) -> bool:
@@ -321,7 +321,7 @@ class Reads:
             ours = (u for u in source.unreadable.within(space or None) if self._selected(u.key[0]))
             left_out = next((u for u in ours if named.match(u.key[0], u.labels)), None)
         if why := source.why_unseen(space, gone=owner.deleting):
-            raise Wait("KindNotServed", f"{kind.plural} cannot be read: {why}", after=5.0)
+            raise Wait("KindNotServed", f"{kind.plural} cannot be read: {why}", after=UNSEEN)
         if left_out is not None:
             raise _unreadable(kind, left_out.key, left_out.reason)
 
@@ -341,7 +341,7 @@ class Reads:
             )
         if why := self._why_unserved(key[0]):
             text = f"{where} is not read, because its namespace is not served: {why}."
-            raise Wait("NamespaceNotServed", text, after=5.0)
+            raise Wait("NamespaceNotServed", text, after=UNSEEN)
 
     async def _poll(self, owner: Owner, kind: Kind, key: Key, *, again: bool = False) -> None:
         read, now = self._reads[kind], time.monotonic()

@@ -29,6 +29,7 @@ from kopf_runtime.cluster.fence import Request
 from kopf_runtime.declaring.conditions import difference, merged, stated
 from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import (
+    UNSEEN,
     ApiError,
     Backoff,
     PlanError,
@@ -70,8 +71,6 @@ _REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")
 SOONEST = 1.0
 #: The names of the calls' spans, by the field of an owner that has their results.
 _SPANS = {"outcome": "sync", "checked": "check", "": "finalize"}
-#: Seconds until a `finalize` is called again that asked for what cannot be read, at the latest.
-UNREAD = 5.0
 #: Seconds until the next call, or a function of the object and the context that returns them.
 Every = float | Callable[[Any, Any], float]
 
@@ -355,7 +354,7 @@ class External:
             raise self._failure(error, call, owner, hint) from error
         except Wait as wait:
             if wait is unread:  # it is called again as soon as that can be read
-                raise author_waits(wait.reason, wait.message[:800] + hint, UNREAD) from wait
+                raise author_waits(wait.reason, wait.message[:800] + hint, UNSEEN) from wait
             raise self._waits(wait, call, owner, hint) from wait
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is None or task.cancelling():
