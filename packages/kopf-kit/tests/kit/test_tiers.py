@@ -147,6 +147,14 @@ def test_lanes_run_side_by_side_and_a_tier_waits_for_those_that_it_names(tiers: 
     assert tiers.ran() == ["b", "d"]
 
 
+def test_a_tier_knows_nothing_of_make_and_keeps_what_python_compiles(tiers: Tiers) -> None:
+    names = ("MAKEFLAGS", "PYTHONDONTWRITEBYTECODE")
+    tiers.environment |= dict.fromkeys(names, "1")
+    tiers.write(a={"run": f'test -z "{"".join(f"${name}" for name in names)}"'})
+
+    assert tiers.run("test")[0] == 0
+
+
 def alive(group: int) -> bool:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, 0)

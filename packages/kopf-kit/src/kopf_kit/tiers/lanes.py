@@ -26,8 +26,12 @@ _TIMED_OUT = 124  # as of `timeout`
 _ENDINGS = ((signal.SIGINT, 30.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 #: The variable that tells a tier's tests, and what they run, which tier they are of.
 WITHIN = "WITHIN_TIER"
-#: What `make` leaves in the environment, which a `make` within a test would obey.
-_OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "ARGS")
+#: What tiers do not get of the environment: what `make` leaves there, which a `make` within a test
+#: would obey, and what would have each of hundreds of Pythons compile all that it imports.
+_LEFT_OUT = (
+    *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "ARGS"),
+    "PYTHONDONTWRITEBYTECODE",
+)
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ class Run:
         return Result(tier, code, seconds, reports.read(self._folder, tier.name), log)
 
     def _execute(self, tier: Tier, command: str, log: Path) -> int:
-        env = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+        env = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', '')}"
         env["PROJECT"] = self._project if tier.knows_projects else ""
         env[WITHIN] = tier.name
