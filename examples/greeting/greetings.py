@@ -11,7 +11,8 @@ import kopf_runtime as kr
 class Spec(kr.Fields, frozen=True):
     """Who is greeted."""
 
-    name: Annotated[str, Meta(max_length=100, description="Whom to greet.")] = "world"
+    name: Annotated[str, Meta(max_length=100)] = "world"
+    """Whom to greet."""
 
 
 @kr.custom_resource("example.dev", "v1", "greetings")

@@ -32,19 +32,24 @@ NAMES = kr.Rule(
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """What is served."""
 
-    host: Annotated[kr.ObjectName, Meta(description="The host, which no other site has.")]
+    host: kr.ObjectName
+    """The host, which no other site has."""
     pages: Annotated[
         dict[str, Annotated[str, Meta(max_length=50_000)]],
-        Meta(max_length=20, description="HTML by its name.", extra_json_schema=kr.rules(NAMES)),
+        Meta(max_length=20, extra_json_schema=kr.rules(NAMES)),
     ]
-    login: Annotated[kr.ObjectName, Meta(description="The Secret: username and password.")]
-    replicas: Annotated[int, Meta(ge=1, le=5, description="How many Pods serve it.")] = 1
+    """HTML by its name."""
+    login: kr.ObjectName
+    """The Secret: username and password."""
+    replicas: Annotated[int, Meta(ge=1, le=5)] = 1
+    """How many Pods serve it."""
 
 
 class Status(kr.Fields, frozen=True):
     """What the operator last observed."""
 
-    answers: Annotated[bool | None, Meta(description="Whether the site answers.")] = None
+    answers: bool | None = None
+    """Whether the site answers."""
 
 
 @kr.custom_resource(

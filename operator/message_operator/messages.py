@@ -51,10 +51,6 @@ Text = Annotated[
     str,
     Meta(
         max_length=LONGEST_TEXT,
-        description="What the Pod prints, each time followed by a line break. Any Unicode but NUL, "
-        f"on one line or several, at most {LONGEST_TEXT} bytes in UTF-8 (some 10900 Korean "
-        "characters). It is printed as it stands, no shell interprets it; an empty text prints "
-        "empty lines.",
         extra_json_schema=kr.rules(
             kr.Rule(
                 f"size(bytes(self)) <= {LONGEST_TEXT}",
@@ -69,38 +65,33 @@ Text = Annotated[
         ),
     ),
 ]
-Interval = Annotated[
-    int, Meta(ge=1, le=86400, description="Seconds between two prints, from 1 to 86400 (a day).")
-]
-Phase = Annotated[
-    Literal["Pending", "Processed", "Failed"],
-    Meta(
-        description="The state in one word. Pending means that the Pod does not run yet, Processed "
-        "that it prints the text, Failed that it cannot; the Ready condition says why."
-    ),
-]
+Interval = Annotated[int, Meta(ge=1, le=86400)]
+Phase = Literal["Pending", "Processed", "Failed"]
 
 
 class Spec(kr.Fields, frozen=True):
     """What is to be printed, and how often."""
 
     text: Text = "Hello from Operator!"
+    """What the Pod prints, each time followed by a line break. Any Unicode but NUL, on one line or
+    several, at most 32768 bytes in UTF-8 (some 10900 Korean characters). It is printed as it
+    stands, no shell interprets it; an empty text prints empty lines."""
     interval_seconds: Interval = 10
+    """Seconds between two prints, from 1 to 86400 (a day)."""
 
 
 class Status(kr.Fields, frozen=True):
     """What the operator last observed. It is written by the operator alone."""
 
     phase: Phase
-    summary: Annotated[
-        str, Meta(max_length=64, description="The beginning of the text, for tables.")
-    ]
-    pod_name: Annotated[
-        kr.ObjectName | None, Meta(description="Name of the Pod that prints the text.")
-    ]
-    node_name: Annotated[
-        kr.ObjectName | None, Meta(description="Name of the node that the Pod runs on.")
-    ]
+    """The state in one word. Pending means that the Pod does not run yet, Processed that it prints
+    the text, Failed that it cannot; the Ready condition says why."""
+    summary: Annotated[str, Meta(max_length=64)]
+    """The beginning of the text, for tables."""
+    pod_name: kr.ObjectName | None
+    """Name of the Pod that prints the text."""
+    node_name: kr.ObjectName | None
+    """Name of the node that the Pod runs on."""
 
 
 # Not in the category "all": `kubectl get all` would fail for everyone who may see Pods and Services

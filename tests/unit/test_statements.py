@@ -30,6 +30,8 @@ TICKETS = "examples/flightticket/README"
 STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/messages", r"at most (\d+) characters", r"(\d+)자까지", messages.LONGEST_NAME),
     ("docs/messages", r"at most ([\d,]+) bytes", r"최대 ([\d,]+)바이트", messages.LONGEST_TEXT),
+    ("docs/in-go", *2 * [r"at most (\d+) bytes"], messages.LONGEST_TEXT),
+    ("docs/in-go", *2 * [r"from (\d+) to (\d+)"], INTERVAL.ge, INTERVAL.le),
     ("docs/messages", r'bytes; default "(.+?)"', r'바이트, 기본값 "(.+?)"', SPEC.text),
     ("docs/messages", r"from (\d+) to (\d+)", r"(\d+)부터 (\d+)까지", INTERVAL.ge, INTERVAL.le),
     ("docs/messages", r"\d; default (\d+)", r"까지, 기본값 (\d+)", SPEC.interval_seconds),

@@ -33,16 +33,21 @@ Text = Annotated[str, Meta(max_length=MOST_TOLD)]
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """What is booked. It cannot be changed."""
 
-    from_: Annotated[City, Meta(description="Where to fly from.")] = msgspec.field(name="from")
-    to: Annotated[City, Meta(description="Where to fly to.")]
-    number: Annotated[int, Meta(ge=1, le=10, description="How many seats.")]
+    from_: City = msgspec.field(name="from")
+    """Where to fly from."""
+    to: City
+    """Where to fly to."""
+    number: Annotated[int, Meta(ge=1, le=10)]
+    """How many seats."""
 
 
 class Status(kr.Fields, frozen=True):
     """What the operator last observed."""
 
-    booking: Annotated[Text | None, Meta(description="The number of the booking.")]
-    refusal: Annotated[Text | None, Meta(description="Why it is refused.")]
+    booking: Text | None
+    """The number of the booking."""
+    refusal: Text | None
+    """Why it is refused."""
 
 
 @kr.custom_resource(

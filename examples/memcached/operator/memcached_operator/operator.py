@@ -15,25 +15,29 @@ MAX_NODES = 5  # nodes that a Memcached may have
 class Limits(kr.Fields, frozen=True):
     """What each node may use at most."""
 
-    memory: Annotated[int, Meta(ge=16, description="Megabytes for what it caches.")] = 64
-    connections: Annotated[int, Meta(ge=16, description="Clients at the same time.")] = 1024
+    memory: Annotated[int, Meta(ge=16)] = 64
+    """Megabytes for what it caches."""
+    connections: Annotated[int, Meta(ge=16)] = 1024
+    """Clients at the same time."""
 
 
 class Spec(kr.Fields, frozen=True):
     """What is wanted."""
 
-    replicas: Annotated[int, Meta(ge=0, le=MAX_NODES, description="How many nodes there are.")] = 1
+    replicas: Annotated[int, Meta(ge=0, le=MAX_NODES)] = 1
+    """How many nodes there are."""
     limits: Limits = Limits()
 
 
 class Status(kr.Fields, frozen=True):
     """What the operator last observed."""
 
-    nodes: Annotated[
-        list[kr.ObjectName], Meta(max_length=MAX_NODES, description="The names of its Pods.")
-    ]
-    replicas: Annotated[int, Meta(ge=0, description="How many Pods there are.")]
-    selector: Annotated[str, Meta(max_length=253, description="Selects its Pods.")]
+    nodes: Annotated[list[kr.ObjectName], Meta(max_length=MAX_NODES)]
+    """The names of its Pods."""
+    replicas: Annotated[int, Meta(ge=0)]
+    """How many Pods there are."""
+    selector: Annotated[str, Meta(max_length=253)]
+    """Selects its Pods."""
 
 
 NAMED = kr.Rule(
@@ -63,8 +67,10 @@ class Memcached(kr.Resource):
 class AlphaSpec(kr.Fields, frozen=True):
     """What is wanted."""
 
-    size: Annotated[int, Meta(ge=0, le=MAX_NODES, description="How many nodes there are.")] = 1
-    memory: Annotated[int, Meta(ge=16, description="Megabytes that each node caches.")] = 64
+    size: Annotated[int, Meta(ge=0, le=MAX_NODES)] = 1
+    """How many nodes there are."""
+    memory: Annotated[int, Meta(ge=16)] = 64
+    """Megabytes that each node caches."""
 
 
 @kr.custom_resource(

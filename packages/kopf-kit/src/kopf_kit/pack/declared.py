@@ -4,9 +4,10 @@
 examples.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from runpy import run_path
 from typing import Any, NamedTuple
 
 import kopf
@@ -213,7 +214,13 @@ def of_the_project() -> Manager[Any]:
 
 def _of(file: Path) -> Manager[Any]:
     """Return the operator that a file declares as `manager`."""
-    manager = run_path(str(file)).get("manager")
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[file.stem] = module  # where Python looks for the source code, with its docstrings
+    spec.loader.exec_module(module)
+    manager = getattr(module, "manager", None)
     if not isinstance(manager, Manager):
         raise HackError(f"{file} has no operator: it must declare `manager = kr.Manager(…)`")
     return manager

@@ -279,8 +279,8 @@ def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[s
         paths = {descriptor["path"] for descriptor in descriptors}
         if silent := sorted(name for name in fields if "description" not in fields[name]):
             yield (
-                f"{kind}: {part}: describe {', '.join(silent)} in the code, with "
-                "`Meta(description=…)` or a docstring"
+                f"{kind}: {part}: describe {', '.join(silent)} in the code, with a docstring below "
+                "each field"
             )
         changes = {
             "add {}, which the CRD has": fields.keys() - paths,
