@@ -35,6 +35,9 @@ def earlier() -> list[str]:
     return [*commits[after:], *map("v{}".format, history.tagged(CHECKOUT))]
 
 
+EARLIER = earlier()
+
+
 def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=An Author", "-c", "user.email=author@example.com"]
     return subprocess.run(
@@ -231,8 +234,8 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "revision",
     [
-        pytest.param(revision, marks=() if at in (0, len(earlier()) - 1) else pytest.mark.long)
-        for at, revision in enumerate(earlier())
+        pytest.param(revision, marks=() if at in (0, len(EARLIER) - 1) else pytest.mark.long)
+        for at, revision in enumerate(EARLIER)
     ],
 )
 def test_an_author_s_edits_stay_and_the_newer_template_comes(revision: str, tmp_path: Path) -> None:
