@@ -65,16 +65,23 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    (tmp_path / "s3" / "backups").mkdir(parents=True)
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[Server]:
+    """Run a server on a folder."""
+    (folder / "backups").mkdir(parents=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    server = Server(tmp_path / "s3", url)
+    server = Server(folder, url)
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with serving(tmp_path / "s3") as server:
+        yield server
 
 
 def files(server: Server) -> set[str]:
