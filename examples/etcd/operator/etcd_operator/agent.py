@@ -151,6 +151,7 @@ async def snapshot(member: Member, sum_: Sum) -> AsyncIterator[bytes]:
         sum_.add(answer.result.blob)
         part += answer.result.blob
         if len(part) >= PART:
+            print(f"{sum_.size >> 20} MiB are read, {missing >> 20} MiB remain", flush=True)
             yield bytes(part)
             part.clear()
     if missing or not sum_.whole:

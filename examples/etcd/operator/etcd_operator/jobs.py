@@ -89,6 +89,9 @@ class Attempt:
 
 def attempt(pod: PodObject) -> Attempt:
     """Return the report or the failure of a Pod, for `sync` and `status`."""
+    for condition in pod.status.conditions:
+        if (condition.type, condition.status) == ("PodScheduled", "False"):
+            return Attempt(failure=condition.message)  # such as that the volume does not exist
     containers = [*pod.status.init_container_statuses, *pod.status.container_statuses]
     states = [container.state for container in containers]
     for state in states:

@@ -226,9 +226,17 @@ def container(**state: Any) -> dict[str, Any]:
     return {"state": state}
 
 
-def attempt(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = ()) -> jobs.Attempt:
+def attempt(
+    *containers: dict[str, Any],
+    init: tuple[dict[str, Any], ...] = (),
+    conditions: tuple[dict[str, str], ...] = (),
+) -> jobs.Attempt:
     meta = {"name": "p", "uid": "u", "resourceVersion": "1"}
-    status = {"initContainerStatuses": init, "containerStatuses": containers}
+    status = {
+        "initContainerStatuses": init,
+        "containerStatuses": containers,
+        "conditions": conditions,
+    }
     return jobs.attempt(msgspec.convert({"metadata": meta, "status": status}, jobs.PodObject))
 
 
@@ -267,6 +275,9 @@ def test_why_a_pod_failed_or_does_not_start_is_found() -> None:
     waits = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
     assert attempt(container(waiting=waits)).failure == "Back-off pulling image"
     assert attempt(container(waiting={"reason": "ContainerCreating"})) == jobs.Attempt()
+    nowhere = {"type": "PodScheduled", "status": "False", "message": "no claim `backups`"}
+    assert attempt(conditions=(nowhere,)).failure == "no claim `backups`"
+    assert attempt(conditions=({**nowhere, "status": "True"},)) == jobs.Attempt()
 
 
 def test_the_longest_report_fits_into_a_termination_message() -> None:
