@@ -70,9 +70,12 @@ def test_it_is_late_to_renew_one_a_week_or_a_tenth_of_its_life_before_its_end(
     assert expiry.late == pytest.approx(day(late))
 
 
-def eye(**crt: str) -> Eye:
+def eye(**crt: str | None) -> Eye:
     wants = cluster(tls={"peerSecret": "p", "clientSecret": "c"})
-    secrets: Any = {("ns", name): {"tls.crt": text, "ca.crt": LONG} for name, text in crt.items()}
+    secrets: Any = {
+        ("ns", name): {"tls.crt": text, "ca.crt": LONG} if text is not None else None
+        for name, text in crt.items()
+    }
     return Eye(wants, kr.Context(Settings(), namespace="ns", reads={clusters.SECRET: secrets}))
 
 
@@ -84,6 +87,13 @@ def test_the_secret_is_told_whose_certificate_expires_first() -> None:
     assert expiry.late == pytest.approx(day(7.2))
     with pytest.raises(kr.Wait, match="Secret p: "):
         _ = eye(c=LEAF, p="none").expiry
+
+
+def test_a_secret_that_is_not_there_or_lacks_a_key_is_told() -> None:
+    with pytest.raises(kr.Wait, match=r"Secret p has no tls\.crt"):
+        _ = eye(c=LEAF, p="").expiry
+    with pytest.raises(kr.Wait, match="Secret ns/p does not exist"):
+        _ = eye(c=LEAF, p=None).expiry
 
 
 @pytest.mark.parametrize(("now", "reason"), [(8, "Healthy"), (9, "CertificateExpired")])
