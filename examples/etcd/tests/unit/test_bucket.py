@@ -93,10 +93,11 @@ def files(server: Server) -> set[str]:
 async def test_a_backup_is_read_back_and_the_older_one_is_deleted(
     server: Server, etcd: Process, session: aiohttp.ClientSession, volumes: Path
 ) -> None:
-    await put(await etcd.start(session), "key")
+    await put(member := await etcd.start(session), "key")
     request = Backup(store=server.store(), folder="ns/c", address=etcd.host, keep=1)
     first = (await agent.act(request)).taken
     assert first is not None
+    await put(member, "key")  # in one second, only the revision says which one is older
 
     report = await agent.act(request)
 
