@@ -41,6 +41,9 @@ raise SystemExit(agent.main())
 class Hands(Nodes):
     """Nodes that also run the Pods of Jobs."""
 
+    #: Whether a full file system is mounted in place of the volume for backups.
+    full = False
+
     async def _pod(self, pod: Raw, claims: dict[str, Raw]) -> None:
         if pod["metadata"]["labels"].get("app.kubernetes.io/name") != "etcd-agent":
             await super()._pod(pod, claims)
@@ -80,21 +83,22 @@ class Hands(Nodes):
         self, container: Raw, places: dict[str, Path], uid: str
     ) -> tuple[int, str]:
         message, data = self.folder / "message", str(places.get("data", self.folder))
+        backups = str(places.get("backups", self.folder))
         message.write_text("")
         if container["name"] == "etcdutl":
             [program] = tools.etcd("3.7", "etcdutl")
             paths = [part.replace(DATA, data) for part in container["command"][1:]]
             command = [str(program), *(path.replace(f"$({agent.POD})", uid) for path in paths)]
         else:
-            backups = str(places.get("backups", self.folder))
             command = [sys.executable, "-c", AGENT, backups, data, str(message)]
         member = next((process for process in self.containers.values() if process.runs), None)
         door = f"{self.address(member.name)} {NAME}-client.{self.namespace}.svc\n" if member else ""
         hosts = self.folder / "agent-hosts"
         hosts.write_text(self.hosts.read_text() + door)
         env = {entry["name"]: entry.get("value", uid) for entry in container.get("env", ())}
+        full = f'mount -t tmpfs -o size=4k full "{backups}" && ' if self.full else ""
         process = await asyncio.create_subprocess_exec(
-            *(*_UNSHARE, "sh", "-c", _MOUNT, hosts, *command),
+            *(*_UNSHARE, "sh", "-c", full + _MOUNT, hosts, *command),
             env={**os.environ, "PYTHONPATH": "operator", **env},
         )
         return await process.wait(), message.read_text()
@@ -118,13 +122,14 @@ async def create(here: World, kind: str, name: str, **spec: Any) -> str:
     return f"{path}/{name}"
 
 
-async def until(here: World, path: str, reason: str, patience: float = 300) -> Raw:
-    """Wait until the condition Ready has a reason; return the status."""
-    async with here.within(patience, f"{path} {reason}"):
+async def until(here: World, path: str, reason: str, text: str = "") -> Raw:
+    """Wait until the condition Ready has a reason and says something; return the status."""
+    async with here.within(300, f"{path} {reason}"):
         while True:
             status: Raw = (await here.cluster.ask("GET", path)).get("status") or {}
-            if any(condition["reason"] == reason for condition in status.get("conditions", ())):
-                return status
+            for condition in status.get("conditions", ()):
+                if condition["reason"] == reason and text in condition["message"]:
+                    return status
             await asyncio.sleep(0.2)
 
 
@@ -252,6 +257,25 @@ async def test_a_schedule_keeps_as_many_backups_as_it_says(here: World, cluster:
     assert len(kept) == 2
     jobs = await here.cluster.items(f"/apis/batch/v1/namespaces/{here.namespace}/jobs")
     assert [job["metadata"]["name"] for job in jobs] == [status["run"]["job"]]
+
+
+@pytest.mark.long
+async def test_a_backup_to_a_full_volume_is_told_and_tried_again(
+    here: World, cluster: Cluster
+) -> None:
+    assert isinstance(cluster.nodes, Hands)
+    await here.start()
+    await cluster.create(1)
+    await cluster.settles(1)
+    store = await create_claim(here, cluster)
+
+    cluster.nodes.full = True
+    backup = await create(here, "EtcdBackup", "once", cluster=NAME, store=store)
+    await until(here, backup, "Running", "Failed attempts: 1; the last one: the volume has 0 MiB")
+    cluster.nodes.full = False
+
+    status = await until(here, backup, "Complete")
+    assert len(status["backups"]) == 1
 
 
 @pytest.mark.long
