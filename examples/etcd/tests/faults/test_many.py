@@ -1,7 +1,7 @@
 """One cluster that does not answer slows down none of 199 others of the same operator.
 
 CLUSTERS says how many there are. Each is a real etcd, of one member whose heart beats once a
-second, so that two processors suffice.
+second, so that two processors suffice; 200 of them take 25 GB of the disk.
 """
 
 import os
