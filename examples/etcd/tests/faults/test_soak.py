@@ -47,7 +47,8 @@ class Soak:
         """Make a cluster, disturb it under load, check it, and delete it."""
         cluster, until = self.cluster, time.monotonic() + min(ROUND, SECONDS)
         self.size = self.dice.choice((1, 3, 5))
-        await cluster.create(self.size, version=self.dice.choice((OLDER, VERSION)))
+        version = self.dice.choice((OLDER, VERSION))
+        await cluster.create(self.size, version=version, storage={"whenDeleted": "Delete"})
         await cluster.settles(self.size, patience=300)
         cluster.clients = Clients(cluster.nodes.session, cluster.url_of_any)
         cluster.clients.start()
