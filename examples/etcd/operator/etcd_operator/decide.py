@@ -448,10 +448,9 @@ def _restart(s: Seen) -> Step | None:
         if pod is not None or not s.intact(member) or not member.id:
             continue
         listed = s.listed(member)
-        if s.members is None or (listed is not None and listed.started):
-            return create_pod(s, member, "member")
-        if listed is not None:
-            return create_pod(s, member, "join")
+        if listed is not None or s.members is None:
+            joins = listed is not None and not listed.started
+            return create_pod(s, member, "join" if joins else "member")
     return None
 
 

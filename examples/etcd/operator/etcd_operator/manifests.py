@@ -257,11 +257,9 @@ def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
 
 
 def _volumes(cluster: EtcdCluster, member: str) -> list[Manifest]:
-    volumes, tls = [claim_volume("data", volume_name(cluster, member))], cluster.spec.tls
-    if tls is not None:
-        volumes.append(secret_volume("peer", tls.peer_secret))
-        volumes.append(secret_volume("client", tls.client_secret))
-    return volumes
+    data, tls = claim_volume("data", volume_name(cluster, member)), cluster.spec.tls
+    secrets = {"peer": tls.peer_secret, "client": tls.client_secret} if tls is not None else {}
+    return [data, *(secret_volume(use, secret) for use, secret in secrets.items())]
 
 
 def claim_volume(name: str, claim: str) -> Manifest:
