@@ -99,6 +99,9 @@ BALER = Released(
     missing="missing: the right to create configmaps",
     instead=("kopf==1.37.5",),
 )
+every_operator = pytest.mark.parametrize(
+    "released", [DASK, FASTFLOW, BALER], ids=lambda released: released.name
+)
 
 
 def run(at: Path, *command: str | Path) -> str:
@@ -174,7 +177,7 @@ def registry(released: Released) -> Iterator[None]:
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
 
-@pytest.mark.parametrize("released", [DASK, FASTFLOW, BALER], ids=lambda released: released.name)
+@every_operator
 @pytest.mark.usefixtures("registry")
 def test_a_released_operator_is_packaged_and_serves_with_fewer_rights_than_its_role_s(
     released: Released, root: Path
@@ -214,7 +217,7 @@ def test_a_released_operator_is_packaged_and_serves_with_fewer_rights_than_its_r
         assert "1 passed" in kit(root, command)
 
 
-@pytest.mark.parametrize("released", [DASK, FASTFLOW], ids=lambda released: released.name)
+@every_operator
 @pytest.mark.long
 def test_the_page_has_what_it_survives_of_the_conformance_suite(
     released: Released, root: Path
