@@ -3,7 +3,7 @@
 import kopf
 from kubernetes import client
 
-COMMAND = ["sh", "-c", "while cat /note/text && echo; do sleep 60; done"]
+COMMAND = ["sh", "-c", "trap exit TERM; while cat /note/text && echo; do sleep 60 & wait; done"]
 TEXT = {"path": "text", "fieldRef": {"fieldPath": "metadata.annotations['text']"}}
 
 
