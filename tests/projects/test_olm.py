@@ -12,18 +12,24 @@ import pytest
 from kopf_kit.commands import pytest_runs
 from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT, Kind
-from tests.e2e.kube import Object
+from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import olm
+from kopf_kit.testing.installed import by_olm
+from tests.e2e.kube import ExistingCluster, Kube, Object
 from tests.e2e.messages import Namespace, make_namespace, ready, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
-from tests.olm.installation import HOME, by_olm
-from tests.olm.subscription import Subscription
+from tests.olm.subscription import Catalog, Subscription
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def subscription() -> Iterator[Subscription]:
-    with by_olm() as subscription:
-        yield subscription
+    """Have OLM install the operator, as `kopf-kit e2e-olm` does; everything goes at the end."""
+    cluster = olm.up(clusters.TEST_NAME)
+    kube = Kube(ExistingCluster(cluster.name, cluster.kubeconfig, cluster.kubectl), cluster.helm)
+    for installed in by_olm(cluster):
+        catalog = Catalog(kube, "catalog", installed.namespace)
+        yield Subscription(Namespace(kube, installed.namespace), catalog)
 
 
 @pytest.fixture
@@ -72,9 +78,9 @@ def test_uninstalled_it_leaves_the_objects_and_installed_again_it_serves_others(
         assert uid(get(theirs, kind, "kept")) == identity
 
 
-@pytest.mark.usefixtures("subscription")
-def test_its_own_end_to_end_tests_pass_with_it() -> None:
-    assert pytest_runs.run(str(PROJECT.root / "tests" / "e2e"), f"--installed-in={HOME}") == 0
+def test_its_own_end_to_end_tests_pass_with_it(subscription: Subscription) -> None:
+    where = f"--installed-in={subscription.namespace.name}"
+    assert pytest_runs.run(str(PROJECT.root / "tests" / "e2e"), where) == 0
 
 
 def declare(theirs: Namespace, kind: Kind, name: str) -> Object:
