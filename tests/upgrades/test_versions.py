@@ -27,7 +27,7 @@ from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.paths import BUILD, CHECKOUT
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say, step
-from kopf_kit.testing.installed import Installed, Kubectl, namespace
+from kopf_kit.testing.installed import Installed, Kubectl, namespace, subscribe
 from kopf_kit.testing.waiting import wait_until
 from tests.support.walkthrough import listings
 
@@ -54,22 +54,6 @@ REWRITTEN = f"{len(KEPT) + 2} objects are rewritten"
 BOUND = 900.0
 #: What Helm leaves beside the kind.
 ROLES = ("view", "edit", "admin")
-SUBSCRIBED = f"""\
-apiVersion: operators.coreos.com/v1alpha1
-kind: CatalogSource
-metadata: {{name: catalog}}
-spec: {{sourceType: grpc, image: $CATALOG, grpcPodConfig: {{securityContextConfig: restricted}}}}
----
-apiVersion: operators.coreos.com/v1
-kind: OperatorGroup
-metadata: {{name: all-namespaces}}
-spec: {{}}
----
-apiVersion: operators.coreos.com/v1alpha1
-kind: Subscription
-metadata: {{name: {NAME}}}
-spec: {{name: {NAME}, channel: stable, source: catalog, sourceNamespace: $NAMESPACE}}
-"""
 
 
 # --- the releases -----------------------------------------------------------------------------
@@ -197,9 +181,7 @@ class ByOLM(ByHelm):
     def move(self, release: str, *_: str) -> None:
         image = self.catalogs[release]
         if release == FIRST:
-            self.kubectl("create", "namespace", self.kubectl.namespace)
-            text = SUBSCRIBED.replace("$NAMESPACE", self.kubectl.namespace)
-            self.kubectl("apply", "--filename=-", stdin=text.replace("$CATALOG", image))
+            subscribe(self.kubectl, NAME, image)
         else:
             patch = f'--patch={{"spec": {{"image": "{image}"}}}}'
             self.kubectl("patch", "catalogsource", "catalog", "--type=merge", patch)

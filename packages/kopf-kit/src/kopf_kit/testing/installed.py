@@ -25,31 +25,8 @@ _SLOWLY = "--timeout=390s"
 _CONNECT = 60.0
 #: The namespace of the tests' objects.
 HOME = f"{PROJECT.name}-tests"
-#: The namespace into which OLM installs the operator, and how an administrator asks for it.
+#: The namespace into which OLM installs the operator.
 _BY_OLM = f"{PROJECT.name}-by-olm"
-_SUBSCRIBED = f"""\
-apiVersion: operators.coreos.com/v1alpha1
-kind: CatalogSource
-metadata: {{name: catalog}}
-spec:
-  sourceType: grpc
-  image: $CATALOG
-  grpcPodConfig: {{securityContextConfig: restricted}}
----
-apiVersion: operators.coreos.com/v1
-kind: OperatorGroup
-metadata: {{name: all-namespaces}}
-spec: {{}}
----
-apiVersion: operators.coreos.com/v1alpha1
-kind: Subscription
-metadata: {{name: {PROJECT.name}}}
-spec:
-  name: {PROJECT.name}
-  channel: stable
-  source: catalog
-  sourceNamespace: {_BY_OLM}
-"""
 
 
 @dataclass(frozen=True)
@@ -185,13 +162,41 @@ def by_olm(cluster: Cluster) -> Iterator[Installed]:
     helm("uninstall", operators.RELEASE, "--ignore-not-found", "--wait", "--timeout=3m")
     operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
     push.push_bundle()
-    kubectl("create", "namespace", _BY_OLM)
-    kubectl("apply", "--filename=-", stdin=_SUBSCRIBED.replace("$CATALOG", push.push_catalog()))
+    subscribe(kubectl, PROJECT.name, push.push_catalog())
     csv = f"csv/{PROJECT.name}.v{PROJECT.version}"
     kubectl("wait", "--for=create", csv, _SLOWLY)
     kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", csv, _SLOWLY)
     yield installed
     _remove_by_olm(kubectl)
+
+
+def subscribe(kubectl: Kubectl, operator: str, catalog: str) -> None:
+    """Create the namespace, and ask OLM there for an operator of the catalog in this image."""
+    kubectl("create", "namespace", kubectl.namespace)
+    declared = f"""\
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {{name: catalog}}
+spec:
+  sourceType: grpc
+  image: {catalog}
+  grpcPodConfig: {{securityContextConfig: restricted}}
+---
+apiVersion: operators.coreos.com/v1
+kind: OperatorGroup
+metadata: {{name: all-namespaces}}
+spec: {{}}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {{name: {operator}}}
+spec:
+  name: {operator}
+  channel: stable
+  source: catalog
+  sourceNamespace: {kubectl.namespace}
+"""
+    kubectl("apply", "--filename=-", stdin=declared)
 
 
 def _remove_by_olm(kubectl: Kubectl) -> None:
