@@ -15,7 +15,7 @@ from kopf_kit.pack.project import PROJECT, Kind
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm
 from kopf_kit.testing.installed import by_olm
-from tests.e2e.kube import ExistingCluster, Kube, Object
+from tests.e2e.kube import CommandError, ExistingCluster, Kube, Object
 from tests.e2e.messages import Namespace, make_namespace, ready, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
@@ -87,7 +87,16 @@ def declare(theirs: Namespace, kind: Kind, name: str) -> Object:
     """Declare a kind's sample under a name; return it once the operator has told how it is."""
     sample = documents.load(PROJECT.samples[kind.kind][0].read_text())
     sample["metadata"]["name"] = name
-    theirs.kubectl("create", "-f", "-", stdin=json.dumps(sample))
+
+    def create() -> str:
+        try:
+            return theirs.kubectl("create", "-f", "-", stdin=json.dumps(sample))
+        except CommandError as error:
+            return str(error)
+
+    # OLM writes the bundle's CRD once more if it has to repeat a plan: then the API server asks
+    # nobody who converts, for a moment (operator-lifecycle-manager #2891).
+    wait_until(f"the {kind.kind} {name} to be created", create, lambda said: "created" in said)
     return wait_until(
         f"the operator to tell of the {kind.kind} {name}",
         lambda: get(theirs, kind, name),
