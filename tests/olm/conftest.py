@@ -39,7 +39,10 @@ class Offers:
 
 @dataclass(frozen=True)
 class Later:
-    """Catalog images with a release that cannot start, and one more, with one that can."""
+    """Catalog images with a release that cannot start, and one more, with one that can.
+
+    With it, the former release is deprecated.
+    """
 
     broken: str
     mended: str
@@ -82,7 +85,8 @@ def _catalogs(images: Images, *versions: str) -> list[str]:
     for version in versions:
         of = missing if version == releases.BROKEN else image
         made.append(releases.publish_bundle(version, of, pod_images))
-        catalogs.append(releases.publish_catalog(made, olm.image()))
+        told = releases.DEPRECATED if version == releases.MENDED else ""
+        catalogs.append(releases.publish_catalog(made, olm.image(), deprecations=told))
     return catalogs
 
 

@@ -13,6 +13,14 @@ from kopf_kit.rig import registry
 
 #: The release before this one, this one, and some that come later.
 FORMER, PRESENT, STRICT, BROKEN, MENDED = "0.0.9", PROJECT.version, "98.0.0", "99.0.0", "99.0.1"
+#: What an author writes who wants to have nobody stay with the former one.
+DEPRECATED = f"""\
+schema: olm.deprecations
+package: {PROJECT.name}
+entries:
+  - reference: {{schema: olm.bundle, name: {PROJECT.name}.v{FORMER}}}
+    message: It loses texts.
+"""
 
 
 def publish_bundle(
@@ -39,11 +47,14 @@ def publish_bundle(
     return olm_images.push_bundle(release, files)
 
 
-def publish_catalog(releases: Sequence[Release], programs: str, tag: str = "") -> str:
+def publish_catalog(
+    releases: Sequence[Release], programs: str, tag: str = "", deprecations: str = ""
+) -> str:
     """Put a catalog image with these releases into the registry; return its name, by digest.
 
-    `programs` is the image that has `opm`.
+    `programs` is the image that has `opm`, and `deprecations` the text of deprecations.yaml.
     """
     tag = tag or "-".join(release.version for release in releases)
     ref = f"{registry.ADDRESS}/{PROJECT.name}-catalog:{tag}"
-    return olm_images.push_catalog(ref, catalog.catalog(releases), programs)
+    files = catalog.catalog(releases) | {catalog.DEPRECATIONS.name: deprecations}
+    return olm_images.push_catalog(ref, files, programs)

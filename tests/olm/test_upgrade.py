@@ -7,7 +7,7 @@ from tests.e2e.messages import Message, Namespace, restarts, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
 from tests.olm.conftest import Later
-from tests.olm.subscription import Subscription, is_up
+from tests.olm.subscription import BOUND, Subscription, is_up
 
 pytestmark = pytest.mark.long
 
@@ -80,6 +80,12 @@ def test_an_upgrade_that_cannot_start_leaves_the_old_operator_serving_and_is_und
     assert_served(messages[1])
 
     followed.catalog.offer(later.mended, releases.MENDED)
+    wait_until(
+        "OLM to tell that the former release is deprecated",
+        followed.conditions,
+        lambda found: "It loses texts." in found.get("BundleDeprecated", {}).get("message", ""),
+        bound=BOUND,
+    )
     followed.refuse(releases.BROKEN)
     followed.approve(releases.MENDED)
     followed.wait_until_installed(releases.MENDED)
