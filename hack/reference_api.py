@@ -1,5 +1,6 @@
 """The body of `reference`'s page on the runtime: its public names, as griffe reads the source."""
 
+import functools
 import re
 import textwrap
 from collections.abc import Iterator
@@ -20,12 +21,11 @@ PUBLIC = _SOURCES / "public.txt"
 
 def names(say: Say) -> Iterator[str]:
     """Yield the public names, in the order of public.txt; griffe has their types."""
-    package = griffe.load("kopf_runtime", search_paths=[_SOURCES / "src"])
     details = []
     yield from table(say, "name", "meaning")
     for part in re.split(r"\n(?! )", PUBLIC.read_text().strip()):
         name, *members = re.findall(r"^ *(\w+)", part, re.MULTILINE)
-        thing = _source(package, name)
+        thing = _source(name)
         told = _told(thing)
         meaning = translated(say, told.partition("\n")[0])
         if thing.is_attribute:
@@ -38,9 +38,15 @@ def names(say: Say) -> Iterator[str]:
     yield from details
 
 
-def _source(package: _Thing, name: str) -> _Thing:
+@functools.cache
+def _package() -> _Thing:
+    """Return griffe's object of the runtime, for the pages of both languages."""
+    return griffe.load("kopf_runtime", search_paths=[_SOURCES / "src"])
+
+
+def _source(name: str) -> _Thing:
     """Return griffe's object of a public name; for a member of an enum, that of the enum."""
-    value = getattr(kr, name)
+    package, value = _package(), getattr(kr, name)
     if isinstance(value, Enum):
         enum = f"{type(value).__module__}.{type(value).__name__}"
         return package[enum.removeprefix("kopf_runtime.")].members[name]
