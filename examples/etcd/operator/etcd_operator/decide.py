@@ -177,6 +177,8 @@ class Seen:
     def may_change(self) -> bool:
         """Whether a member may run the wanted version now, before its turn in a roll."""
         wanted, running = minor(self.wanted.version), [v.version for v in self.voices.values()]
+        # If nobody answers, the data are of the versions that were healthy.
+        running = running or [member.version for member in self.latched.members if member.proved]
         minors = {*map(minor, running or [member.version for member in self.staying])}
         unflushed = wanted == 7 and 7 not in minors and not self.latched.flushed
         announced = not running or wanted >= min(minors) or self.downgrade == f"3.{wanted}"

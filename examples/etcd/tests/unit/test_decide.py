@@ -644,6 +644,8 @@ def test_no_member_takes_a_version_before_the_others_are_prepared_for_it(running
     s = entry(silent(healthy(3, version=running), 3), 3, proved=False, version=f"{running}9")
     assert decide(wanting(s, version=wanted)).do is not Do.LATCH
     assert member(decide(wanting(s, version=running)), 3).version == running
+    s = entry(replace(silent(healthy(3, version=running), 1, 2, 3), members=None), 3, proved=False)
+    assert decide(wanting(s, version=wanted)).do is not Do.LATCH, "nobody answers"
 
 
 def test_a_member_that_ran_as_it_is_does_not_change_because_it_is_sick() -> None:
