@@ -13,7 +13,7 @@ import pytest
 from flightticket_operator.operator import FlightTicket
 
 import kopf_runtime as kr
-from kopf_kit.pack import declared, documents, nested
+from kopf_kit.pack import admission, declared, documents, nested
 from kopf_kit.pack.project import load
 from tests.chart import helm
 from tests.chart.helm import HelmError, Manifest
@@ -247,7 +247,7 @@ def test_what_an_author_declares_of_a_function_stays_beside_what_the_values_say(
     controller = manager.controller_for(FlightTicket)
     controller.default(match={"braces": rule}, namespaces={"team": "a"})(named)
     chart = shutil.copytree(TICKETS.chart, tmp_path / "chart")
-    functions = declared.chart_admission(manager.webhooks, TICKETS.name)
+    functions = declared.chart_admission(admission.declared(manager.webhooks), TICKETS.name)
     (chart / "templates" / "_admission.tpl").write_text(functions)
     manifests = helm.render({"watchNamespaces": ["team-a"]}, chart=chart)
 

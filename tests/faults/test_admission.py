@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import declared, nested
+from kopf_kit.pack import admission, declared, nested
 from kopf_kit.pack.project import load
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
@@ -113,7 +113,9 @@ def configurations(namespace: str, where: Raw, folder: Path) -> Iterator[Raw]:
     """Yield what the chart of an operator with these functions renders, asked at a Service."""
     tickets = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
     chart = shutil.copytree(tickets.chart, folder / "chart")
-    functions = declared.chart_admission(festivals.manager.webhooks, tickets.name)
+    functions = declared.chart_admission(
+        admission.declared(festivals.manager.webhooks), tickets.name
+    )
     (chart / "templates" / "_admission.tpl").write_text(functions)
     kinds = [kind.kind for kind in CONFIGURATIONS.values()]
     for found in helm.render({"watchNamespaces": [namespace]}, chart=chart):

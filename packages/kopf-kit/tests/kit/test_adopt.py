@@ -3,8 +3,9 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,17 @@ from packaging.version import Version
 
 from kit.called import called
 from kopf_kit.commands.adopt import command
-from kopf_kit.pack import adopted, dockerfile, documents, project, service_version, watched
+from kopf_kit.pack import (
+    admission,
+    adopted,
+    dockerfile,
+    documents,
+    project,
+    registered,
+    service_version,
+    watched,
+)
+from kopf_kit.pack.admission import Webhook
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 from kopf_offline import golang
@@ -84,17 +95,157 @@ def test_without_a_role_it_says_what_is_not_known(notes: Path) -> None:
     assert "what handlers write is not known: name a Role that has it with --rights" in said
 
 
-def test_webhooks_of_handlers_are_not_packaged_without_a_word(notes: Path) -> None:
-    webhook = "\n\n@kopf.on.validate('notes')\ndef short(**_): ...\n"
-    with (notes / "main.py").open("a") as main:
-        main.write(webhook)
-    told = "the webhooks short are kopf's, which the kit does not package"
-    assert told in adopt(notes, *SAID)[1]
+def webhooks(notes: Path, *handlers: str) -> Sequence[Webhook]:
+    """Return what the kit configures for handlers, each given as its decorator and its name."""
+    parts = (handler.rpartition(" ") for handler in handlers)
+    functions = (f"@kopf.on.{asked}\ndef {name}(**_): ...\n" for asked, _, name in parts)
+    (notes / "main.py").write_text("\n\n".join(["import kopf\n", *functions]))
+    return admission.kopfs("main", notes, (notes / "crd.yaml",), "example.dev")
 
+
+def test_a_webhook_is_asked_as_kopf_itself_would_configure_it(notes: Path) -> None:
+    text = (notes / "crd.yaml").read_text()
+    older = "  versions:\n    - {name: v1beta1, served: true, storage: false, schema: {}}\n"
+    (notes / "crd.yaml").write_text(text.replace("  versions:\n", older))
+
+    validate = (
+        "validate('note',operations=['UPDATE','CREATE'],ignore_failures=True,side_effects=True)"
+    )
+    mutate = "mutate('notes',labels={'a':'b','c':kopf.ABSENT,'d':lambda *_,**__:True})"
+    scaled = "validate('example.dev','v1beta1','notes',subresource='scale',id='of/Scale')"
+    checked, made, scale = webhooks(
+        notes, f"{validate} Check_text", f"{mutate} made", f"{scaled} f"
+    )
+
+    assert (checked.kind, checked.path) == ("validating", "/validating/check-text")
+    assert checked.entry["name"] == "check-text.notes.example.dev"
+    assert checked.entry["rules"] == [
+        {
+            "apiGroups": ["example.dev"],
+            "apiVersions": ["v1"],  # kopf answers in the version that the API server prefers
+            "resources": ["notes"],
+            "operations": ["CREATE", "UPDATE"],
+        }
+    ]
+    assert checked.entry["failurePolicy"] == "Ignore"
+    assert checked.entry["sideEffects"] == "NoneOnDryRun"
+    assert "objectSelector" not in checked.entry
+    assert (made.kind, made.entry["failurePolicy"]) == ("mutating", "Fail")
+    assert made.entry["objectSelector"]["matchExpressions"] == [
+        {"key": "a", "operator": "In", "values": ["b"]},
+        {"key": "c", "operator": "DoesNotExist"},
+    ]
+    # kopf changes nothing that is deleted, so no deletion waits for it.
+    assert "DELETE" not in made.entry["rules"][0]["operations"]
+    (rule,) = scale.entry["rules"]
+    assert (rule["apiVersions"], rule["resources"]) == (["v1beta1"], ["notes/scale"])
+    assert rule["operations"] == ["*"]
+    assert (scale.path, scale.handler) == ("/validating/of-scale", "of/Scale")
+
+
+def test_only_about_the_operator_s_own_kinds_the_control_plane_is_not_asked(notes: Path) -> None:
+    """A ReplicaSet's Pods have to be asked about."""
+    own, *others = webhooks(
+        notes, "validate('notes') a", "mutate('pods') b", "mutate('apps','v1','deployments') c"
+    )
+
+    assert [each["name"] for each in own.entry["matchConditions"]] == ["not-the-control-plane"]
+    assert [webhook.entry["matchConditions"] for webhook in others] == [[], []]
+    assert [webhook.entry["name"] for webhook in others] == [
+        "b.pods.example.dev",
+        "c.deployments.apps",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("handlers", "sentence"),
+    [
+        (["validate('deployments') a"], "of what the webhook a is for, only a cluster knows"),
+        (["validate('apps','deployments') a"], "only a cluster knows group, version and plural"),
+        (["validate(category='all') a"], "only a cluster knows"),
+        (["validate('notes') a", "validate('notes') A"], "of the same name among a, A; give each"),
+        (["validate('notes') a", "validate('pods') A"], "of the same name among a, A; give each"),
+        (["mutate('notes') _"], "_ cannot name a webhook; give it an `id=` of Latin letters"),
+    ],
+)
+def test_a_webhook_that_cannot_be_configured_is_told_in_a_sentence(
+    notes: Path, handlers: list[str], sentence: str
+) -> None:
+    with pytest.raises(HackError, match=sentence):
+        webhooks(notes, *handlers)
+
+
+def test_one_function_may_be_asked_about_two_kinds_and_for_both_purposes(notes: Path) -> None:
+    same = [
+        f"{purpose}('{kind}',id='same') f{number}"
+        for number, (purpose, kind) in enumerate(product(("validate", "mutate"), ("notes", "pods")))
+    ]
+
+    assert [(webhook.path, webhook.entry["name"]) for webhook in webhooks(notes, *same)] == [
+        ("/validating/same", "same.notes.example.dev"),
+        ("/validating/same", "same.pods.example.dev"),
+        ("/mutating/same", "same.notes.example.dev"),
+        ("/mutating/same", "same.pods.example.dev"),
+    ]
+
+
+def test_what_webhooks_need_is_in_chart_and_bundle(notes: Path) -> None:
+    with (notes / "main.py").open("a") as main:
+        main.write("\n\n@kopf.on.validate('notes', labels={'a': 'b'})\ndef short(**_): ...\n")
+    assert (
+        "the API server will ask the webhooks short: cert-manager makes" in adopt(notes, *SAID)[1]
+    )
+
+    assert kit(notes, "generate")[0] == 0
+
+    built = notes / "build" / "generated"
+    made = documents.load_all((built / "deploy" / "install.yaml").read_text())
+    objects = {manifest["kind"]: manifest for manifest in made}
+    (webhook,) = objects["ValidatingWebhookConfiguration"]["webhooks"]
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert webhook["clientConfig"]["service"]["path"] == "/validating/short"
+    assert objects["Service"]["metadata"]["name"] == webhook["clientConfig"]["service"]["name"]
+    assert [each["name"] for each in webhook["matchConditions"]] == [
+        *("not-the-control-plane", "not-the-operator"),
+    ]
+    assert container["command"][:2] == ["python3", "-c"]
+    assert container["command"][-2:] == ["-m", "main"]
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    (mount,), (volume,) = container["volumeMounts"], pod["volumes"]
+    assert environment["KOPF_WEBHOOK_CERTIFICATE"] == mount["mountPath"]
+    assert volume["secret"]["secretName"] == objects["Certificate"]["spec"]["secretName"]
+    assert {"name": "webhook", "containerPort": 9443, "protocol": "TCP"} in container["ports"]
+    assert container["readinessProbe"]["tcpSocket"] == {"port": "webhook"}
+
+    (file,) = built.glob("bundle/manifests/*.clusterserviceversion.yaml")
+    csv = documents.load(file.read_text())["spec"]
+    (defined,) = csv["webhookdefinitions"]
+    assert (defined["webhookPath"], defined["targetPort"]) == ("/validating/short", "webhook")
+    assert defined["objectSelector"] == webhook["objectSelector"]
+    (deployment,) = csv["install"]["spec"]["deployments"]
+    (under_olm,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert under_olm["command"] == container["command"]
+    mounted = {"name": "KOPF_WEBHOOK_CERTIFICATE", "value": "/tmp/k8s-webhook-server/serving-certs"}
+    assert mounted in under_olm["env"]
+
+
+def test_webhooks_that_the_author_s_own_templates_configure_are_left_to_them(notes: Path) -> None:
+    with (notes / "main.py").open("a") as main:
+        main.write("\n\n@kopf.on.validate('deployments')\ndef short(**_): ...\n")
+    assert adopt(notes, *SAID)[0] == 0
     code, said = kit(notes, "generate")
     assert code == 1
-    assert f"main: {told}" in said
-    assert not (notes / "charts").exists()
+    assert "of what the webhook short is for, only a cluster knows" in said
+    assert not (notes / "build" / "generated" / "charts").exists()
+    templates = notes / "charts" / "notes-operator" / "templates"
+    templates.mkdir(parents=True)
+    (templates / "own.yaml").write_text("# A ValidatingWebhookConfiguration\n")
+
+    assert kit(notes, "generate")[0] == 0
+
+    text = (notes / "build" / "generated" / "deploy" / "install.yaml").read_text()
+    assert "webhook" not in text
 
 
 def test_a_version_of_two_numbers_becomes_one_that_helm_takes(notes: Path) -> None:
@@ -362,14 +513,14 @@ def test_the_active_environment_s_python_reads_the_handlers_if_the_repository_ha
     own = (public / ".venv").rename(public / "env")
     monkeypatch.setenv("VIRTUAL_ENV", str(own))
 
-    assert watched.python(notes) == own / "bin" / "python"
+    assert registered.python(notes) == own / "bin" / "python"
 
 
 def test_an_import_that_never_ends_is_told_in_a_sentence(
     notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (notes / "main.py").write_text(_KOPF + "import threading\nthreading.Event().wait()\n")
-    monkeypatch.setattr(watched, "_SECONDS", 2)
+    monkeypatch.setattr(registered, "_SECONDS", 2)
 
     with pytest.raises(HackError, match="main is still being imported after 2 seconds: it must"):
         watched.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"))

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from kopf_kit.commands import crd, operators
-from kopf_kit.pack import nested, release, watched
+from kopf_kit.pack import admission, nested, registered, release
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import passing_on
 from kopf_kit.rig import base_images
@@ -36,7 +36,9 @@ def run(arguments: list[str]) -> None:
     say("==> The operator runs here; press Ctrl-C to stop it")
     command = [sys.executable, *PROJECT.command[1:], *options]
     if PROJECT.adopted:
-        command[0] = str(watched.python(PROJECT.root))
+        command[0] = str(registered.python(PROJECT.root))
+        if admission.of(PROJECT):
+            command[1:3] = ["-c", admission.server()]  # kopf does not start without a server
         command += [] if arguments else ["--all-namespaces"]
     os.execve(command[0], command, environment)  # noqa: S606 (so that signals reach it)
 

@@ -26,7 +26,10 @@ changelog           the changes of each release for users, from the commits
 numbered            documents that people write, in which the version is updated
 declared            CRDs and RBAC rules, from the kinds that the code declares
 adopted             what is said of an operator on plain kopf, and its CRDs as they are
-watched, handlers   the rights that kopf needs for it, from its registry of handlers
+registered          what its code registers with kopf, as handlers reads it
+handlers            prints kopf's registry; the operator's own Python runs it
+watched             the rights that kopf needs for it, from what it watches
+admission           the webhooks: functions of the runtime's, or kopf's handlers
 structural, crds    the schema of a class, and the CRD of a kind
 rights              the rights that a controller needs
 recorded            the rights that an operator used, from an audit log

@@ -12,11 +12,20 @@ from typing import Any, NamedTuple
 
 import kopf
 
-from kopf_kit.pack import adopted, crds, documents, pod_images, rights, samples, watched
+from kopf_kit.pack import (
+    admission,
+    adopted,
+    crds,
+    documents,
+    pod_images,
+    rights,
+    samples,
+    watched,
+)
+from kopf_kit.pack.admission import Webhook
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
-from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.process.manager import refuse_duplicates
 
@@ -57,10 +66,7 @@ class Operator(NamedTuple):
 def operator() -> Operator:
     """Return what the code of PROJECT's operator declares."""
     if PROJECT.adopted:
-        module, crds_ = PROJECT.adopted.module, adopted.definitions(PROJECT)
-        webhooks = watched.handlers(module, PROJECT.root, crds_).webhooks
-        watched.check_webhooks(PROJECT, module, webhooks)
-        return Operator(crds_, [*watched.rules(PROJECT)])
+        return Operator(adopted.definitions(PROJECT), [*watched.rules(PROJECT)])
     manager = of_the_project()
     return Operator(definitions(manager), rights.rules(manager))
 
@@ -68,12 +74,13 @@ def operator() -> Operator:
 def files() -> dict[Path, str]:
     """Return the texts of the generated files, by path."""
     ours, templates = operator(), PROJECT.chart / "templates"
+    webhooks = admission.of(PROJECT)
     return {
         templates / "crd.yaml": chart_crd(ours.definitions, PROJECT.name, PROJECT.converted),
         templates / "_rules.tpl": chart_rules(ours.rules, PROJECT.name, PROJECT.converted),
         **(
-            {templates / "_admission.tpl": chart_admission(PROJECT.admission, PROJECT.name)}
-            if PROJECT.admission
+            {templates / "_admission.tpl": chart_admission(webhooks, PROJECT.name)}
+            if webhooks
             else {}
         ),
         templates / "_images.tpl": pod_images.template(),
@@ -148,39 +155,21 @@ def chart_rules(
 
 
 def chart_admission(webhooks: Sequence[Webhook], chart: str) -> str:
-    """Return the chart's template with the webhooks' functions, each with its `path`."""
+    """Return the chart's template with the webhooks' entries, each with its `path`.
+
+    If they are kopf's handlers, it also has the program that serves them.
+    """
     parts = [f"{{{{- /* {documents.header(_BY).strip('# ')}*/}}}}\n"]
     for kind in ("validating", "mutating"):
         entries = [
-            admission(webhook) | {"path": webhook.path}
-            for webhook in webhooks
-            if webhook.kind == kind
+            webhook.entry | {"path": webhook.path} for webhook in webhooks if webhook.kind == kind
         ]
         text = documents.literal(documents.text(entries)) if entries else ""
         parts.append(f'{{{{- define "{chart}.{kind}" -}}}}\n{text}{{{{- end }}}}\n')
+    if any(webhook.handler for webhook in webhooks):
+        text = documents.literal(admission.server(webhooks))
+        parts.append(f'{{{{- define "{chart}.server" -}}}}\n{text}{{{{- end }}}}\n')
     return "".join(parts)
-
-
-def admission(webhook: Webhook) -> crds.Manifest:
-    """Return the webhook configuration of a function, except the address at which it is called."""
-    conditions = webhook.match_conditions.items()
-    return {
-        "name": webhook.name,
-        "rules": [
-            {
-                "apiGroups": [webhook.group],
-                "apiVersions": [*webhook.versions],
-                "resources": [webhook.resource],
-                "operations": [*webhook.operations],
-            }
-        ],
-        "failurePolicy": webhook.failure_policy,
-        "timeoutSeconds": webhook.timeout_seconds,
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-        "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
-        "namespaceSelector": dict(webhook.namespace_selector),
-    }
 
 
 def of_the_project() -> Manager[Any]:
@@ -202,7 +191,14 @@ def of_the_project() -> Manager[Any]:
     theirs = [
         webhook.id for webhook in webhooks if webhook.fn.__module__.partition(".")[0] == package
     ]
-    watched.check_webhooks(PROJECT, PROJECT.manager, theirs)
+    if theirs and not admission.configured(PROJECT):
+        raise HackError(
+            f"{PROJECT.manager}: the webhooks {', '.join(theirs)} are kopf's, which the kit does "
+            "not package beside the runtime, so the API server would not ask them; declare them "
+            "with @controller.validate and @controller.default, or write the Service, the webhook "
+            "configurations and the rights to them into the chart's templates, and set "
+            "settings.admission.server"
+        )
     served = {str(controller.kind) for controller in manager.controllers}
     if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):
         raise HackError(

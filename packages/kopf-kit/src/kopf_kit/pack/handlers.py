@@ -1,4 +1,4 @@
-"""Prints, as JSON, what the handlers of a kopf operator watch.
+"""Prints, as JSON, what the handlers of a kopf operator watch, and before which writes they ask.
 
 It is not imported: an adopted operator's own Python runs it, which need not have the kit. It takes
 the module's name, and reads kopf's registry once the module is imported. No cluster is asked.
@@ -14,14 +14,30 @@ from typing import Any
 _WATCHING = ("_changing", "_spawning", "_watching", "_indexing")
 
 
-def _watched(selector: Any, by: str) -> dict[str, Any]:
+def _selected(selector: Any) -> dict[str, Any]:
     names = (selector.plural, selector.kind, selector.singular, selector.shortcut)
     name = next((name for name in (*names, selector.any_name) if isinstance(name, str)), None)
-    return {"group": selector.group, "name": name, "by": by}
+    return {"group": selector.group, "name": name}
+
+
+def _webhook(handler: Any) -> dict[str, Any]:
+    """Return what kopf itself would configure for a handler, and for what it is registered."""
+    admission: Any = importlib.import_module("kopf._core.engines.admission")
+    (entry,) = admission.build_webhooks([handler], resources=[], name_suffix="", client_config={})
+    settings = ("sideEffects", "failurePolicy", "objectSelector", "timeoutSeconds")
+    return {
+        **_selected(handler.selector),
+        "version": handler.selector.version,
+        "id": handler.id,
+        "kind": handler.reason.value,
+        "operations": sorted(handler.operations or ["*"]),
+        "subresource": handler.subresource,
+        "settings": {name: entry[name] for name in settings if entry[name] is not None},
+    }
 
 
 def main(module: str) -> None:
-    """Print what the handlers of a module watch."""
+    """Print what the handlers of a module watch, and before which writes they are asked."""
     sys.path.insert(0, "")
     importlib.import_module(module)
     # Not an import, because the kit itself does without kopf.
@@ -29,12 +45,12 @@ def main(module: str) -> None:
     answer = {
         "kopf": version("kopf"),
         "watched": [
-            _watched(handler.selector, name)
+            _selected(handler.selector) | {"by": name}
             for name in _WATCHING
             for handler in getattr(registry, name).get_all_handlers()
             if handler.selector is not None
         ],
-        "webhooks": [handler.id for handler in registry._webhooks.get_all_handlers()],
+        "webhooks": [_webhook(handler) for handler in registry._webhooks.get_all_handlers()],
     }
     print(json.dumps(answer))
 

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kopf_kit.pack import chart_metadata, declared, documents, further_objects, samples
+from kopf_kit.pack import admission, chart_metadata, documents, further_objects, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
 from kopf_kit.pack.rendered import Manifest, arguments, find, for_olm
@@ -154,23 +154,23 @@ def _admission() -> Iterator[Manifest]:
     OLM restricts them to the namespaces that it lets the operator watch, and knows no conditions.
     The operator itself lets through what the kit's own conditions leave out.
     """
-    for webhook in PROJECT.admission:
-        odd = ["match="] if webhook.match_conditions.keys() - EXEMPT.keys() else []
-        if odd := [*odd, *(["namespaces="] if webhook.namespace_selector else [])]:
+    for webhook in admission.of(PROJECT):
+        entry, name = webhook.entry, webhook.entry["name"]
+        conditions = {condition["name"] for condition in entry["matchConditions"]}
+        odd = ["match="] if conditions - EXEMPT.keys() else []
+        if odd := [*odd, *(["namespaces="] if entry["namespaceSelector"] else [])]:
             raise HackError(
-                f"{webhook.name} is declared with {' and '.join(odd)}, which OLM does not support; "
+                f"{name} is declared with {' and '.join(odd)}, which OLM does not support; "
                 "check it in the function, or leave out olm/"
             )
-        if (length := len(webhook.name)) > _LONGEST_NAME:
+        if (length := len(name)) > _LONGEST_NAME:
             raise HackError(
-                f"{webhook.name} has {length} characters, and OLM, which makes a label of it, "
-                f"takes at most {_LONGEST_NAME}; give the function a shorter name, or leave out "
-                "olm/"
+                f"{name} has {length} characters, and OLM, which makes a label of it, takes at "
+                f"most {_LONGEST_NAME}; give the function a shorter name, or leave out olm/"
             )
-        entry = declared.admission(webhook)
         yield {
             "type": f"{webhook.kind.capitalize()}AdmissionWebhook",
-            "generateName": entry["name"],
+            "generateName": name,
             "deploymentName": NAME,
             "containerPort": 443,
             "targetPort": "webhook",

@@ -7,14 +7,14 @@ and `kopf_kit.pack.dockerfile` write them.
 
 Some lines are only for operators on kopf-runtime, some only for those on plain kopf, and some only
 for those that the API server asks: at all, for conversions, or before it stores an object. They are
-between lines with `#@ if runtime`, `plain`, `webhooks`, `conversion` or `admission`, `#@ else` and
-`#@ end`, which do not nest.
+between lines with `#@ if runtime`, `plain`, `webhooks`, `conversion` or `admission`, or several of
+these with `and` or `or`, `#@ else` and `#@ end`, which do not nest.
 """
 
 import re
 from pathlib import Path
 
-from kopf_kit.pack import adopted
+from kopf_kit.pack import admission, adopted
 from kopf_kit.pack.project import PROJECT, Kind
 
 FOLDER = Path(__file__).parent / "reference"
@@ -26,9 +26,9 @@ _NAMES = ("acme/", "widget-operator", "WIDGET_OPERATOR_", "widget_operator_", "W
 _WORDS = ("widgets.acme.example", "acme.example", "Widgets", "Widget", "widgets", "widget")
 #: Files whose commands concern all kinds, such as those that remove everything.
 _OF_ALL_KINDS = ("NOTES.txt", "README.md.in")
+_KINDS = r"(?:(?:runtime|plain|webhooks|conversion|admission)(?: and | or )?)+"
 _MARKED = re.compile(
-    r"^#@ if (runtime|plain|webhooks|conversion|admission)\n(.*?)(?:^#@ else\n(.*?))?^#@ end\n",
-    re.MULTILINE | re.DOTALL,
+    rf"^#@ if ({_KINDS})\n(.*?)(?:^#@ else\n(.*?))?^#@ end\n", re.MULTILINE | re.DOTALL
 )
 _COMMAND = re.compile(r"^(?:\$ )?kubectl .*$", re.MULTILINE)
 
@@ -49,10 +49,20 @@ def read(file: Path) -> str:
     return _MARKED.sub(lambda marked: marked[2 if _is(marked[1]) else 3] or "", file.read_text())
 
 
-def _is(kind: str) -> bool:
-    """Return whether lines for operators of a kind are for the project's."""
-    has = {"conversion": bool(PROJECT.converted), "admission": bool(PROJECT.admission)}
-    return {"webhooks": any(has.values()), **has}.get(kind, kind == PROJECT.base)
+def _is(kinds: str) -> bool:
+    """Return whether lines for some kinds of operators are for the project's."""
+    return any(all(map(_is_one, kind.split(" and "))) for kind in kinds.split(" or "))
+
+
+def _is_one(kind: str) -> bool:
+    match kind:
+        case "conversion":
+            return bool(PROJECT.converted)
+        case "admission":
+            return bool(admission.of(PROJECT))
+        case "webhooks":
+            return bool(PROJECT.converted or admission.of(PROJECT))
+    return kind == PROJECT.base
 
 
 def text(file: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.pack import adopted, documents, watched
+from kopf_kit.pack import adopted, documents, registered, watched
 from kopf_kit.rig import names
 from kopf_kit.rig.run import HackError, answer
 from kopf_kit.template import repository
@@ -129,7 +129,7 @@ def _version(file: Path, about: dict[str, Any]) -> str:
     name = about.get("name", "")
     reader = f"from importlib.metadata import version; print(version({name!r}))"
     tag = ("git", "-C", file.parent, "describe", "--tags", "--abbrev=0")
-    for command in ((watched.python(file.parent), "-c", reader), tag):
+    for command in ((registered.python(file.parent), "-c", reader), tag):
         with suppress(InvalidVersion):
             return _semantic(answer(command) or "")
     return ""
@@ -203,7 +203,10 @@ def project(operator: Operator) -> tuple[str, list[str]]:
             "right to list, watch and patch them with --rights"
         )
     if handlers.webhooks:
-        left_out.append(watched.unpackaged(handlers.webhooks))
+        left_out.append(
+            f"the API server will ask the webhooks {', '.join(handlers.webhooks)}: cert-manager "
+            "makes their certificate, unless the chart's value webhooks.certificate is `secret`"
+        )
     left_out += [
         f"{file.relative_to(root)} makes kopf's peering mandatory, so the operator would wait for "
         "it, and has one replica without: in a later function with @kopf.on.startup(), set "

@@ -20,6 +20,8 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
 {{- include "widget-operator.serviceStem" . }}-metrics
 {{- end }}
 
+#@ end
+#@ if runtime or webhooks
 {{- define "widget-operator.serviceStem" -}}
 {{- $name := include "widget-operator.fullname" . }}
 {{- if not (regexMatch "^[a-z][-a-z0-9]{0,54}$" $name) }}
@@ -29,6 +31,8 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
 {{- $name }}
 {{- end }}
 
+#@ end
+#@ if runtime
 {{- define "widget-operator.serviceHost" -}}
 {{- include "widget-operator.serviceName" . }}.{{ include "widget-operator.namespace" . }}.svc
 {{- end }}
@@ -49,10 +53,12 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
 {{- default (printf "%s-tls" (include "widget-operator.webhookService" .)) .Values.webhooks.secretName }}
 {{- end }}
 
+#@ end
+#@ if runtime and webhooks
 {{/* In these the operator writes the authority of its certificate, and nothing else. */}}
 {{- define "widget-operator.webhookRules" -}}
 #@ end
-#@ if admission
+#@ if runtime and admission
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
   resourceNames: [{{ include "widget-operator.clusterName" . | quote }}]
@@ -66,11 +72,13 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
   verbs: [get, patch]
 {{- end }}
 #@ end
-#@ if webhooks
+#@ if runtime and webhooks
 {{- end }}
 
-{{/* Where the API server asks, and whom it trusts there, from (dict "root" $ "path" <path>). An operator
-that makes its own certificate writes the caBundle itself. */}}
+#@ end
+#@ if webhooks
+{{/* Where the API server asks, and whom it trusts there, from (dict "root" $ "path" <path>). The caBundle
+is written later, unless the values have it. */}}
 {{- define "widget-operator.clientConfig" -}}
 service:
   namespace: {{ include "widget-operator.namespace" .root | quote }}

@@ -50,12 +50,20 @@ that says what is wrong and what to do. */}}
 {{- if and (eq .certificate "secret") (not (and .secretName .caBundle)) }}
 {{- fail "webhooks.certificate is secret, but webhooks.secretName or webhooks.caBundle is empty: name the Secret with the certificate, and give the authority that signed it, as PEM." }}
 {{- end }}
+#@ end
+#@ if runtime and webhooks
 {{- if has (int .port) (list 8080 8081) }}
 {{- fail (printf "webhooks.port is %d, at which the operator serves its metrics or probes. Choose another one." (int .port)) }}
 {{- end }}
 {{- end }}
 {{- if lt (int .Values.terminationGracePeriodSeconds) 10 }}
 {{- fail (printf "terminationGracePeriodSeconds is %d, but for the first 5 seconds the operator still answers the API server: it would be killed before it has finished its work. Set it to 10 or more." (int .Values.terminationGracePeriodSeconds)) }}
+{{- end }}
+#@ end
+#@ if plain and webhooks
+{{- if eq (int .port) 8081 }}
+{{- fail "webhooks.port is 8081, at which the operator serves its probes. Choose another one." }}
+{{- end }}
 {{- end }}
 #@ end
 {{- include "widget-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}

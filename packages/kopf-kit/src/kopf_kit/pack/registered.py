@@ -1,0 +1,91 @@
+"""What an operator's code registers with kopf, as the operator's own Python reads it."""
+
+import functools
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import CommandError, HackError, output
+
+_READER = Path(__file__).with_name("handlers.py")
+_SECONDS = 120
+_NO_CLUSTER = {
+    "KUBECONFIG": os.devnull,
+    "KUBERNETES_SERVICE_HOST": "",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+#: The first one of which handlers succeed on the Python of the image.
+_OLDEST_KOPF = Version("1.37.3")
+#: The kinds of Kubernetes' core group: kopf finds them by the plural, the kind or a short name.
+_CORE = {
+    "configmaps": ("ConfigMap", "cm"),
+    "namespaces": ("Namespace", "ns"),
+    "nodes": ("Node", "no"),
+    "persistentvolumeclaims": ("PersistentVolumeClaim", "pvc"),
+    "persistentvolumes": ("PersistentVolume", "pv"),
+    "pods": ("Pod", "po"),
+    "secrets": ("Secret",),
+    "serviceaccounts": ("ServiceAccount", "sa"),
+    "services": ("Service", "svc"),
+}
+
+
+def python(root: Path) -> Path:
+    """Return the operator's own Python: its repository's, or that of the active environment."""
+    folders = (root / ".venv", Path(os.environ.get("VIRTUAL_ENV", os.devnull)))
+    pythons = (folder / "bin" / "python" for folder in folders)
+    return next((python for python in pythons if python.exists()), Path(sys.executable))
+
+
+@functools.cache
+def read(module: str, root: Path) -> Any:
+    """Return what `handlers.py` prints about a module, which is imported without a cluster.
+
+    Raise HackError if it cannot be imported, or if its kopf is too old.
+    """
+    folder = paths.sources(root, module.partition(".")[0])
+    try:
+        printed = output(
+            [python(root), _READER, module], cwd=folder, env=_NO_CLUSTER, timeout=_SECONDS
+        )
+    except CommandError as error:
+        raise HackError(
+            f"{module} cannot be imported in {folder} without a cluster: {error.reason}; install "
+            "what it needs, and move what asks a cluster into a function with @kopf.on.startup()"
+        ) from error
+    except HackError as error:
+        raise HackError(
+            f"{module} is still being imported after {_SECONDS} seconds: it must only register "
+            "handlers then; move what else it does into a function with @kopf.on.startup()"
+        ) from error
+    answer = json.loads(printed.splitlines()[-1])
+    if Version(answer["kopf"]) < _OLDEST_KOPF:
+        raise HackError(
+            f"{module} runs with kopf {answer['kopf']}, and the kit packages operators on "
+            f"{_OLDEST_KOPF} or newer; upgrade it"
+        )
+    return answer
+
+
+def resource(
+    group: str | None, name: str | None, crds: list[dict[str, Any]]
+) -> tuple[str, str] | None:
+    """Return the group and the plural of what kopf finds under a name, if that can be known."""
+    for spec in (crd["spec"] for crd in crds):
+        names = spec["names"]
+        called = names["plural"], names["kind"], names.get("singular"), *names.get("shortNames", ())
+        if name in called and group in (None, spec["group"]):
+            return spec["group"], names["plural"]
+    if group in (None, ""):
+        for plural, called in _CORE.items():
+            if name in (plural, plural.removesuffix("s"), *called):
+                return "", plural
+    # Only an API server knows the plural of a kind; most handlers are registered for plurals.
+    if group and name and name.islower() and name.endswith("s"):
+        return group, name
+    return None
