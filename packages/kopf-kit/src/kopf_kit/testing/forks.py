@@ -62,7 +62,7 @@ def _run(program: Sequence[str], environment: Mapping[str, str], folder: Path, l
             sys.argv = ["-c", *flags]
             main = sys.modules["__main__"] = types.ModuleType("__main__")
             exec(code, main.__dict__)  # noqa: S102 (a test gives it)
-        case [python, "-m", *_]:  # with what is hidden here, or what only that Python has
+        case [python, "-m" | "-c", *_]:  # with what is hidden here, or what only that Python has
             os.execv(python, [*program])  # noqa: S606
         case [path, *flags]:
             sys.argv = [path, *flags]

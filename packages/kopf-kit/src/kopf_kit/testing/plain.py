@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kopf_kit.pack import documents
+from kopf_kit.pack import admission, documents
 from kopf_kit.pack.watched import SCANNING
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.rights import granted
@@ -26,7 +26,8 @@ class Plain(Parent):
     here. The suite expects neither a status nor leader election of it, only that its handlers end.
     """
 
-    program = (sys.executable, "-m", "kopf")
+    #: Nobody asks its webhooks here, and kopf does not start without a server for them.
+    program = (sys.executable, "-c", admission.server())
     lease = ""
     ready = "/healthz"
     #: kopf lists by pages if its settings have a `watching.chunk_size`.
