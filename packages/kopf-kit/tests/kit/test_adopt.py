@@ -1,5 +1,6 @@
 """`kopf-kit adopt`: PROJECT of an operator on plain kopf, and nothing else."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -217,6 +218,12 @@ def test_what_webhooks_need_is_in_chart_and_bundle(notes: Path) -> None:
     assert volume["secret"]["secretName"] == objects["Certificate"]["spec"]["secretName"]
     assert {"name": "webhook", "containerPort": 9443, "protocol": "TCP"} in container["ports"]
     assert container["readinessProbe"]["tcpSocket"] == {"port": "webhook"}
+
+    # kopf makes no certificate that the API server would trust.
+    schema = json.loads((built / "charts/notes-operator/values.schema.json").read_text())
+    assert schema["properties"]["webhooks"]["properties"]["certificate"]["enum"] == [
+        *("certManager", "secret", "olm"),
+    ]
 
     (file,) = built.glob("bundle/manifests/*.clusterserviceversion.yaml")
     csv = documents.load(file.read_text())["spec"]
