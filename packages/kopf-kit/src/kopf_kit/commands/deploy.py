@@ -3,19 +3,23 @@
 Both can be repeated, in any order; they do not touch what somebody else installed.
 """
 
+import base64
+import json
+
 import click
+import yaml
 
 from kopf_kit.commands import crd, operators
 from kopf_kit.commands.operators import NAMESPACE, RELEASE
-from kopf_kit.pack import artifacts
+from kopf_kit.pack import admission, artifacts
 from kopf_kit.pack.artifacts import Published
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.references import check_given
 from kopf_kit.rig import cluster as clusters
-from kopf_kit.rig import paths, tools
+from kopf_kit.rig import paths, self_signed, tools
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import Argument, output
-from kopf_kit.rig.steps import say, step
+from kopf_kit.rig.run import Argument, answer, output
+from kopf_kit.rig.steps import Step, say, step
 
 _TIMEOUT = "3m"
 
@@ -54,7 +58,8 @@ def install(cluster: Cluster, *options: str) -> None:
         if _is_half_done(cluster):
             # Helm refuses to touch a release that an interrupted run left. The CRD is kept.
             work.run(_helm_uninstall(cluster), timeout=240)
-        work.run([*_helm_upgrade(cluster, published), *options], timeout=240)
+        own = [*_helm_upgrade(cluster, published), *_certificate(cluster, work)]
+        work.run([*own, *options], timeout=240)
 
 
 def undeploy() -> None:
@@ -83,6 +88,24 @@ def _helm_upgrade(cluster: Cluster, published: Published) -> list[Argument]:
         *(["--force-conflicts"] if _is_helm_4(cluster) else []),
         *published.options,
     ]
+
+
+def _certificate(cluster: Cluster, work: Step) -> list[Argument]:
+    """Return the options with a certificate for webhooks; no cert-manager is in a kind cluster."""
+    if cluster.existing or not any(webhook.handler for webhook in admission.of(PROJECT)):
+        return []
+    name = f"{RELEASE}-webhook"
+    kubectl = [*cluster.kubectl_command, "-n", NAMESPACE]
+    shown = [*kubectl, "get", "secret", name, "-o", "jsonpath={.data.tls\\.crt}"]
+    if not answer(shown):
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        made = [namespace, self_signed.secret(name, NAMESPACE, name, work)]
+        work.run(
+            [*kubectl, "apply", "-f", "-"], timeout=60, stdin=yaml.safe_dump_all(made).encode()
+        )
+    bundle = base64.b64decode(output(shown)).decode()
+    webhooks = {"certificate": "secret", "secretName": name, "caBundle": bundle}
+    return ["--set-json", f"webhooks={json.dumps(webhooks)}"]
 
 
 def _helm_uninstall(cluster: Cluster) -> list[Argument]:

@@ -14,6 +14,7 @@ command           runs a command and reports its error in a readable form
 cache             the cache outside the checkout for what is built once
 platforms         the platforms that images are built for
 debian            installs Debian packages
+self_signed       a certificate for a server in the kind cluster
 offline           the way to kopf-offline, which builds images and Go programs
 oci               reads and pushes a registry's content without an engine
 tools             kind, kubectl, helm, crane, cosign, and all that kopf-offline builds

@@ -3,13 +3,12 @@
 `kopf_kit.rig.olm` installs it beside OLM and removes it. Its program is in the same image.
 """
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from kopf_kit.rig import debian, offline, registry, versions
+from kopf_kit.rig import offline, registry, self_signed, versions
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import answer, output
 from kopf_kit.rig.steps import Step, step
@@ -89,18 +88,4 @@ def _certificate(cluster: Cluster, work: Step) -> list[dict[str, Any]]:
     name = "catalogd-service-cert-git-version"
     if answer([*cluster.kubectl_command, "-n", NAMESPACE, "get", "secret", name]):
         return []
-    debian.install("Certificates", ["openssl"], needs=("openssl",))
-    host = f"catalogd-service.{NAMESPACE}.svc"
-    with tempfile.TemporaryDirectory() as folder:
-        key, crt = Path(folder) / "tls.key", Path(folder) / "tls.crt"
-        work.run(
-            [
-                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "3650"),
-                *("-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"),
-                *("-keyout", key, "-out", crt),
-            ],
-            timeout=60,
-        )
-        data = {"tls.key": key.read_text(), "tls.crt": crt.read_text(), "ca.crt": crt.read_text()}
-    metadata = {"name": name, "namespace": NAMESPACE}
-    return [{"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}]
+    return [self_signed.secret(name, NAMESPACE, "catalogd-service", work)]
