@@ -6,19 +6,25 @@ import json
 import logging
 import sys
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import kopf
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from kopf._core.engines.indexing import OperatorIndexers
 from msgspec.structs import replace
 
 import kopf_runtime as kr
 from kopf_kit.testing.process import free_port
+from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.endpoints import reviews
 from kopf_runtime.endpoints.reviews import Reviews
-from runtime import festivals
+from kopf_runtime.working import handlers
+from runtime import festivals, permits
 from runtime.festivals import Festival
 
 # --- what is declared -----------------------------------------------------------------------------
@@ -280,19 +286,191 @@ async def test_a_review_of_unknown_size_is_refused_unread(client: Client) -> Non
             assert answer.status == 411
 
 
+# --- kopf's own handlers --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def registry() -> Iterator[kopf.OperatorRegistry]:
+    """Have kopf's decorators register in a registry of the test's."""
+    before, own = kopf.get_default_registry(), kopf.OperatorRegistry()
+    kopf.set_default_registry(own)
+    yield own
+    kopf.set_default_registry(before)
+
+
+def test_kopfs_handlers_are_webhooks_as_kopf_would_configure_them() -> None:
+    holder, day = permits.manager.webhooks
+
+    assert (holder.kind, holder.name) == ("validating", "known-holder.permits.example.dev")
+    assert (holder.group, holder.versions, holder.resource) == ("example.dev", ("v1",), "permits")
+    assert (holder.operations, holder.failure_policy) == (("CREATE", "UPDATE"), "Fail")
+    assert (holder.side_effects, holder.object_selector) == ("None", {})
+    assert (day.kind, day.name) == ("mutating", "a-day.permits.example.dev")
+    # kopf calls one that names no operation for no deletion, which need not wait for it.
+    assert (day.operations, day.failure_policy) == (("CREATE", "UPDATE"), "Ignore")
+    assert day.side_effects == "NoneOnDryRun"
+    short = {"matchExpressions": [{"key": "kind", "operator": "In", "values": ["short"]}]}
+    assert day.object_selector == short
+    for webhook in (holder, day):
+        assert (webhook.timeout, webhook.timeout_seconds) == (25, 30)
+        assert "kube-system" in webhook.match_conditions["not-the-control-plane"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("pods",),
+        (kopf.EVERYTHING,),
+        ("example.dev", "v2", "permits"),
+        (lambda resource: resource.plural == "permits",),
+    ],
+    ids=str,
+)
+def test_what_is_for_kinds_of_others_has_no_webhook(
+    registry: kopf.OperatorRegistry, names: Any
+) -> None:
+    kopf.on.validate(*names, id="theirs")(lambda **_: None)
+    assert [*handlers.webhooks(registry, [permits.Permit])] == [("theirs", None)]
+
+
+@pytest.mark.parametrize(
+    ("declare", "told"),
+    [
+        (lambda on: [on.validate("permits", id="a_b"), on.validate("pmt", id="a-b")], "rename one"),
+        (
+            lambda on: [on.validate("permits", id="길")],
+            "'길' cannot name a webhook; give the handl",
+        ),
+        (
+            lambda on: [on.validate("permits", id="a"), on.index("permits", id="b")],
+            "the index b: us",
+        ),
+    ],
+    ids=["twice", "no name", "index"],
+)
+@pytest.mark.usefixtures("registry")
+def test_kopfs_handlers_that_cannot_be_asked_are_refused(
+    declare: Callable[[Any], list[Any]], told: str
+) -> None:
+    manager = kr.Manager("o", kr.Settings)
+    manager.controller_for(permits.Permit)
+    for decorate in declare(kopf.on):
+        decorate(lambda **_: None)
+
+    with pytest.raises(DeclarationError, match=told):
+        _ = manager.webhooks
+
+
+async def permitting(timeout: float = 5) -> AsyncIterator[Client]:
+    application = web.Application()
+    application.add_routes(Reviews([], permits.admit(timeout)).routes)
+    async with TestClient(TestServer(application)) as one:
+        yield one
+
+
+permit_client = pytest.fixture(permitting)
+
+
+def permit(holder: str, days: int = 0, **metadata: Any) -> Raw:
+    spec = {"holder": holder, "days": days}
+    metadata = {"name": "one", "namespace": "ns", **metadata}
+    return {"apiVersion": "example.dev/v1", "kind": "Permit", "metadata": metadata, "spec": spec}
+
+
+async def asked_kopf(
+    client: Client, path: str, new: Raw, by: str = "alice", plural: str = "permits"
+) -> Raw:
+    request = {
+        "uid": "u",
+        "operation": "CREATE",
+        "resource": {"group": "example.dev", "version": "v1", "resource": plural},
+        "userInfo": {"username": by},
+        "object": new,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    async with client.post(f"/kopf/{path}.permits.example.dev", json=review) as answer:
+        response: Raw = (await answer.json())["response"]
+    assert response.pop("uid") == "u"
+    return response
+
+
+HOLDER, DAY = "validating/known-holder", "mutating/a-day"
+
+
+async def test_kopfs_handlers_refuse_warn_and_change(permit_client: Client) -> None:
+    assert await asked_kopf(permit_client, HOLDER, permit("alice")) == {"allowed": True}
+    warned = {"allowed": True, "warnings": ["That is nearly a year."]}
+    assert await asked_kopf(permit_client, HOLDER, permit("alice", 301)) == warned
+    refused = {"allowed": False, "status": {"code": 422, "message": "mallory is banned."}}
+    assert await asked_kopf(permit_client, HOLDER, permit("mallory")) == refused
+    changed = await asked_kopf(permit_client, DAY, permit("alice", labels={"kind": "short"}))
+    assert (changed["allowed"], changed["patchType"]) == (True, "JSONPatch")
+    (step,) = json.loads(base64.b64decode(changed["patch"]))
+    assert (step["path"], step["value"]) == ("/spec/days", 1)
+
+
+async def test_kopfs_handlers_are_not_asked_where_ours_are_not(permit_client: Client) -> None:
+    """The operator's own writes and the control plane's, and what is being deleted."""
+    for by in ("system:serviceaccount:permits:operator", "system:kube-controller-manager"):
+        assert (await asked_kopf(permit_client, HOLDER, permit("mallory"), by))["allowed"]
+    ending = permit("mallory", deletionTimestamp="2026-01-01T00:00:00Z")
+    assert (await asked_kopf(permit_client, HOLDER, ending))["allowed"]
+
+
+async def test_a_handler_of_kopfs_that_cannot_judge_is_told() -> None:
+    async for client in permitting(0.2):
+        hung = await asked_kopf(client, HOLDER, permit("slow"))
+        other = [await asked_kopf(client, path, permit("x"), plural="x") for path in (HOLDER, DAY)]
+    told = "known-holder.permits.example.dev: no answer within 0.2 s"
+    assert (hung["allowed"], hung["status"]["message"]) == (False, told)
+    assert "The specified resource has no handlers" in other[0]["status"]["message"]
+    assert other[1]["allowed"]
+    assert "It was not checked: a-day.permits.example.dev" in other[1]["warnings"][0]
+
+
+async def test_a_handler_of_kopfs_waits_for_startup_handlers_and_sees_indexes(
+    registry: kopf.OperatorRegistry,
+) -> None:
+    manager = kr.Manager("o", kr.Settings, handlers_on_standby=True)
+    manager.controller_for(permits.Permit)
+    kopf.index("permits", id="holders")(lambda **_: None)
+
+    @kopf.on.validate("permits", id="once")
+    def once(**given: Any) -> None:
+        raise kopf.AdmissionError(f"{given['memo'].name} sees {len(given['holders'])}", code=422)
+
+    async def own() -> str:
+        return "operator"
+
+    manager.client = SimpleNamespace(user=own)  # type: ignore[assignment]
+    indexers, memo = OperatorIndexers(), kopf.Memo()
+    indexers.ensure(registry._indexing.get_all_handlers())
+    ((_, asking),) = manager._asked(kopf.OperatorSettings(), memo, dict(indexers.indices))
+    made = msgspec.Raw(json.dumps(permit("x")).encode())
+    where = {"group": "example.dev", "version": "v1", "resource": "permits"}
+    request = reviews.Admission("u", "CREATE", resource=where, object=made)
+
+    answer = asyncio.create_task(asking.answer(request))
+    await asyncio.sleep(0.1)
+    memo.name = "alice"
+    await manager._until_leading()  # the last one
+
+    assert (await answer)["status"]["message"] == "alice sees 0"
+
+
 # --- what strangers send --------------------------------------------------------------------------
 
-#: Serves what festivals.py declares, and says at its end how much memory it took at most.
+#: Serves what festivals.py and permits.py declare, and says at its end how much memory it took.
 PROGRAM = """
 import asyncio, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import MAX_REVIEWS, Server
-from runtime import festivals
+from runtime import festivals, permits
 
 async def main():
-    reviews = Reviews([festivals.controller.versions], festivals.admit())
+    reviews = Reviews([festivals.controller.versions], festivals.admit() + permits.admit())
     server = Server(Metrics("o", "1"))
     await server._serve(("127.0.0.1", int(sys.argv[1])), reviews.routes, None, MAX_REVIEWS)
     for _ in "ab":
@@ -321,10 +499,12 @@ def _alpha(status: bytes) -> bytes:
 
 
 def _admitted(status: bytes) -> bytes:
-    thing = b'{"metadata": {}, "spec": {"stages": [{"name": "a"}]}, "status": {"a": %b}}' % status
+    spec = b'{"stages": [{"name": "a"}], "holder": "slow"}'
+    thing = b'{"metadata": {}, "spec": %b, "status": {"a": %b}}' % (spec, status)
     return (
         b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": '
-        b'{"uid": "u", "operation": "CREATE", "object": ' + thing + b"}}"
+        b'{"uid": "u", "operation": "CREATE", "object": ' + thing + b', "resource": '
+        b'{"group": "example.dev", "version": "v1", "resource": "permits"}}}'
     )
 
 
@@ -340,8 +520,9 @@ HUGE = b'{"a":"' + b"x" * (reviews.MAX_REVIEW_BYTES - 500) + b'"}'
         ("/convert", _converted(_alpha(b'{"a": %b}' % MANY)), 12),
         ("/convert", _converted(_alpha(HUGE)), 12),
         ("/validate/festivals.example.dev/in-time", _admitted(NESTED), 30),
+        ("/kopf/validating/known-holder.permits.example.dev", _admitted(NESTED), 30),
     ],
-    ids=["many objects", "many values", "large", "many that wait"],
+    ids=["many objects", "many values", "large", "many that wait", "many that wait for kopf"],
 )
 async def test_strangers_cannot_have_the_operator_take_more_memory_than_it_has(
     path: str, body: bytes, connections: int

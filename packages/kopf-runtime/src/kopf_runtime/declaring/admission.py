@@ -7,7 +7,7 @@ it; the configuration with which the API server asks is written from its fields.
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kopf_runtime.declaring.kinds import Kind
@@ -47,7 +47,11 @@ class Webhook:
     #: Seconds for which the API server waits; the function has `timeout` of them.
     timeout_seconds: int
     timeout: float
-    function: Callable[[Any, Any], Any]
+    function: Callable[..., Any]
+    #: Labels of the objects; empty: all objects.
+    object_selector: Mapping[str, Any] = field(default_factory=dict)
+    #: `NoneOnDryRun` if the function changes something unless it is a dry run.
+    side_effects: str = "None"
 
 
 def webhook(

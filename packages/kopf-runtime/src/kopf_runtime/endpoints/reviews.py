@@ -61,6 +61,8 @@ class Admission(Struct, rename="camel"):
 
         username: str = ""
         groups: list[str] = []
+        uid: str = ""
+        extra: dict[str, list[str]] = {}
 
         @property
         def is_control_plane(self) -> bool:
@@ -71,6 +73,9 @@ class Admission(Struct, rename="camel"):
     uid: str
     operation: str
     namespace: str = ""
+    resource: dict[str, str] = {}
+    sub_resource: str | None = None
+    dry_run: bool = False
     user_info: User = User()
     object: Raw = Raw(b"null")
     old_object: Raw = Raw(b"null")

@@ -1,8 +1,8 @@
 """The process: starts the controllers on kopf, elects a leader, serves the endpoints, and stops.
 
 kopf runs the process, handles its signals, provides `kopf run`, and calls any handler that an
-author adds: on the leader alone, unless the author wants it on every replica. The runtime watches,
-reconciles and writes on its own, with a session of its own.
+author adds: on the leader alone, unless it is of admission, or the author wants it on every
+replica. The runtime watches, reconciles and writes on its own, with a session of its own.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import click
@@ -40,7 +40,10 @@ from kopf_runtime.process.lease import Election
 from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.troubles import WaitingError
+from kopf_runtime.working import handlers
+from kopf_runtime.working.admission import Asking
 from kopf_runtime.working.external import ending
+from kopf_runtime.working.handlers import Handled
 from kopf_runtime.working.migration import Migration
 
 logger = logging.getLogger(__name__)
@@ -60,7 +63,8 @@ class Manager(Generic[S]):
     """An operator: its name, its settings, and a controller for each kind that it serves.
 
     kopf's own handlers run only while this replica leads: kopf starts them once it does, and the
-    process ends when it does not any more. With `handlers_on_standby` they run on every replica.
+    process ends when it does not any more. With `handlers_on_standby` they run on every replica, as
+    those of `@kopf.on.validate` and `@kopf.on.mutate` always do.
     kopf looks only once which kinds there are. If that of a handler may be installed later, set
     `settings.scanning.disabled = False` in a `@kopf.on.startup()` handler below the manager; kopf
     then needs the rights to watch CustomResourceDefinitions and namespaces.
@@ -97,7 +101,9 @@ class Manager(Generic[S]):
         self._adapt: Callable[[given.Client, S], Awaitable[S]] | None = None
         self._tasks: list[Callable[[given.Client, S], Awaitable[None]]] = []
         self._handlers_on_standby = handlers_on_standby
-        self._leads = asyncio.Event()
+        #: Has kopf's own handlers, which run beside the controllers.
+        self.registry = kopf.get_default_registry()
+        self._set_up, self._leads = asyncio.Event(), asyncio.Event()
         self._certificates: Certificates | None = None
         kopf.on.startup()(self._start)
         kopf.on.cleanup()(self._clean_up)
@@ -121,8 +127,25 @@ class Manager(Generic[S]):
 
     @property
     def webhooks(self) -> list[Webhook]:
-        """The functions that the API server calls before a write."""
-        return [webhook for controller in self.controllers for webhook in controller.webhooks]
+        """What the API server calls before a write, kopf's handlers too; or `DeclarationError`."""
+        own = [webhook for controller in self.controllers for webhook in controller.webhooks]
+        handled = [webhook for webhook in self._handled() if webhook is not None]
+        names = [(webhook.kind, webhook.name) for webhook in (*own, *handled)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise errors.DeclarationError(
+                f"two functions are the {' webhook '.join(twice[0])}; rename one of them"
+            )
+        indexes = [*self.registry._indexing.get_all_handlers()]
+        if handled and indexes and not self._handlers_on_standby:
+            raise errors.DeclarationError(
+                f"{handled[0].name} is asked on every replica, and only the leader has the index "
+                f"{indexes[0].id}: use controller.index, or handlers_on_standby=True"
+            )
+        return own + handled
+
+    def _handled(self) -> list[Webhook | None]:
+        types = [controller.type for controller in self.controllers]
+        return [webhook for _, webhook in handlers.webhooks(self.registry, types)]
 
     def adapt(self, function: Callable[[given.Client, S], Awaitable[S]]) -> None:
         """Register a function that adapts the settings: `async (client, settings) -> settings`.
@@ -235,7 +258,7 @@ class Manager(Generic[S]):
 
     # --- kopf's activities --------------------------------------------------------------------
 
-    async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
+    async def _start(self, settings: kopf.OperatorSettings, memo: Any = None, **more: Any) -> None:
         configured = self._configured or self._from_environment()
         warn_of_unknown(self.program, self._kind_of_settings)
         tracing.set_up(self.program.name, self.program.version)
@@ -252,14 +275,15 @@ class Manager(Generic[S]):
             refuse_duplicates(self.controllers)
             for controller in self.controllers:
                 controller.set_up(self.client, configured, self.metrics, self._recorder)
-            asked = (pair for controller in self.controllers for pair in controller.asked())
+            webhooks = self.webhooks
+            asked = self._asked(settings, memo, more)
             reviews = Reviews(
                 filter(None, (controller.versions for controller in self.controllers)),
-                ((path, webhook.answer) for path, webhook in asked),
+                [(path, webhook.answer) for path, webhook in asked],
             )
             crds = [controller.kind for controller in self.controllers if controller.versions]
             if reviews.routes and configured.webhook_bind_address and configured.webhook_secret:
-                self._certificates = Certificates(self.client, configured, self.webhooks, crds)
+                self._certificates = Certificates(self.client, configured, webhooks, crds)
         except errors.DeclarationError as error:
             sys.exit(f"{self.program.name}: {error}.")
         except ImportError as error:
@@ -297,8 +321,30 @@ class Manager(Generic[S]):
         else:
             await self._until_leading()
 
+    def _asked(
+        self, settings: kopf.OperatorSettings, memo: Any, more: dict[str, Any]
+    ) -> Iterator[tuple[str, Asking]]:
+        """Yield what answers the API server before a write, with its path.
+
+        It takes what kopf gives to startup handlers.
+        """
+        for controller in self.controllers:
+            yield from controller.asked()
+        indexes = {name: part for name, part in more.items() if isinstance(part, kopf.Index)}
+
+        async def giving() -> dict[str, Any]:
+            await self._set_up.wait()
+            return {"settings": settings, "memobase": memo, "indices": indexes}
+
+        handled = self._handled()
+        for webhook in filter(None, handled):
+            yield webhook.path, Handled(webhook, self.client.user, giving)
+        if all(handled):  # else the author has to set a server for those that are not ours
+            settings.admission.server = _elsewhere
+
     async def _until_leading(self, **_: Any) -> None:
-        """Hold up kopf, which watches nothing and calls no handler before it has started."""
+        """Hold up kopf, which watches nothing and calls no other handler before it has started."""
+        self._set_up.set()
         if not self._handlers_on_standby:
             await self._leads.wait()
 
@@ -461,6 +507,12 @@ class Manager(Generic[S]):
                 return self._answers()
             unserved += waiting
         return "; ".join(unserved[:5]) or "nothing is served yet"
+
+
+async def _elsewhere(_: Any) -> AsyncIterator[Any]:
+    """Stand in for a server of kopf's, without which it does not start: ours asks its handlers."""
+    await asyncio.Event().wait()
+    yield
 
 
 def refuse_duplicates(controllers: Sequence[Controller]) -> None:

@@ -6,6 +6,7 @@ takes too long, is answered as the author has declared, and in words.
 
 import inspect
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -30,12 +31,62 @@ _NEW = {"name": "", "uid": "", "resourceVersion": ""}
 _FREE = ("labels", "annotations")
 
 
-class Asked:
-    """Asks one function; `given` returns what its context has of the operator.
+class Asking(ABC):
+    """Asks one function.
 
     `own` returns the operator's user, whose writes are let through, as are the control plane's: the
     chart's configuration leaves out both, but OLM's cannot.
     """
+
+    def __init__(self, webhook: Webhook, own: Callable[[], Awaitable[str]]) -> None:
+        self._webhook, self._own = webhook, own
+        self._logged: set[str] = set()
+
+    async def answer(self, request: Admission) -> dict[str, Any]:
+        """Return the response to a request, without its uid."""
+        if request.user_info.is_control_plane or request.user_info.username == await self._own():
+            return {"allowed": True}
+        raw, old = _whole(request.object), _whole(request.old_object)
+        whole = old if request.operation == "DELETE" else raw
+        if whole.get("metadata", {}).get("deletionTimestamp"):
+            return {"allowed": True}  # nothing may keep it from its end
+        try:
+            return await ending(self._judge(request, raw, old), self._webhook.timeout)
+        except Refusal as refusal:
+            return _refused(422, "Invalid", str(refusal))
+        except TimeoutError:
+            return self._failed(f"no answer within {self._webhook.timeout:g} s")
+        except Exception as error:
+            self._tell(error)
+            return self._failed(f"{type(error).__name__}: {describe_error(error)}")
+
+    @abstractmethod
+    async def _judge(
+        self, request: Admission, raw: dict[str, Any], old: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the response to a request for an object that replaces another; one is empty."""
+
+    def _failed(self, why: str) -> dict[str, Any]:
+        """Return the answer if the function has not judged."""
+        text = f"{self._webhook.name}: {why}"[:500]
+        if self._webhook.failure_policy == "Fail":
+            return _refused(500, "InternalError", text)
+        logger.warning("%s; the write is let through", text)
+        return {"allowed": True, "warnings": [f"It was not checked: {text}"[:_MAX_LENGTH]]}
+
+    def _tell(self, error: Exception) -> None:
+        """Log where a function failed, once for each place: users may make it fail as they like."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = f"{type(error).__name__} {trace.tb_lineno if trace else 0}"
+        if place not in self._logged:
+            self._logged.add(place)
+            logger.exception("%s failed", self._webhook.name)
+
+
+class Asked(Asking):
+    """Asks a function of ours; `given` returns what its context has of the operator."""
 
     def __init__(
         self,
@@ -45,38 +96,24 @@ class Asked:
         given: Callable[[Resource], Awaitable[dict[str, Any]]],
         own: Callable[[], Awaitable[str]],
     ) -> None:
-        self._webhook, self._type, self._decoder, self._given = webhook, type_, decoder, given
-        self._own = own
-        self._logged: set[str] = set()
+        super().__init__(webhook, own)
+        self._type, self._decoder, self._given = type_, decoder, given
 
-    async def answer(self, request: Admission) -> dict[str, Any]:
-        """Return the response to a request, without its uid."""
-        if request.user_info.is_control_plane or request.user_info.username == await self._own():
-            return {"allowed": True}
-        raw, old = _whole(request.object), _whole(request.old_object)
+    async def _judge(
+        self, request: Admission, raw: dict[str, Any], old: dict[str, Any]
+    ) -> dict[str, Any]:
         deletes = request.operation == "DELETE"
-        if (old if deletes else raw).get("metadata", {}).get("deletionTimestamp"):
-            return {"allowed": True}  # nothing may keep it from its end
         try:
-            thing = self._decoder.decode(_encoded(old if deletes else raw))
+            thing = self._decoder.decode(_complete(old if deletes else raw))
         except msgspec.MsgspecError as error:
             if deletes or self._webhook.kind == "mutating":  # its fields are not checked yet
                 return {"allowed": True}
             return self._failed(f"the object cannot be read: {error}")
         try:
-            before = None if deletes or not old else self._decoder.decode(_encoded(old))
+            before = None if deletes or not old else self._decoder.decode(_complete(old))
         except msgspec.MsgspecError:
             before = None
-        call = self._call(request, thing, before)
-        try:
-            return self._response(thing, raw, await ending(call, self._webhook.timeout))
-        except Refusal as refusal:
-            return _refused(422, "Invalid", str(refusal))
-        except TimeoutError:
-            return self._failed(f"no answer within {self._webhook.timeout:g} s")
-        except Exception as error:
-            self._tell(error)
-            return self._failed(f"{type(error).__name__}: {describe_error(error)}")
+        return self._response(thing, raw, await self._call(request, thing, before))
 
     async def _call(self, request: Admission, thing: Resource, old: Resource | None) -> Any:
         user = User(request.user_info.username, tuple(request.user_info.groups))
@@ -110,37 +147,20 @@ class Asked:
         msgspec.convert(after, self._type)  # what is invalid is told here, with its reason
         return _differences(before, after, raw, "")
 
-    def _failed(self, why: str) -> dict[str, Any]:
-        """Return the answer if the function has not judged."""
-        text = f"{self._webhook.name}: {why}"[:500]
-        if self._webhook.failure_policy == "Fail":
-            return _refused(500, "InternalError", text)
-        logger.warning("%s; the write is let through", text)
-        return {"allowed": True, "warnings": [f"It was not checked: {text}"[:_MAX_LENGTH]]}
-
-    def _tell(self, error: Exception) -> None:
-        """Log where a function failed, once for each place: users may make it fail as they like."""
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        place = f"{type(error).__name__} {trace.tb_lineno if trace else 0}"
-        if place not in self._logged:
-            self._logged.add(place)
-            logger.exception("%s failed", self._webhook.name)
-
 
 def _whole(payload: Raw) -> dict[str, Any]:
-    """Return an object of a request with what its class needs; empty if there is no object."""
+    """Return an object of a request; empty if there is no object."""
     whole = msgspec.json.decode(payload, type=dict[str, Any] | None) or {}
     if whole:
         # Not only the API server may ask.
-        metadata = msgspec.convert(whole.get("metadata") or {}, dict[str, Any])
-        whole["metadata"] = {**_NEW, **metadata, "managedFields": None}
+        whole["metadata"] = msgspec.convert(whole.get("metadata") or {}, dict[str, Any])
     return whole
 
 
-def _encoded(whole: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(whole)
+def _complete(whole: dict[str, Any]) -> bytes:
+    """Return an object as JSON, with what its class needs."""
+    metadata = {**_NEW, **whole.get("metadata", {}), "managedFields": None}
+    return msgspec.json.encode({**whole, "metadata": metadata})
 
 
 def _fixed(whole: dict[str, Any]) -> Any:
