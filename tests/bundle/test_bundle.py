@@ -20,6 +20,7 @@ from kopf_kit.rig.run import HackError, output
 from message_operator import __version__
 from message_operator.messages import Message
 from message_operator.settings import PodTemplate, Settings
+from runtime import permits
 from tests.bundle.package import release
 from tests.chart import helm
 from tests.support import flags
@@ -244,6 +245,22 @@ def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.Mon
         assert (webhook["sideEffects"], webhook["admissionReviewVersions"]) == ("None", ["v1"])
         # OLM would refuse a definition with a field that it does not know.
         assert not {"matchConditions", "namespaceSelector"} & webhook.keys()
+
+
+def test_a_handler_of_kopfs_is_asked_under_olm_as_kopf_would_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(type(PROJECT), "admission", tuple(permits.manager.webhooks))
+    holder, day = bundle.csv(release("1.2.3"))["spec"]["webhookdefinitions"]
+
+    assert (holder["type"], day["type"]) == (
+        "ValidatingAdmissionWebhook",
+        "MutatingAdmissionWebhook",
+    )
+    assert holder["webhookPath"] == "/kopf/validating/known-holder.permits.example.dev"
+    assert (day["sideEffects"], day["failurePolicy"]) == ("NoneOnDryRun", "Ignore")
+    assert day["objectSelector"]["matchExpressions"][0]["values"] == ["short"]
+    assert "objectSelector" not in holder
 
 
 def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:

@@ -15,6 +15,7 @@ from flightticket_operator.operator import FlightTicket
 import kopf_runtime as kr
 from kopf_kit.pack import admission, declared, documents, nested
 from kopf_kit.pack.project import load
+from runtime import permits
 from tests.chart import helm
 from tests.chart.helm import HelmError, Manifest
 
@@ -261,6 +262,23 @@ def test_what_an_author_declares_of_a_function_stays_beside_what_the_values_say(
             {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a"]}
         ],
     }
+
+
+def test_a_handler_of_kopfs_is_asked_as_kopf_would_have_it(tmp_path: Path) -> None:
+    chart = shutil.copytree(TICKETS.chart, tmp_path / "chart")
+    functions = declared.chart_admission(admission.declared(permits.manager.webhooks), TICKETS.name)
+    (chart / "templates" / "_admission.tpl").write_text(functions)
+    manifests = helm.render(chart=chart)
+    name = f"{helm.NAMESPACE}.{TICKETS_NAME}"
+    (day,) = helm.find(manifests, "MutatingWebhookConfiguration", name)["webhooks"]
+    (holder,) = helm.find(manifests, VALIDATING, name)["webhooks"]
+
+    assert day["objectSelector"]["matchExpressions"][0]["values"] == ["short"]
+    assert (day["sideEffects"], holder["sideEffects"]) == ("NoneOnDryRun", "None")
+    path = "/kopf/validating/known-holder.permits.example.dev"
+    assert holder["clientConfig"]["service"]["path"] == path
+    conditions = [condition["name"] for condition in holder["matchConditions"]]
+    assert conditions == ["not-the-control-plane", "not-the-operator"]
 
 
 def test_whoever_makes_the_certificate_tells_the_configuration() -> None:

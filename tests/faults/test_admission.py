@@ -19,11 +19,12 @@ from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import (
+    CONFIG_MAP,
     MUTATING_WEBHOOK_CONFIGURATION,
     SECRET,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
-from runtime import festivals, rotating
+from runtime import permits, rotating
 from tests.chart import helm
 from tests.faults.test_versions import BETA, NEWEST, Festivals, festival
 
@@ -48,6 +49,17 @@ class Rotating(Festivals):
 @pytest.fixture
 def subject() -> Subject:
     return Rotating()
+
+
+class Permits(Subject):
+    """An operator that has kopf's own handlers beside its controller."""
+
+    program = (permits.__file__,)
+    manager = permits.manager
+    creates = CONFIG_MAP
+
+    def spec(self, text: str) -> Raw:
+        return {"holder": text}
 
 
 class Balancer:
@@ -109,16 +121,15 @@ def rights(user: str) -> Iterator[Raw]:
         }
 
 
-def configurations(namespace: str, where: Raw, folder: Path) -> Iterator[Raw]:
+def configurations(here: World, where: Raw, folder: Path) -> Iterator[Raw]:
     """Yield what the chart of an operator with these functions renders, asked at a Service."""
     tickets = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
     chart = shutil.copytree(tickets.chart, folder / "chart")
-    functions = declared.chart_admission(
-        admission.declared(festivals.manager.webhooks), tickets.name
-    )
-    (chart / "templates" / "_admission.tpl").write_text(functions)
+    functions = admission.declared(here.subject.manager.webhooks)
+    text = declared.chart_admission(functions, tickets.name)
+    (chart / "templates" / "_admission.tpl").write_text(text)
     kinds = [kind.kind for kind in CONFIGURATIONS.values()]
-    for found in helm.render({"watchNamespaces": [namespace]}, chart=chart):
+    for found in helm.render({"watchNamespaces": [here.namespace]}, chart=chart):
         if found["kind"] in kinds:
             for webhook in found["webhooks"]:
                 webhook["clientConfig"]["service"] |= where
@@ -139,7 +150,7 @@ async def service(here: World, tmp_path: Path) -> AsyncIterator[Balancer]:
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         }
     )
-    rendered = [*configurations(here.namespace, where, tmp_path)]
+    rendered = [*configurations(here, where, tmp_path)]
     assert {manifest["kind"] for manifest in rendered} == {
         kind.kind for kind in CONFIGURATIONS.values()
     }
@@ -156,7 +167,8 @@ async def service(here: World, tmp_path: Path) -> AsyncIterator[Balancer]:
             },
         },
     }
-    await here.cluster.patch(here.subject.crd, {"spec": {"conversion": conversion}})
+    if here.subject.versions:
+        await here.cluster.patch(here.subject.crd, {"spec": {"conversion": conversion}})
     await here.grant(rights(here.subject.user))
     yield balancer
     for kind in CONFIGURATIONS.values():
@@ -211,6 +223,41 @@ async def test_the_operator_is_asked_in_words_and_not_about_its_own(
     slow = festival(NEWEST, "slow", stages=[{"name": "a"}])  # its function hangs
     await here.cluster.ask("POST", path, slow)
     await here.wait_until_ready("one")
+
+
+@pytest.mark.parametrize("subject", [Permits()], ids=str)
+async def test_kopfs_own_handlers_are_asked_on_a_standby_and_on_the_leader(
+    here: World, service: Balancer
+) -> None:
+    await here.start(*flags(service, 0))
+    await here.launch(*flags(service, 1))
+    service.replicas = service.replicas[1:]
+    short = here.subject.manifest("alice", "short")
+    short["metadata"]["labels"] = {"kind": "short"}
+    long = here.subject.manifest("alice", "long")
+    long["spec"]["days"] = 301
+
+    async def write(manifest: Raw) -> tuple[int, Raw, str]:
+        url = f"{here.cluster.plane.server}{here.objects}?dryRun=All"
+        async with here.cluster.session.post(url, json=manifest) as answer:
+            return answer.status, await answer.json(), answer.headers.get("Warning", "")
+
+    async def expect_answers() -> None:
+        status, refused, _ = await write(here.subject.manifest("mallory", "no"))
+        assert (status, refused["message"].partition("request: ")[2]) == (422, "mallory is banned.")
+        status, _, warning = await write(long)
+        assert (status, "That is nearly a year." in warning) == (201, True)
+        status, changed, _ = await write(short)
+        assert (status, changed["spec"]["days"]) == (201, 1)
+
+    async with here.within(90, "asked with a trusted certificate"):
+        while "days" not in (await write(short))[1].get("spec", {}):
+            await asyncio.sleep(0.2)
+    await expect_answers()
+    await here.operator.stop()
+    await here.create("bob")
+    await here.wait_until_ready()  # by the replica that was a standby
+    await expect_answers()
 
 
 async def test_an_operator_knows_its_own_writes(here: World, service: Balancer) -> None:

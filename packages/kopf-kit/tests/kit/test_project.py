@@ -230,22 +230,29 @@ def test_a_manager_of_another_name_than_the_project_is_refused(
         declared.of_the_project()
 
 
-def test_webhooks_of_kopfs_own_beside_the_runtime_are_refused(
+def test_only_kopfs_handlers_for_kinds_of_others_have_no_webhook(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handlers = kopf.OperatorRegistry()
+    monkeypatch.setattr(PROJECT.module(PROJECT.manager).manager, "registry", handlers)
+    kopf.on.validate("messages", registry=handlers, id="short")(lambda **_: None)
+    declared.of_the_project()
+    assert [webhook.name for webhook in PROJECT.admission] == ["short.messages.myorg.dev"]
 
-    @kopf.on.validate("messages", registry=handlers)
-    def short(**_: object) -> None: ...
-
-    monkeypatch.setattr(kopf, "get_default_registry", lambda: handlers)
-    declared.of_the_project()  # it is somebody else's
-
-    short.__module__ = "message_operator.operator"
-    with pytest.raises(
-        HackError, match=r"the webhooks .*short are kopf's, .* @controller.validate"
-    ):
+    kopf.on.validate("pods", registry=handlers, id="small")(lambda **_: None)
+    with pytest.raises(HackError, match="webhooks small are kopf's and for what no controller"):
         declared.of_the_project()
+
+
+def test_a_handler_of_kopfs_that_cannot_be_asked_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handlers = kopf.OperatorRegistry()
+    monkeypatch.setattr(PROJECT.module(PROJECT.manager).manager, "registry", handlers)
+    kopf.on.validate("messages", registry=handlers, id="길")(lambda **_: None)
+    for read in (declared.of_the_project, lambda: PROJECT.admission):
+        with pytest.raises(HackError, match="'길' cannot name a webhook"):
+            read()
 
 
 def test_a_kind_is_shown_in_the_version_that_project_names() -> None:

@@ -1,9 +1,10 @@
 """The webhooks of an operator, as a webhook configuration has them.
 
-They are functions that its code declares with kopf-runtime, or kopf's own handlers. The latter are
-asked as kopf itself would configure it, except that nobody asks about the deletions of kinds whose
-handlers kopf would not call, and that what the control plane does with the operator's own kinds is
-left out, so that namespaces and garbage are deleted although it does not answer.
+They are functions that its code declares with kopf-runtime, which also asks kopf's handlers beside
+them, or the handlers of an operator on plain kopf. The latter are asked as kopf itself would
+configure it, except that nobody asks about the deletions of kinds whose handlers kopf would not
+call, and that what the control plane does with the operator's own kinds is left out, so that
+namespaces and garbage are deleted although it does not answer.
 """
 
 import functools
@@ -77,10 +78,11 @@ def _declared(function: runtime.Webhook) -> Manifest:
         ],
         "failurePolicy": function.failure_policy,
         "timeoutSeconds": function.timeout_seconds,
-        "sideEffects": "None",
+        "sideEffects": function.side_effects,
         "admissionReviewVersions": ["v1"],
         "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
         "namespaceSelector": dict(function.namespace_selector),
+        **({"objectSelector": selector} if (selector := dict(function.object_selector)) else {}),
     }
 
 

@@ -10,8 +10,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import kopf
-
 from kopf_kit.pack import (
     admission,
     adopted,
@@ -28,6 +26,7 @@ from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.process.manager import refuse_duplicates
+from kopf_runtime.working import handlers
 
 _BY = "kopf_kit/pack/declared.py of the operator's code"
 #: An example that has no chart has its operator in one file, and its CRD beside it.
@@ -183,21 +182,17 @@ def of_the_project() -> Manager[Any]:
     try:
         refuse_duplicates(manager.controllers)
         definitions(manager)
+        types = [controller.type for controller in manager.controllers]
+        handled = [*handlers.webhooks(manager.registry, types)]
     except DeclarationError as error:
         raise HackError(f"{PROJECT.manager}: {error}") from error
-    package = PROJECT.manager.partition(".")[0]
-    # kopf has no public name for this; a test notices if it moves.
-    webhooks = kopf.get_default_registry()._webhooks.get_all_handlers()
-    theirs = [
-        webhook.id for webhook in webhooks if webhook.fn.__module__.partition(".")[0] == package
-    ]
-    if theirs and not admission.configured(PROJECT):
+    others = [name for name, webhook in handled if webhook is None]
+    if others and not admission.configured(PROJECT):
         raise HackError(
-            f"{PROJECT.manager}: the webhooks {', '.join(theirs)} are kopf's, which the kit does "
-            "not package beside the runtime, so the API server would not ask them; declare them "
-            "with @controller.validate and @controller.default, or write the Service, the webhook "
-            "configurations and the rights to them into the chart's templates, and set "
-            "settings.admission.server"
+            f"{PROJECT.manager}: the webhooks {', '.join(others)} are kopf's and for what no "
+            "controller serves, so the API server would not ask them: name one kind with a "
+            "controller, in its version, or write the Service and the webhook configurations into "
+            "the chart's templates, and set settings.admission.server"
         )
     served = {str(controller.kind) for controller in manager.controllers}
     if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):

@@ -225,7 +225,10 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def admission(self) -> tuple[Webhook, ...]:
         """The functions of its code that the API server asks before it stores an object."""
-        return () if self.adopted else tuple(self.module(self.manager).manager.webhooks)
+        try:
+            return () if self.adopted else tuple(self.module(self.manager).manager.webhooks)
+        except DeclarationError as error:
+            raise HackError(f"{self.manager}: {error}") from error
 
     @property
     def command(self) -> tuple[str, ...]:
