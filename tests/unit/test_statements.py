@@ -13,6 +13,7 @@ from kopf_kit.rig import registry, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime import Controller
 from kopf_runtime.declaring import errors
+from kopf_runtime.declaring.admission import MAX_TIMEOUT
 from kopf_runtime.process.manager import STUCK
 from kopf_runtime.watching import reads
 from kopf_runtime.working import external, pace
@@ -46,6 +47,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("README", r"Kubernetes ([\d.]+) or newer", r"쿠버네티스 ([\d.]+) 이상", versions.OLDEST),
     ("charts/message-operator/README", r"Helm ([\d.]+) or newer", "", HELM),
     ("docs/admission", r"`\*\* of (\d+ seconds)", r"`timeout`\((\d+초)\)", TIMEOUT),
+    ("docs/admission", r"have (\d+ seconds)", r"(\d+초) 안에 끝", MAX_TIMEOUT),
     ("docs/architecture", r"every (\d+ seconds)", r"(\d+초)마다 리스", OURS["lease_retry_period"]),
     ("docs/architecture", r"changed for (\d+ seconds)", r"(\d+초) 동안", OURS["lease_duration"]),
     ("docs/architecture", r"(\d+ seconds) old", r"(\d+초) 이내", OURS["lease_renew_deadline"]),
