@@ -324,7 +324,7 @@ def test_kopfs_handlers_are_webhooks_as_kopf_would_configure_them() -> None:
         ("example.dev", "v2", "permits"),
         (lambda resource: resource.plural == "permits",),
     ],
-    ids=str,
+    ids=["core", "everything", "version", "function"],
 )
 def test_what_is_for_kinds_of_others_has_no_webhook(
     registry: kopf.OperatorRegistry, names: Any
