@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kopf_kit.commands import deploy
 from kopf_kit.commands.operators import NAMESPACE, RELEASE
-from kopf_kit.pack import admission
+from kopf_kit.pack import admission, documents
 from kopf_kit.pack.admission import Webhook
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.steps import Step
@@ -51,7 +50,7 @@ def test_in_a_kind_cluster_webhooks_get_a_certificate_once(
     option, values = map(str, first)
     webhooks = json.loads(values.removeprefix("webhooks="))
     assert (option, webhooks["certificate"]) == ("--set-json", "secret")
-    namespace, secret = yaml.safe_load_all((tmp_path / "applied").read_text())
+    namespace, secret = documents.load_all((tmp_path / "applied").read_text())
     assert namespace["metadata"]["name"] == secret["metadata"]["namespace"] == NAMESPACE
     assert secret["metadata"]["name"] == webhooks["secretName"]
     (trusted,) = ssl.create_default_context(cadata=webhooks["caBundle"]).get_ca_certs()

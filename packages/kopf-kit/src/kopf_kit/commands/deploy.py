@@ -7,11 +7,10 @@ import base64
 import json
 
 import click
-import yaml
 
 from kopf_kit.commands import crd, operators
 from kopf_kit.commands.operators import NAMESPACE, RELEASE
-from kopf_kit.pack import admission, artifacts
+from kopf_kit.pack import admission, artifacts, documents
 from kopf_kit.pack.artifacts import Published
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.references import check_given
@@ -100,9 +99,7 @@ def _certificate(cluster: Cluster, work: Step) -> list[Argument]:
     if not answer(shown):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         made = [namespace, self_signed.secret(name, NAMESPACE, name, work)]
-        work.run(
-            [*kubectl, "apply", "-f", "-"], timeout=60, stdin=yaml.safe_dump_all(made).encode()
-        )
+        work.run([*kubectl, "apply", "-f", "-"], timeout=60, stdin=documents.text(*made).encode())
     bundle = base64.b64decode(output(shown)).decode()
     webhooks = {"certificate": "secret", "secretName": name, "caBundle": bundle}
     return ["--set-json", f"webhooks={json.dumps(webhooks)}"]
