@@ -52,9 +52,12 @@ def files(disk: Path) -> dict[Path, int]:
     return {file: file.stat().st_size for file in paths if file.is_file()}
 
 
-@pytest.mark.parametrize("kind", ["volume", pytest.param("bucket", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("kind", "size"), [("volume", 2), pytest.param("bucket", 17, marks=pytest.mark.long)]
+)
 async def test_a_store_that_becomes_full_keeps_what_it_has_and_serves_once_there_is_space(
     kind: str,
+    size: int,
     request: pytest.FixtureRequest,
     disk: Path,
     etcd: Process,
@@ -62,6 +65,7 @@ async def test_a_store_that_becomes_full_keeps_what_it_has_and_serves_once_there
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("etcd_operator.store.DOWN", 1)
+    monkeypatch.setattr(agent, "PART", 1 << 20)
     real, neighbour = agent.snapshot, disk / "neighbour"
 
     async def crowded(member: Member, sum_: Sum) -> AsyncIterator[bytes]:
@@ -72,7 +76,7 @@ async def test_a_store_that_becomes_full_keeps_what_it_has_and_serves_once_there
                     pass
 
     member = await etcd.start(session)
-    for number in range(17):  # so that a snapshot has two parts
+    for number in range(size):  # MiB, so that there is more than one part
         await put(member, f"k{number}", "v" * (1 << 20))
     store: stored.Store = request.getfixturevalue(kind)
     wants = Backup(store=store, folder="ns/c", address=etcd.host, keep=1)
