@@ -66,7 +66,7 @@ def test_what_an_operator_no_longer_has_is_left_over_unless_its_author_wrote_it(
         file.write_text(text)
     assert chart_templates.leftovers() == []
 
-    monkeypatch.setattr(shared, "_is", lambda kind: kind == "runtime")
+    monkeypatch.setattr(shared, "_is_one", lambda kind: kind == "runtime")
 
     left = {file.name: file for file in chart_templates.leftovers()}
     assert left.keys() == {"_conversion.tpl", "migration.yaml", "webhooks.yaml"}
