@@ -4,15 +4,19 @@ import asyncio
 import base64
 import json
 import logging
+import ssl
 import sys
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import aiohttp
 import kopf
 import msgspec
 import pytest
+import trustme
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from kopf._core.engines.indexing import OperatorIndexers
@@ -20,12 +24,16 @@ from msgspec.structs import replace
 
 import kopf_runtime as kr
 from kopf_kit.testing.process import free_port
+from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.endpoints import reviews
 from kopf_runtime.endpoints.reviews import Reviews
+from kopf_runtime.endpoints.web import Server
 from kopf_runtime.working import handlers
 from runtime import festivals, permits
 from runtime.festivals import Festival
+from tests.support.certificates import trust_in
 
 # --- what is declared -----------------------------------------------------------------------------
 
@@ -458,6 +466,38 @@ async def test_a_handler_of_kopfs_waits_for_startup_handlers_and_sees_indexes(
     assert (await answer)["status"]["message"] == "alice sees 0"
 
 
+async def test_at_its_end_the_server_answers_and_has_every_connection_closed() -> None:
+    """A review on a connection that has just been closed would fail the request of a user."""
+    server, context = Server(Metrics("o", "1")), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority = trustme.CA()
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    settings = Settings(
+        metrics_bind_address=None,
+        health_probe_bind_address=None,
+        webhook_bind_address=("127.0.0.1", 0),
+    )
+    assert festivals.controller.versions
+    routes = Reviews([festivals.controller.versions], ()).routes
+    await server.start(settings, Mock(), lambda: "", lambda: "", routes, context)
+    url = f"https://127.0.0.1:{server._runners[0].addresses[0][1]}/convert"
+
+    connector = aiohttp.TCPConnector(ssl=trust_in(authority))
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def converted() -> str:
+            async with session.post(url, data=_converted(_alpha(b"{}"))) as answer:
+                assert answer.status == 200
+                return answer.headers.get("Connection", "")
+
+        assert await converted() == ""
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0)
+        assert [await converted() for _ in range(3)] == ["close"] * 3
+        await stopping
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await converted()
+
+
 # --- what strangers send --------------------------------------------------------------------------
 
 #: Serves what festivals.py and permits.py declare, and says at its end how much memory it took.
@@ -466,6 +506,7 @@ import asyncio, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.endpoints.reviews import Reviews
+from kopf_runtime.endpoints.web import Server
 from kopf_runtime.endpoints.web import MAX_REVIEWS, Server
 from runtime import festivals, permits
 

@@ -31,6 +31,10 @@ MAX_CONNECTIONS = 32
 MAX_REVIEWS = 128
 #: Seconds for which a connection stays open between two reviews: an API server closes it before.
 _KEEP_ALIVE = 600.0
+#: Seconds at the end in which each review that is answered closes its connection. HTTP/1.1 has no
+#: other way to say that it must not be used again, and a review on one that has just been closed
+#: fails the request of a user.
+_LAST_REVIEWS = 1.0
 #: Returns what is wrong, or an empty text.
 Check = Callable[[], str]
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -138,6 +142,7 @@ class Server:
         self._metrics = metrics
         self._scrapers: Scrapers | None = None
         self._runners: list[web.AppRunner] = []
+        self._reviews, self._ending = False, False
 
     async def start(
         self,
@@ -167,6 +172,7 @@ class Server:
                     "--webhook-cert-path, or set --webhook-bind-address=0"
                 )
             tls = own or renewing("--webhook-cert-path", Path(settings.webhook_cert_path))
+            self._reviews = True
             await self._serve(
                 settings.webhook_bind_address,
                 webhooks,
@@ -198,14 +204,23 @@ class Server:
             return
         application = web.Application()
         application.add_routes(routes)
+        application.on_response_prepare.append(self._close_at_end)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5, **options)
         await runner.setup()
         self._runners.append(runner)
         listener = listen(*address, most)
         await web.SockSite(runner, listener, ssl_context=tls, backlog=most).start()
 
+    async def _close_at_end(self, _: web.Request, response: web.StreamResponse) -> None:
+        if self._ending:
+            response.headers["Connection"] = "close"
+            response.force_close()
+
     async def stop(self) -> None:
-        """Stop serving, and close all connections."""
+        """Answer the last reviews, then stop serving and close all connections."""
+        self._ending = True
+        if self._reviews:
+            await asyncio.sleep(_LAST_REVIEWS)
         servers = [runner.server for runner in self._runners if runner.server is not None]
         connections = (connection for server in servers for connection in server.connections)
         left = [connection.transport for connection in connections if connection.transport]

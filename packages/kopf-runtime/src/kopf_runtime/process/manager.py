@@ -401,10 +401,11 @@ class Manager(Generic[S]):
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._task
+        await self._server.stop()  # the last reviews may read, too
+        if self._task is not None:
             for controller in self.controllers:
                 await controller.close()
             await self.client.close()
-        await self._server.stop()
 
     # --- work ---------------------------------------------------------------------------------
 
