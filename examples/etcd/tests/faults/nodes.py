@@ -23,11 +23,13 @@ from kopf_kit.testing.cluster import NODE, Cluster, Raw, RefusedError
 #: The name of a test's EtcdCluster, and the members of it that there may be.
 NAME = "c"
 MEMBERS = tuple(f"{NAME}-{number}" for number in range(1, 99))
-_UNSHARE = [
+#: Starts a program with mounts of its own.
+UNSHARE = [
     *("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--propagation=private"),
     *(["--map-root-user"] if os.getuid() else []),
 ]
-_MOUNT = 'mount --bind "$0" /etc/hosts && exec "$@"'
+#: Run by `sh -c` there, with a file and a program: the file becomes its /etc/hosts.
+MOUNT = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
 
 @dataclass
@@ -215,7 +217,7 @@ class Nodes:
         arguments = [str(program), *container["command"][1:]]
         for inside, outside in places.items():
             arguments = [argument.replace(inside, outside) for argument in arguments]
-        return [*_UNSHARE, "sh", "-c", _MOUNT, str(self.hosts), *arguments, "--log-level=warn"]
+        return [*UNSHARE, "sh", "-c", MOUNT, str(self.hosts), *arguments, "--log-level=warn"]
 
     async def _tell(self, pod: Raw, container: Container) -> None:
         """Write the Pod's status if it has changed."""

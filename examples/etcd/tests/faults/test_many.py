@@ -1,7 +1,8 @@
 """One cluster that does not answer slows down none of 199 others of the same operator.
 
 CLUSTERS says how many there are. Each is a real etcd, of one member whose heart beats once a
-second, so that two processors suffice; 200 of them take 25 GB of the disk.
+second, so that two processors suffice; 200 of them reserve 25 GB of the disk, but 3 GB of memory on
+a file system that cannot reserve (`mount -t ramfs ramfs FOLDER`, and `--basetemp=FOLDER/of-tests`).
 """
 
 import os

@@ -19,7 +19,7 @@ from kopf_kit.testing.world import World
 from etcd_operator import agent
 from etcd_operator.manifests import DATA
 from tests.faults.conftest import Cluster
-from tests.faults.nodes import _MOUNT, _UNSHARE, MEMBERS, NAME, Nodes
+from tests.faults.nodes import MEMBERS, MOUNT, NAME, UNSHARE, Nodes
 from tests.faults.test_members import disk_emptied
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
@@ -98,7 +98,7 @@ class Hands(Nodes):
         env = {entry["name"]: entry.get("value", uid) for entry in container.get("env", ())}
         full = f'mount -t tmpfs -o size=4k full "{backups}" && ' if self.full else ""
         process = await asyncio.create_subprocess_exec(
-            *(*_UNSHARE, "sh", "-c", full + _MOUNT, hosts, *command),
+            *(*UNSHARE, "sh", "-c", full + MOUNT, hosts, *command),
             env={**os.environ, "PYTHONPATH": "operator", **env},
         )
         return await process.wait(), message.read_text()

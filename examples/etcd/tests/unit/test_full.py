@@ -12,7 +12,7 @@ from etcd_operator import agent, stored
 from etcd_operator.agent import Backup, Sum
 from etcd_operator.client import Member
 from etcd_operator.store import StoreError
-from tests.faults.nodes import _UNSHARE
+from tests.faults.nodes import UNSHARE
 from tests.unit.test_agent import STORE, Process, etcd, put, session, volumes
 from tests.unit.test_bucket import keys, serving
 
@@ -24,7 +24,7 @@ _MOUNT = 'mount -t tmpfs -o size=96m tmpfs "$0" && echo && exec sleep infinity'
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 96 MiB, as the process sees it that has mounted it."""
     (place := tmp_path / "disk").mkdir()
-    command = [*_UNSHARE, "sh", "-c", _MOUNT, str(place)]
+    command = [*UNSHARE, "sh", "-c", _MOUNT, str(place)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stderr is not None
