@@ -12,11 +12,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
+import pytest
 from aiohttp import web
 from kopf_kit.testing.cluster import NODE, Cluster, Raw, RefusedError
 
@@ -30,6 +31,22 @@ UNSHARE = [
 ]
 #: Run by `sh -c` there, with a file and a program: the file becomes its /etc/hosts.
 MOUNT = 'mount --bind "$0" /etc/hosts && exec "$@"'
+_HOLD = 'mount "$@" "$0" && echo && exec sleep infinity'
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
+    """Mount a file system on a folder; give the path by which all processes see it."""
+    command = [*UNSHARE, "sh", "-c", _HOLD, str(folder), *arguments]
+    with subprocess.Popen(command, stdout=-1, stderr=-1) as holder:  # noqa: S603
+        try:
+            assert holder.stdout is not None
+            assert holder.stderr is not None
+            if not holder.stdout.readline():
+                pytest.skip(f"nothing can be mounted: {holder.stderr.read().decode()}")
+            yield Path(f"/proc/{holder.pid}/root{folder}")
+        finally:
+            holder.kill()
 
 
 @dataclass
@@ -98,6 +115,8 @@ class Nodes:
         self.containers: dict[str, Container] = {}  # by the Pods' uids
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=1.0))
         self.hosts = folder / "hosts"
+        #: Where the members' volumes are.
+        self.volumes = folder
         self._numbers = {member: number for number, member in enumerate(members, 1)}
         lines = [f"{self.address(m)} {m}.{m.rpartition('-')[0]}.{namespace}.svc" for m in members]
         self.hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
@@ -119,7 +138,7 @@ class Nodes:
         return f"{self.block}.{first + self._numbers[member]}"
 
     def data(self, claim: Raw) -> Path:
-        return self.folder / str(claim["metadata"]["uid"])
+        return self.volumes / str(claim["metadata"]["uid"])
 
     def running(self, member: str) -> Container:
         return next(container for container in self.containers.values() if container.name == member)

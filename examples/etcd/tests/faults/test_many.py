@@ -1,8 +1,8 @@
 """One cluster that does not answer slows down none of 199 others of the same operator.
 
 CLUSTERS says how many there are. Each is a real etcd, of one member whose heart beats once a
-second, so that two processors suffice; 200 of them reserve 25 GB of the disk, but 3 GB of memory on
-a file system that cannot reserve (`mount -t ramfs ramfs FOLDER`, and `--basetemp=FOLDER/of-tests`).
+second, so that two processors suffice. 200 of them take 10 GB of memory: on a disk they would
+reserve 25 GB, so their volumes are on a file system that cannot reserve.
 """
 
 import os
@@ -17,7 +17,7 @@ from kopf_kit.rig import tools, versions
 from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.world import World
 
-from tests.faults.nodes import Nodes
+from tests.faults.nodes import Nodes, mounted
 from tests.faults.test_operator import SUBJECTS, VERSION
 
 __all__ = ["SUBJECTS"]
@@ -37,9 +37,12 @@ async def nodes(here: World, tmp_path: Path) -> AsyncIterator[Nodes]:
     minor = versions.NEWEST_ETCD
     etcd = {minor: tools.etcd(minor, "etcd")[0]}
     members = tuple(f"{name}-1" for name in NAMES)
-    async with Nodes(here.cluster, here.namespace, tmp_path, etcd, members).working() as running:
-        running.between, running.pause = False, 2.0
-        yield running
+    (place := tmp_path / "volumes").mkdir()
+    working = Nodes(here.cluster, here.namespace, tmp_path, etcd, members).working()
+    with mounted(place, "-t", "ramfs", "ramfs") as volumes:
+        async with working as running:
+            running.between, running.pause, running.volumes = False, 2.0, volumes
+            yield running
 
 
 async def step(here: World, name: str) -> float:

@@ -1,7 +1,6 @@
 """Backups to a store that is full: its file system is a small one, in a namespace of its own."""
 
 import contextlib
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,26 +11,19 @@ from etcd_operator import agent, stored
 from etcd_operator.agent import Backup, Sum
 from etcd_operator.client import Member
 from etcd_operator.store import StoreError
-from tests.faults.nodes import UNSHARE
+from tests.faults.nodes import mounted
 from tests.unit.test_agent import STORE, Process, etcd, put, session, volumes
 from tests.unit.test_bucket import keys, serving
 
 __all__ = ["etcd", "keys", "session", "volumes"]
-_MOUNT = 'mount -t tmpfs -o size=96m tmpfs "$0" && echo && exec sleep infinity'
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 96 MiB, as the process sees it that has mounted it."""
+    """A file system of 96 MiB."""
     (place := tmp_path / "disk").mkdir()
-    command = [*UNSHARE, "sh", "-c", _MOUNT, str(place)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stderr is not None
-        if not holder.stdout.readline():
-            pytest.skip(f"nothing can be mounted: {holder.stderr.read().decode()}")
-        yield Path(f"/proc/{holder.pid}/root{place}")
-        holder.kill()
+    with mounted(place, "-t", "tmpfs", "-o", "size=96m", "tmpfs") as disk:
+        yield disk
 
 
 @pytest.fixture
