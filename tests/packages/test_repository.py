@@ -104,7 +104,7 @@ def test_an_update_pins_the_later_kit_and_keeps_the_author_s_edits(author: Autho
     assert "is of kopf-kit 0.99.0 already" in author.runs(*UPDATE).stderr
     older = f"kopf-kit@{__version__}"
     assert "and this is the older 0.1.0" in refusal(author, "uvx", older, "update")
-    assert f"say `uvx kopf-kit@{LATER}`" in refusal(author, "uvx", older, "generate")
+    assert f"run `uvx kopf-kit@{LATER}`" in refusal(author, "uvx", older, "generate")
 
 
 def test_a_line_that_both_changed_is_marked_and_named(author: Author) -> None:

@@ -1,7 +1,9 @@
 """An EtcdCluster on a real control plane, with a real process of etcd for each of its Pods."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +62,21 @@ class Cluster:
         conditions: list[Raw] = (await self.status())["conditions"]
         return next((condition for condition in conditions if condition["type"] == type_), {})
 
+    @asynccontextmanager
+    async def within(self, patience: float, what: str) -> AsyncIterator[None]:
+        """Fail with the status and the members' last words if the block takes longer."""
+        try:
+            async with self.here.within(patience, what):
+                yield
+        except AssertionError as error:
+            error.add_note(json.dumps(await self.status(), indent=1))
+            for container in self.nodes.containers.values():
+                error.add_note(f"{container}\n{container.log.read_text()[-3000:]}")
+            raise
+
     async def until(self, type_: str, status: str, reason: str, patience: float = 90) -> Raw:
         """Wait until a condition says so."""
-        async with self.here.within(patience, f"{type_} {status} {reason}"):
+        async with self.within(patience, f"{type_} {status} {reason}"):
             while True:
                 condition = await self.condition(type_)
                 if (condition.get("status"), condition.get("reason")) == (status, reason):
@@ -71,7 +85,7 @@ class Cluster:
 
     async def settles(self, size: int, patience: float = 90) -> Raw:
         """Wait until so many members are healthy; return the status."""
-        async with self.here.within(patience, f"{size} members"):
+        async with self.within(patience, f"{size} members"):
             while True:
                 status = await self.status()
                 ready = {entry["type"]: entry for entry in status["conditions"]}.get("Ready", {})

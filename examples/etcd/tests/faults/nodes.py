@@ -85,6 +85,12 @@ class Container:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
 
+    def kill(self) -> None:
+        """Kill it. Nothing starts it again before the caller waits for something else."""
+        self.send(signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait()
+
     async def end(self) -> None:
         self.send(signal.SIGTERM)
         for _ in range(200):

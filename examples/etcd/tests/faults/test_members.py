@@ -45,13 +45,15 @@ async def volume_gone(cluster: Cluster, members: list[str]) -> None:
 
 
 async def disk_emptied(cluster: Cluster, members: list[str]) -> None:
-    shutil.rmtree(await _folder(cluster, members[0]))
-    cluster.container(members[0]).send(signal.SIGKILL)
+    folder = await _folder(cluster, members[0])
+    cluster.container(members[0]).kill()
+    shutil.rmtree(folder)
 
 
 async def disk_corrupted(cluster: Cluster, members: list[str]) -> None:
-    cluster.container(members[0]).send(signal.SIGKILL)
-    for file in (await _folder(cluster, members[0])).glob("member/*/*"):
+    folder = await _folder(cluster, members[0])
+    cluster.container(members[0]).kill()
+    for file in folder.glob("member/*/*"):
         if file.is_file():
             file.write_bytes(b"?" * 4096)
 
