@@ -55,6 +55,7 @@ class Soak:
         while time.monotonic() < until:
             await asyncio.sleep(self.dice.uniform(0, PAUSE))
             await self.disturb()
+        await asyncio.sleep(PAUSE)  # then the status knows of the last disturbance
         await cluster.settles(self.size, patience=600)
         await cluster.check()
         await self.here.delete(NAME)
