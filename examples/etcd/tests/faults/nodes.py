@@ -31,6 +31,7 @@ UNSHARE = [
 ]
 #: Run by `sh -c` there, with a file and a program: the file becomes its /etc/hosts.
 MOUNT = 'mount --bind "$0" /etc/hosts && exec "$@"'
+#: The same, with a folder and how to mount it: the mount lasts as long as this process.
 _HOLD = 'mount "$@" "$0" && echo && exec sleep infinity'
 
 

@@ -506,7 +506,6 @@ import asyncio, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.endpoints.reviews import Reviews
-from kopf_runtime.endpoints.web import Server
 from kopf_runtime.endpoints.web import MAX_REVIEWS, Server
 from runtime import festivals, permits
 
