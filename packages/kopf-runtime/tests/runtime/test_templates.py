@@ -15,11 +15,12 @@ from kopf_runtime.declaring.objects import ObjectMeta
 from kopf_runtime.declaring.records import Owned, Update, Wanted
 from kopf_runtime.working.templates import KEPT, Marks, Templates, _encoded
 from runtime import widgets
-from runtime.widgets import WIDGET, Raw, Widget, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, widget
 from tests.support.api_server import ApiServer
 from tests.support.running import operating
 from tests.support.waiting import until
 
+ONE = ("ns", "one")
 CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
 FLEET = Kind("example.dev", "v1", "fleets", "Fleet", False)
 
@@ -196,6 +197,28 @@ def test_m3_manifests_are_kept_for_a_while_only() -> None:
     assert kept <= KEPT
     assert many.body(wanted[-1][0]) is not None
     assert many.body(wanted[0][0]) is None
+
+
+async def test_a_standby_keeps_no_manifest_that_is_not_wanted_any_more(server: ApiServer) -> None:
+    def wanted() -> tuple[Wanted, ...]:
+        owner = standby.owners.cache.get(ONE)
+        return owner.wanted if owner is not None else ()
+
+    def kept(children: tuple[Wanted, ...]) -> list[bool]:
+        return [standby._templates.body(child) is not None for child in children]
+
+    standby = widgets.controller()
+    server.put(WIDGET, widget(text="old"))
+    async with operating(server, standby, working=False):
+        await until(lambda: kept(wanted()) == [True])
+        old = wanted()
+        server.edit(WIDGET, ONE, edit("new"))
+        await until(lambda: wanted() != old)
+        assert kept(old) + kept(new := wanted()) == [False, True]
+
+        server.remove(WIDGET, ONE)
+        await until(lambda: not wanted())
+        assert kept(new) == [False]
 
 
 def test_a_plan_that_waits_keeps_nothing_of_its_object_in_memory() -> None:

@@ -478,6 +478,10 @@ class Engine(Controller):
     def _owner_changed(self, record: Owner | None, former: Owner | None) -> None:
         self._reads.follow(record, former)
         self._index(record, former)
+        if former is not None and (record is None or record.wanted is not former.wanted):
+            # A standby, which sends nothing, would fill up with what is no longer wanted.
+            for child in set(former.wanted).difference(record.wanted if record is not None else ()):
+                self._templates.forget(child)
         written = self._reporter.is_own_write
         if record is not None and former is not None and written(record, former):
             if self._stepwise:  # it may depend on its status, which may differ each time
