@@ -285,6 +285,8 @@ class Nodes:
         only = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
         with contextlib.suppress(RefusedError):
             await self.cluster.ask("DELETE", self.path("pods", pod["metadata"]["name"]), only)
+        if container is not None:
+            container.ending = False  # a Pod that is still there is ended again
 
     # --- what the operator calls ----------------------------------------------------------------
 
