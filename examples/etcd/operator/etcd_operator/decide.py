@@ -179,6 +179,7 @@ class Seen:
         wanted, running = minor(self.wanted.version), [v.version for v in self.voices.values()]
         # If nobody answers, the data are of the versions that were healthy.
         running = running or [member.version for member in self.latched.members if member.proved]
+        running = running or [member.ran for member in self.latched.members if member.ran]
         minors = {*map(minor, running or [member.version for member in self.staying])}
         unflushed = wanted == 7 and 7 not in minors and not self.latched.flushed
         announced = not running or wanted >= min(minors) or self.downgrade == f"3.{wanted}"
@@ -264,8 +265,9 @@ def _set(
 
 def _change(s: Seen, member: Entry, why: str) -> Step:
     """Record that a member is to be as is wanted now; that it runs like this is not proved yet."""
-    wanted = s.wanted
-    return _set(s, member, why, version=wanted.version, template=wanted.template, proved=False)
+    ran, wanted = member.version if member.proved else member.ran, s.wanted
+    now: dict[str, Any] = {"version": wanted.version, "template": wanted.template, "proved": False}
+    return _set(s, member, why, ran=ran, **now)
 
 
 def _let_go(s: Seen, member: Entry, why: str, status: Mapping[str, Any] | None = None) -> Step:
@@ -401,7 +403,7 @@ def _bootstrap(s: Seen) -> Step | None:
     voice = s.voices.get(seed.name)
     if voice is not None and voice.leader and s.intact(seed):
         formed = {"cluster_id": voice.cluster_id}
-        return _set(s, seed, "it has formed the cluster", formed, id=voice.id)
+        return _set(s, seed, "it has formed the cluster", formed, id=voice.id, ran=voice.version)
     return _start(s, seed, "new") or wait(f"{seed.name} starts")
 
 
@@ -415,8 +417,28 @@ def _note(s: Seen) -> Step | None:
             return _set(s, member, "it is in the member list", id=listed.id)
         if member.proved or listed is None or listed.learner or not s.healthy(member):
             continue
-        if pod is not None and _made_of(pod, member):
-            return _set(s, member, "it is a healthy voter", {"failed_joins": 0}, proved=True)
+        # Its Pod may have come after another edit: then it has the template that is wanted by now.
+        templates = (member.template, s.wanted.template)
+        if pod is not None and pod.version == member.version and pod.template in templates:
+            done: dict[str, Any] = {"template": pod.template, "proved": True, "ran": ""}
+            return _set(s, member, "it is a healthy voter", {"failed_joins": 0}, **done)
+    return None
+
+
+def _undo(s: Seen) -> Step | None:
+    """Let a member run what the others run if its data are not of the version that it is to run.
+
+    A downgrade ends early if it is canceled, or if the only member that had followed it is lost.
+    """
+    running = sorted((voice.version for voice in s.voices.values()), key=versions.parsed)
+    for member in s.staying if running else ():
+        to = minor(member.version)
+        if member.proved or to >= minor(running[0]) or s.downgrade == f"3.{to}":
+            continue
+        own, pod = s.voices.get(member.name), s.pods.get(member.name)
+        if own is not None or (pod is not None and pod.stuck):
+            version = own.version if own is not None else running[0]
+            return _set(s, member, "it runs as the others do", version=version)
     return None
 
 
@@ -482,7 +504,8 @@ def _disarm(alarm: Alarm, why: str) -> Step:
 def _stay(s: Seen) -> Step | None:
     """Keep a healthy voter that was about to leave if it is needed by now."""
     for member in s.voters if len(s.staying) < s.wanted.size else ():
-        if member.leaving == UNWANTED and s.healthy(member) and s.intact(member):
+        unwanted = member.leaving.startswith(UNWANTED)
+        if unwanted and s.healthy(member) and s.intact(member):
             return _set(s, member, "it is wanted again", leaving="")
     return None
 
@@ -794,6 +817,7 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _adopt,
     _bootstrap,
     _note,
+    _undo,
     _take_back_alone,
     _restart,
     _unknown,

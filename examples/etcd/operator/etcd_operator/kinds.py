@@ -154,6 +154,8 @@ class Entry(kr.Fields, frozen=True, kw_only=True):
     """Why it goes; empty while it stays."""
     proved: bool = False
     """Whether it was a healthy voter with this version and template."""
+    ran: Text = ""
+    """The version that it was a healthy voter with before, while it is not proved."""
 
 
 class Defragmented(kr.Fields, frozen=True):

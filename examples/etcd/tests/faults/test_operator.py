@@ -116,3 +116,23 @@ async def test_edits_in_the_middle_of_another_change_lose_nothing(
 
     assert (await cluster.settles(3, patience=600))["version"] == older
     await cluster.check()
+
+
+@pytest.mark.long
+async def test_an_older_version_is_announced_though_the_only_member_is_just_restarted(
+    here: World, cluster: Cluster
+) -> None:
+    older = versions.OLDER_ETCD["3.6"].removeprefix("v")
+    cluster.nodes.etcd["3.6"] = tools.etcd("3.6", "etcd")[0]
+    await here.start()
+    await cluster.create(1)
+    await cluster.settles(1)
+
+    await cluster.edit(pod={"labels": {"turn": "1"}})
+    async with here.within(30, "it is restarted"):
+        while cluster.ready():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await cluster.edit(version=older)
+
+    assert (await cluster.settles(1, patience=180))["version"] == older
+    await cluster.check()

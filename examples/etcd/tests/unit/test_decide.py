@@ -648,6 +648,28 @@ def test_no_member_takes_a_version_before_the_others_are_prepared_for_it(running
     assert decide(wanting(s, version=wanted)).do is not Do.LATCH, "nobody answers"
 
 
+@pytest.mark.parametrize(("before", "goes"), [(OLD, True), ("3.7.3", False)])
+def test_a_lone_member_that_is_restarted_goes_back_to_no_version_below_its_data(
+    before: str, goes: bool
+) -> None:
+    s = wanting(latching(healthy(1, version=before), flushed=True), version="3.7.4")
+    s = replace(s, latched=decide(s).latched or s.latched)
+    s = wanting(replace(silent(s, 1, keep_pods=False), members=None), version=OLD)
+    assert decide(s).do is (Do.LATCH if goes else Do.CREATE_POD)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_who_was_to_follow_a_downgrade_that_ended_early_runs_what_the_others_run(
+    runs: bool,
+) -> None:
+    s = wanting(entry(healthy(2, version="3.7.3"), 2, proved=False, version=OLD), version=OLD)
+    if not runs:
+        s = replace(silent(pod(s, 2, version=OLD, stuck="crashes"), 2), members=None)
+    assert member(decide(s), 2).version == "3.7.3"
+    s = replace(s, voices={"c-1": voice(1, version="3.7.3", downgrade="3.6.0")})
+    assert decide(s).latched is None, "it is under way"
+
+
 def test_a_member_that_ran_as_it_is_does_not_change_because_it_is_sick() -> None:
     assert decide(wanting(silent(healthy(3), 2), version=NEW)).do is Do.WAIT
 

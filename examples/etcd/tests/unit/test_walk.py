@@ -31,6 +31,11 @@ class World:
     leader: str = ""
     downgrade: str = ""
     storage: str = "3.6.0"
+    #: The minor version of the cluster that each volume's data knows; no lower one can read them.
+    data: dict[str, int] = field(default_factory=dict)
+    #: The members that do not run, whatever they are, and for how many looks.
+    dead: set[str] = field(default_factory=set)
+    outage: int = 0
     count: int = 0
     named: set[str] = field(default_factory=set)
     #: The volumes that an earlier cluster of the same name has left.
@@ -45,7 +50,9 @@ class World:
     def runs(self, name: str) -> bool:
         """Start a member, if that is possible, and return whether it runs."""
         pod, volume = self.pods.get(name), self.volumes.get(name, "")
-        if pod is None or not volume or pod.version.endswith(".99"):
+        if pod is None or not volume or pod.version.endswith(".99") or name in self.dead:
+            return False
+        if minor(pod.version) < self.data.get(volume, 0):
             return False
         if volume in self.logs:
             return name in self.members
@@ -70,6 +77,10 @@ class World:
         versions = {f"3.{minor(self.pods[name].version)}" for name in running}
         if versions == {self.downgrade}:
             self.downgrade = ""
+        if quorate and self.members.keys() <= set(running):
+            lowest = min(minor(self.pods[name].version) for name in running)
+            known = minor(self.downgrade) if self.downgrade else lowest
+            self.data |= {self.volumes[name]: known for name in running}
         voices = {
             name: Voice(
                 self.members[name].id,
@@ -84,7 +95,9 @@ class World:
         }
         pods = {
             name: replace(
-                pod, ready=name in able and quorate, stuck="" if name in running else "crashes"
+                pod,
+                ready=name in able and quorate,
+                stuck="" if name in {*running, *self.dead} else "crashes",
             )
             for name, pod in self.pods.items()
         }
@@ -151,7 +164,7 @@ class World:
             if sum(self.runs(other) for other in self.voters() if other != name)
             >= quorum(len(self.voters()))
         ]
-        match dice.randrange(5):
+        match dice.randrange(6):
             case 0:
                 self.wanted = replace(self.wanted, size=dice.randint(1, 7))
             case 1:
@@ -162,6 +175,9 @@ class World:
                 del self.pods[dice.choice(sorted(self.pods))]
             case 4 if spare and self.latched.cluster_id:
                 self.volumes.pop(dice.choice(spare), None)
+            case 5:
+                self.dead = {name for name in self.pods if dice.random() < 0.7}
+                self.outage = dice.randint(1, 20)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -170,6 +186,9 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
     for turn in range(600):
         if turn < 300 and dice.random() < 0.1:
             world.disturb(dice)
+        world.outage -= 1
+        if world.outage < 0:
+            world.dead = set()
         s = world.look()
         step = decide(s)
         if dice.random() < 0.2 and step.do is not Do.LATCH:
