@@ -76,6 +76,7 @@ class Container:
                 start_new_session=True,
             )
         self.restarts += 1
+        self.status = {}  # what was told is of the former process
         self.again = time.monotonic() + min(5.0, 0.2 * 2**self.restarts)
 
     @property

@@ -1,7 +1,8 @@
 """Random edits and losses on a model of etcd and Kubernetes: it ends as wanted, and loses nothing.
 
 In the model all is at once: Pods start, data is copied. What is tried is the order of the steps. It
-loses a member only while the others can do without it, as nobody else could make up for more.
+loses a member only while the others can do without it, as nobody else could make up for more. In an
+outage, any number of members are silent for a while.
 """
 
 import random
