@@ -94,18 +94,24 @@ def declare(theirs: Namespace, kind: Kind, name: str) -> Object:
         except CommandError as error:
             return str(error)
 
-    # OLM writes the bundle's CRD once more if it has to repeat a plan: then the API server asks
-    # nobody who converts, for a moment (operator-lifecycle-manager #2891).
+    def look() -> Object | CommandError:
+        try:
+            return get(theirs, kind, name)
+        except CommandError as error:
+            return error
+
+    # OLM writes the bundle's CRD once more if it has to repeat a plan: then the API server can
+    # neither write nor read an object, for a moment (operator-lifecycle-manager #2891).
     wait_until(f"the {kind.kind} {name} to be created", create, lambda said: "created" in said)
-    return wait_until(
-        f"the operator to tell of the {kind.kind} {name}",
-        lambda: get(theirs, kind, name),
-        served,
-    )
+    found = wait_until(f"the operator to tell of the {kind.kind} {name}", look, served)
+    assert isinstance(found, dict), found
+    return found
 
 
-def served(found: Object) -> bool:
+def served(found: Object | CommandError) -> bool:
     """Return whether the operator has told how an object is; kopf alone notes what it handled."""
+    if isinstance(found, CommandError):
+        return False
     if PROJECT.adopted:
         noted = "kopf.zalando.org/last-handled-configuration"
         return noted in found["metadata"].get("annotations", {})
