@@ -36,10 +36,12 @@ class Notes(Plain):
         metadata = {"name": name, "annotations": {"text": text}}
         return [{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}]
 
+    #: How often a creation is refused until the former Pod is gone depends on the machine.
+    #: So the kill, which each refused one survives, is not tried there.
+    writes: ClassVar = {**Plain.writes, "recreate": 0}
     patience = 45.0  # seconds instead of 120, because each test that fails takes this long
     fails: ClassVar = {
         "test_killed_after_every_single_write[Note-create]": _TWICE,
-        "test_killed_after_every_single_write[Note-recreate]": _TWICE,
         "test_a_fault_at_every_single_write[Note-create]": _FAULTS,
         "test_a_fault_at_every_single_write[Note-edit]": _EDITED,
         "test_a_fault_at_every_single_write[Note-burst]": _EDITED,
