@@ -413,7 +413,7 @@ class Eye:
     def _pod(self, child: Any) -> Pod:
         lost = child.deleting and self.context.now > child.deadline + OVERDUE
         view: Pod = child.view
-        stuck = "its node is lost" if lost else view.stuck
+        stuck = "its node is lost" if lost else "" if child.deleting else view.stuck
         return replace(view, uid=child.uid, deleting=child.deleting, stuck=stuck)
 
     async def _voice(self, latched: Status, name: str, pod: Pod) -> Voice | None:

@@ -558,10 +558,10 @@ def _learner(s: Seen) -> Step | None:
             return Step(Do.PROMOTE, member.name, body={"ID": listed.id})
         if not s.as_wanted(member) and s.may_change and not s.unsaved:
             return _change(s, member, "as is wanted by now")
-        if pod is not None and not pod.deleting:
-            if not _made_of(pod, member):
+        if pod is not None:
+            if not pod.deleting and not _made_of(pod, member):
                 return delete_pod(s, member, "it is created again")
-            if pod.stuck:
+            if pod.stuck:  # if it is being deleted, its node is lost
                 failed = {"failed_joins": s.latched.failed_joins + 1, "failed_at": s.now}
                 return _let_go(s, member, pod.stuck, failed)
         return wait(f"the learner {member.name} starts")
@@ -572,7 +572,7 @@ def _dead(s: Seen) -> Step | None:
     """Let a dead voter go if the others work without it; a new member replaces it.
 
     A crash loop does not prove that the data is bad. But if the member was healthy with the same
-    version and template before, no other reason is left.
+    version and template before, no other reason is left. One on a lost node never comes back.
     """
     corrupt = {alarm.id for alarm in s.alarms if alarm.kind == "CORRUPT"}
     for member in s.voters:
@@ -580,7 +580,7 @@ def _dead(s: Seen) -> Step | None:
         why = ""
         if not s.intact(member):
             why = "its volume is gone"
-        elif pod is not None and pod.stuck and member.proved:
+        elif pod is not None and pod.stuck and (member.proved or pod.deleting):
             why = pod.stuck
         elif member.id in corrupt:
             why = "its data is corrupt"

@@ -99,6 +99,24 @@ async def test_it_is_whole_again_and_nothing_acknowledged_is_lost(
     await cluster.check()
 
 
+async def test_a_learner_whose_node_is_lost_is_replaced(here: World, cluster: Cluster) -> None:
+    await here.start()
+    await cluster.create(2)
+    before = {member["name"] for member in (await cluster.settles(2))["members"]}
+    await cluster.edit(size=3)
+    async with here.within(60, "a learner starts"):
+        while len(cluster.nodes.containers) == 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    (learner,) = {container.name for container in cluster.nodes.containers.values()} - before
+
+    await node_lost(cluster, [learner])
+
+    after = await cluster.settles(3, patience=600)
+    staying = {member["name"] for member in after["members"] if not member["leaving"]}
+    assert before < staying - {learner} == staying
+    await cluster.check()
+
+
 async def test_without_a_quorum_nothing_is_deleted_and_the_status_says_so(
     here: World, cluster: Cluster
 ) -> None:

@@ -346,6 +346,13 @@ def test_a_crash_loop_says_nothing_of_the_data_of_a_member_that_was_just_changed
     assert decide(s).do is Do.WAIT
 
 
+def test_who_never_ran_as_it_is_is_replaced_if_its_node_is_lost() -> None:
+    lost = {"deleting": True, "stuck": "its node is lost"}
+    for s in (learner(healthy(3), 3), entry(silent(healthy(3), 3), 3, proved=False)):
+        assert decide(pod(s, 3, deleting=True)).do is Do.WAIT
+        assert member(decide(pod(s, 3, **lost)), 3).leaving == "its node is lost"
+
+
 def test_without_a_quorum_pods_come_back_and_nothing_is_deleted() -> None:
     s = replace(silent(healthy(3, size=1), 1, 2), members=None)
     assert decide(s).do is Do.WAIT

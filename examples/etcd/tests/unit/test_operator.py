@@ -449,7 +449,7 @@ def test_without_a_look_nobody_says_that_it_serves(age: float | None, said: bool
 
 
 def test_a_pod_that_outlasts_its_end_is_on_a_lost_node() -> None:
-    now, view = 1000.0, Pod("", "3.6.16")
+    now, view = 1000.0, Pod("", "3.6.16", stuck="it crashes again and again")
     child: Any = SimpleNamespace(view=view, uid="p", deleting=True, deadline=now - 10)
     eye = clusters.Eye(cluster(), kr.Context(Settings(), now=now))
     assert not eye._pod(child).stuck
