@@ -263,11 +263,26 @@ def _set(
     return latch(s, f"{member.name}: {why}", members=members, **(status or {}))
 
 
-def _change(s: Seen, member: Entry, why: str) -> Step:
+def _change(s: Seen, member: Entry, why: str, version: str = "") -> Step:
     """Record that a member is to be as is wanted now; that it runs like this is not proved yet."""
-    ran, wanted = member.version if member.proved else member.ran, s.wanted
-    now: dict[str, Any] = {"version": wanted.version, "template": wanted.template, "proved": False}
-    return _set(s, member, why, ran=ran, **now)
+    ran = member.version if member.proved else member.ran
+    now: dict[str, Any] = {"version": version or s.wanted.version, "template": s.wanted.template}
+    return _set(s, member, why, ran=ran, proved=False, **now)
+
+
+def _correct(s: Seen, member: Entry, why: str) -> Step | None:
+    """Change a member that does not run to what is wanted, or to as much of that as may be now.
+
+    What prepares another minor version needs all members. Until then, a member whose own version
+    nobody runs goes back to a patch of the same minor version that did run.
+    """
+    version, own = s.wanted.version, member.version
+    if minor(own) != minor(version) and (s.unsaved or not s.may_change):
+        ran = [member.ran, *(voice.version for voice in s.voices.values())]
+        good = [version for version in ran if version and minor(version) == minor(own)]
+        version = own if own in good else next(iter(good), own)
+    same = (member.version, member.template) == (version, s.wanted.template)
+    return None if same else _change(s, member, why, version)
 
 
 def _let_go(s: Seen, member: Entry, why: str, status: Mapping[str, Any] | None = None) -> Step:
@@ -450,8 +465,8 @@ def _take_back_alone(s: Seen) -> Step | None:
     for member in s.staying if s.members is None else ():
         if member.proved or member.name in s.voices or not s.intact(member):
             continue
-        if not s.as_wanted(member) and s.may_change:
-            return _change(s, member, "it does not run as it is")
+        if (step := _correct(s, member, "it does not run as it is")) is not None:
+            return step
         pod, templates = s.pods.get(member.name), (member.template, s.wanted.template)
         if pod is None or pod.deleting:
             continue
@@ -556,8 +571,8 @@ def _learner(s: Seen) -> Step | None:
             return _let_go(s, member, "its volume is gone")
         if member.name in s.voices:
             return Step(Do.PROMOTE, member.name, body={"ID": listed.id})
-        if not s.as_wanted(member) and s.may_change and not s.unsaved:
-            return _change(s, member, "as is wanted by now")
+        if (step := _correct(s, member, "as is wanted by now")) is not None:
+            return step
         if pod is not None:
             if not pod.deleting and not _made_of(pod, member):
                 return delete_pod(s, member, "it is created again")
@@ -638,10 +653,11 @@ def _take_back(s: Seen) -> Step | None:
 
     A voter that did run is only sick, which is no reason to change it.
     """
-    for member in s.voters if s.may_change else ():
-        if member.proved or member.leaving or s.healthy(member) or s.as_wanted(member):
+    for member in s.voters:
+        if member.proved or member.leaving or s.healthy(member):
             continue
-        return _change(s, member, "it does not run as it is")
+        if (step := _correct(s, member, "it does not run as it is")) is not None:
+            return step
     return None
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from etcd_operator import versions
 from etcd_operator.client import Alarm, Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, quorum
 from etcd_operator.kinds import Compared, Defragmented, Entry, Status
@@ -648,11 +649,42 @@ def test_no_member_takes_a_version_before_the_others_are_prepared_for_it(running
     wanted = {"3.6.16": "3.7.3", "3.7.3": "3.6.16"}[running]
     s = wanting(learner(healthy(3, version=running), 3), version=wanted)
     assert decide(s).do is Do.WAIT
-    s = entry(silent(healthy(3, version=running), 3), 3, proved=False, version=f"{running}9")
-    assert decide(wanting(s, version=wanted)).do is not Do.LATCH
-    assert member(decide(wanting(s, version=running)), 3).version == running
     s = entry(replace(silent(healthy(3, version=running), 1, 2, 3), members=None), 3, proved=False)
     assert decide(wanting(s, version=wanted)).do is not Do.LATCH, "nobody answers"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"version": "3.{}.99"}, {"template": "bad"}, {"version": "3.{}.99", "template": "bad"}],
+)
+@pytest.mark.parametrize(("running", "wanted"), [(OLD, "3.7.3"), ("3.7.3", OLD), ("3.5.35", OLD)])
+def test_who_does_not_run_is_mended_before_a_minor_version_that_needs_all_members(
+    running: str, wanted: str, wrong: dict[str, str]
+) -> None:
+    wrong = {key: text.format(versions.minor(running)) for key, text in wrong.items()}
+    three, one = healthy(3, version=running), healthy(1, version=running)
+    for s, number in (
+        (learner(three, 3), 3),
+        (silent(three, 3), 3),
+        (replace(silent(one, 1), members=None), 1),
+    ):
+        s = entry(s, number, **{"proved": False, "ran": running, **wrong})
+        mended = member(decide(wanting(s, version=wanted, backup=True)), number)
+        assert (mended.version, mended.template, mended.ran) == (running, "t", running)
+
+
+def test_a_learner_goes_back_to_what_the_others_run() -> None:
+    s = entry(learner(healthy(3), 3), 3, version="3.6.99")
+
+    assert member(decide(wanting(s, version="3.7.3")), 3).version == OLD
+    assert decide(wanting(entry(s, 3, version=OLD), version="3.7.3")).do is Do.WAIT
+
+
+def test_a_patch_is_corrected_though_nobody_can_tell_that_its_downgrade_is_enabled() -> None:
+    s = entry(healthy(1, version="3.7.3"), 1, proved=False, version="3.6.99", ran="3.7.3")
+    s = wanting(replace(silent(s, 1), members=None), version=OLD)
+
+    assert member(decide(s), 1).version == OLD
 
 
 @pytest.mark.parametrize(("before", "goes"), [(OLD, True), ("3.7.3", False)])
@@ -662,7 +694,7 @@ def test_a_lone_member_that_is_restarted_goes_back_to_no_version_below_its_data(
     s = wanting(latching(healthy(1, version=before), flushed=True), version="3.7.4")
     s = replace(s, latched=decide(s).latched or s.latched)
     s = wanting(replace(silent(s, 1, keep_pods=False), members=None), version=OLD)
-    assert decide(s).do is (Do.LATCH if goes else Do.CREATE_POD)
+    assert member(decide(s), 1).version == (OLD if goes else before)
 
 
 @pytest.mark.parametrize("runs", [True, False])
