@@ -264,7 +264,10 @@ def _set(
 
 
 def _change(s: Seen, member: Entry, why: str, version: str = "") -> Step:
-    """Record that a member is to be as is wanted now; that it runs like this is not proved yet."""
+    """Record that a member is to be as is wanted now; that it runs like this is not proved yet.
+
+    `version` takes the place of the wanted one, as long as that one has to wait.
+    """
     ran = member.version if member.proved else member.ran
     now: dict[str, Any] = {"version": version or s.wanted.version, "template": s.wanted.template}
     return _set(s, member, why, ran=ran, proved=False, **now)
@@ -279,9 +282,9 @@ def _correct(s: Seen, member: Entry, why: str) -> Step | None:
     version, own = s.wanted.version, member.version
     if minor(own) != minor(version) and (s.unsaved or not s.may_change):
         ran = [member.ran, *(voice.version for voice in s.voices.values())]
-        good = [version for version in ran if version and minor(version) == minor(own)]
+        good = [v for v in ran if v and minor(v) == minor(own)]
         version = own if own in good else next(iter(good), own)
-    same = (member.version, member.template) == (version, s.wanted.template)
+    same = (own, member.template) == (version, s.wanted.template)
     return None if same else _change(s, member, why, version)
 
 
@@ -460,19 +463,28 @@ def _undo(s: Seen) -> Step | None:
 def _take_back_alone(s: Seen) -> Step | None:
     """Without a quorum, change a silent member that never ran as it is to what is wanted now.
 
-    The quorum may need just this member. Its volume stays.
+    The quorum may need just this member, even if it is leaving. Of one that did run, only the Pod
+    may be of something bad. Its volume stays.
     """
-    for member in s.staying if s.members is None else ():
-        if member.proved or member.name in s.voices or not s.intact(member):
+    for member in s.latched.members if s.members is None else ():
+        if member.name in s.voices or not s.intact(member):
             continue
-        if (step := _correct(s, member, "it does not run as it is")) is not None:
+        if not member.proved and (step := _correct(s, member, "it does not run as it is")):
             return step
-        pod, templates = s.pods.get(member.name), (member.template, s.wanted.template)
-        if pod is None or pod.deleting:
-            continue
-        if pod.version != member.version or pod.template not in templates:
+        pod = s.pods.get(member.name)
+        if pod is not None and not pod.deleting and not _may_stay(s, pod, member):
             return delete_pod(s, member, "it is created again")
     return None
+
+
+def _may_stay(s: Seen, pod: Pod, member: Entry) -> bool:
+    """Return whether a Pod is like its member's entry, or like the one that would replace it.
+
+    If it cannot run, only the latter counts: the user may have corrected why.
+    """
+    idle = bool(pod.stuck) or not pod.address
+    templates = {s.wanted.template} if idle else {s.wanted.template, member.template}
+    return pod.version == member.version and pod.template in templates
 
 
 def _restart(s: Seen) -> Step | None:
@@ -670,8 +682,7 @@ def _outdated(s: Seen) -> Step | None:
         pod = s.pods.get(member.name)
         if pod is None or pod.deleting or member.leaving:
             continue
-        templates = (member.template, s.wanted.template)
-        if (pod.version, pod.boot) == (member.version, "member") and pod.template in templates:
+        if pod.boot == "member" and _may_stay(s, pod, member):
             continue
         if s.healthy(member) and s.healthy_beside(member) < s.count - 1:
             return wait(f"{member.name} is created again once all others are healthy")

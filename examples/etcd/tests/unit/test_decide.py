@@ -644,6 +644,31 @@ def test_without_a_quorum_a_member_that_ran_as_it_is_does_not_change() -> None:
     assert decide(s).do is Do.WAIT
 
 
+def test_a_corrected_template_reaches_pods_that_came_in_the_middle_of_a_bad_change() -> None:
+    s = pod(replace(silent(healthy(3), 1, 2), members=None), 1, template="bad")
+
+    assert (decide(s).do, decide(s).member) == (Do.DELETE_POD, "c-1")
+    assert decide(entry(s, 1, leaving="it is not wanted any more")).do is Do.DELETE_POD
+    assert decide(wanting(s, template="bad")).do is Do.WAIT
+
+
+@pytest.mark.parametrize("idle", [{"stuck": "it crashes again and again"}, {"address": ""}])
+@pytest.mark.parametrize("quorum", [True, False])
+def test_a_corrected_template_reaches_a_pod_that_cannot_run_any_more_as_it_did(
+    idle: dict[str, str], quorum: bool
+) -> None:
+    s = silent(healthy(3), *([2] if quorum else [1, 2]))
+    s = wanting(s if quorum else replace(s, members=None), template="larger", version=NEW)
+    assert decide(s).do is Do.WAIT, "it may be starting"
+
+    step = decide(pod(s, 2, **idle))
+    if quorum and "stuck" in idle:
+        assert member(step, 2).leaving, "the others have its data"
+    else:
+        assert (step.do, step.member) == (Do.DELETE_POD, "c-2")
+    assert decide(wanting(pod(s, 2, address=""), template="t")).do is Do.WAIT
+
+
 @pytest.mark.parametrize("running", ["3.6.16", "3.7.3"])
 def test_no_member_takes_a_version_before_the_others_are_prepared_for_it(running: str) -> None:
     wanted = {"3.6.16": "3.7.3", "3.7.3": "3.6.16"}[running]
