@@ -369,11 +369,10 @@ class Eye:
         answers = await asyncio.gather(*(self._voice(latched, name, pods[name]) for name in names))
         voices = {name: voice for name, voice in zip(names, answers, strict=True) if voice}
         left = {name: kept for (_, name), kept in self.context.reads_of(VOLUME).items() if kept}
-        mine = {
-            member: left.pop(name)[1]
-            for name in list(left)
-            if manifests.volume_name(self.cluster, member := manifests.member_of(name)) == name
-        }
+        mine = {name: claim.view[1] for name, claim in claims.items() if not claim.deleting}
+        for name in list(left):
+            if manifests.volume_name(self.cluster, member := manifests.member_of(name)) == name:
+                mine[member] = left.pop(name)[1]
         members, alarms = await self._membership(latched, pods, voices)
         tasks = spec.maintenance
         template = manifests.template(self.cluster, settings.etcd_repository, self.authority)

@@ -402,6 +402,13 @@ async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
     assert (look.seen.left, look.seen.kept) == (("data-c-1-abcde",), {"c-2": ""})
 
 
+async def test_the_version_of_adopted_data_is_known_once_their_volume_has_an_owner() -> None:
+    [owned, _] = context_for(Step(Do.WAIT)).children
+    context = kr.Context(Settings(), stored={}, children=[owned], now=5.0, reads={VOLUME: {}})
+
+    assert (await clusters.advance(cluster(paused=True), context)).seen.kept == {"c-1": "3.6.15"}
+
+
 def test_a_volume_that_is_adopted_keeps_its_size_and_the_version_of_its_data() -> None:
     wants = cluster(storage={"adopt": "fffff", "size": "9Gi"})
     reads: Any = {VOLUME: {("ns", "data-c-2-fffff"): ("8Gi", "3.6.11"), ("ns", "x"): None}}
