@@ -7,7 +7,7 @@ sends numbers as texts and leaves zeros out, so answers are decoded leniently, w
 import functools
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -196,13 +196,13 @@ class Member:
             down.target_version if down.enabled else "",
         )
 
-    async def members(self, names: dict[str, str]) -> tuple[Listed, ...]:
-        """Return the members as a quorum knows them; `names` has their names by peer URL."""
+    async def members(self, name_of: Callable[[str], str]) -> tuple[Listed, ...]:
+        """Return the members as a quorum knows them; `name_of` knows them by their peer URLs."""
         response = await self.call("cluster/member/list", {"linearizable": True}, Members, LIST)
         return tuple(
             Listed(
                 _hex(member.id),
-                next((names[url] for url in member.peer_urls if url in names), ""),
+                next(filter(None, map(name_of, member.peer_urls)), ""),
                 member.is_learner,
                 bool(member.name),
             )

@@ -373,7 +373,7 @@ class Eye:
         for name in list(left):
             if manifests.volume_name(self.cluster, member := manifests.member_of(name)) == name:
                 mine[member] = left.pop(name)[1]
-        members, alarms = await self._membership(latched, pods, voices)
+        members, alarms = await self._membership(pods, voices)
         tasks = spec.maintenance
         template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
         return Seen(
@@ -428,16 +428,15 @@ class Eye:
         return voice if same else None
 
     async def _membership(
-        self, latched: Status, pods: dict[str, Pod], voices: dict[str, Voice]
+        self, pods: dict[str, Pod], voices: dict[str, Voice]
     ) -> tuple[tuple[Listed, ...] | None, tuple[Alarm, ...]]:
         """Return what a quorum knows; None if two voters that have a leader cannot tell."""
-        own = [entry.name for entry in latched.members]
-        names = {manifests.peer_url(self.cluster, name): name for name in own}
+        name_of = functools.partial(manifests.member_at, self.cluster)
         able = [name for name, voice in voices.items() if voice.votes]
         for name in able[:2]:
             member = self.member(name, pods[name].address)
             try:
-                return await member.members(names), await member.alarms()
+                return await member.members(name_of), await member.alarms()
             except EtcdError:
                 continue
         return None, ()

@@ -359,8 +359,6 @@ def _adopt(s: Seen) -> Step | None:
     entries = s.latched.members
     if not s.wanted.adopt or s.latched.cluster_id:
         return None
-    if missing := {member.name for member in entries} - s.volumes.keys() - s.kept.keys():
-        return refuse(f"the volume of {', '.join(sorted(missing))} is gone")
     if not entries and not s.kept:
         return refuse(f"no PersistentVolumeClaim of {s.name} ends with {s.wanted.adopt}")
     noted = {minor(version): version for version in s.kept.values() if version}
@@ -374,19 +372,27 @@ def _adopt(s: Seen) -> Step | None:
         ]
         last, why = max(map(_number, entries)), "its members are those of the earlier cluster"
         return latch(s, why, last_member=last, members=entries)
+    missing = {member.name for member in entries} - s.volumes.keys() - s.kept.keys()
     for member in entries:
-        if (step := _start(s, member, "member")) is not None:
+        if member.name not in missing and (step := _start(s, member, "member")) is not None:
             return step
+    if s.members is None and missing:
+        return refuse(f"the volume of {', '.join(sorted(missing))} is gone")
     if s.members is None:
         return wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
-    ids = {member.name: member.id for member in s.members}
+    ids = {member.name: member.id for member in s.members if member.name}
+    others = [
+        Entry(name=name, version=s.wanted.version, leaving="its volume is gone")
+        for name in sorted(ids.keys() - {member.name for member in entries})
+    ]
     gone = "it is not a member of the cluster"
     members = [
-        replace(member, id=ids.get(member.name, ""), leaving="" if member.name in ids else gone)
-        for member in entries
+        replace(e, id=ids.get(e.name, ""), leaving=e.leaving if e.name in ids else gone)
+        for e in (*entries, *others)
     ]
     cluster_id = next(voice.cluster_id for voice in s.voices.values() if voice.leader)
-    return latch(s, "it is adopted", cluster_id=cluster_id, members=members)
+    last = max(map(_number, members))
+    return latch(s, "it is adopted", cluster_id=cluster_id, members=members, last_member=last)
 
 
 def _start(s: Seen, member: Entry, boot: Boot) -> Step | None:
@@ -708,13 +714,15 @@ def _unsettled(s: Seen) -> Step | None:
     sick = [member.name for member in s.staying if not (member in s.voters and s.healthy(member))]
     if sick:
         return wait(f"{', '.join(sick)} is not healthy yet")
+    known = {entry.name: entry.id for entry in s.latched.members}
     for member in s.members or ():
-        if not member.name and any(entry.id == member.id for entry in s.latched.members):
+        if member.name in known:
+            continue
+        if member.id in known.values():
             why = "somebody changed the peer URL of"
             return refuse(f"{why} {member.id}; `etcdctl member update` it back")
-        if not member.name:
-            why = f"somebody added the member {member.id}; remove it, or scale the cluster instead"
-            return refuse(why)
+        why = f"somebody added the member {member.id}; remove it, or scale the cluster instead"
+        return refuse(why)
     return None
 
 

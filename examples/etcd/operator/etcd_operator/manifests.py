@@ -60,6 +60,13 @@ def peer_url(cluster: EtcdCluster, member: str) -> str:
     return f"{scheme(cluster.spec)}://{host(cluster, member)}:{PEER}"
 
 
+def member_at(cluster: EtcdCluster, url: str) -> str:
+    """Return the name of the member with a peer URL; empty if that is none of this cluster's."""
+    name = url.partition("//")[2].partition(".")[0]
+    own = re.fullmatch(rf"{cluster.metadata.name}-\d+", name) and peer_url(cluster, name) == url
+    return name if own else ""
+
+
 def scheme(spec: Spec) -> str:
     """Return the scheme of the URLs of members."""
     return "http" if spec.tls is None else "https"

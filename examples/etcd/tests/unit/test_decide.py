@@ -121,7 +121,9 @@ def test_what_is_to_be_adopted_and_is_not_there_is_told() -> None:
     step = decide(adopting(c_2="", c_7=""))
     assert step.latched is not None
     assert step.latched.last_member == 7
-    step = decide(replace(adopting(c_2=""), latched=step.latched))
+    members = [structs.replace(entry, volume="v2") for entry in step.latched.members]
+    s = replace(adopting(c_2=""), latched=structs.replace(step.latched, members=members))
+    step = decide(replace(s, volumes={"c-2": "v2"}, pods={"c-2": Pod("p", OLD, "t")}))
     assert (step.do, step.why) == (Do.REFUSE, "the volume of c-7 is gone")
 
 
@@ -155,6 +157,22 @@ def test_an_adopted_volume_of_no_member_is_let_go_once_a_quorum_says_so() -> Non
     assert step.latched is not None
     assert step.latched.cluster_id == "c1"
     assert [bool(member.leaving) for member in step.latched.members] == [False, False, True]
+
+
+def test_a_quorum_is_adopted_and_who_has_no_volume_is_replaced() -> None:
+    entries = [structs.replace(member, id="") for member in healthy(3).latched.members]
+    s = wanting(latching(healthy(3), cluster_id="", last_member=2, members=entries), adopt="abcde")
+    s = replace(silent(alone(s, 3), 3, keep_pods=False), kept={"c-1": OLD, "c-2": OLD})
+
+    for members in (entries[:2], entries):  # it was gone before, or is since they were named
+        step = decide(latching(s, members=members))
+        assert step.latched is not None
+        assert step.latched.last_member == 3, "its name never comes back"
+        now = replace(s, latched=step.latched)
+        if len(members) == 3:
+            now = replace(now, latched=decide(now).latched or now.latched)
+        assert now.latched.members[2].leaving == "its volume is gone"
+        assert (decide(now).do, decide(now).body) == (Do.REMOVE, {"ID": "a3"})
 
 
 # --- forming a cluster --------------------------------------------------------------------------
@@ -418,9 +436,10 @@ def test_a_learner_may_take_over_from_the_only_voter() -> None:
 
 def test_a_foreign_member_is_left_alone() -> None:
     s = healthy(3)
-    s = replace(s, members=(*(s.members or ()), Listed("f", "")))
-
-    assert decide(s).do is Do.REFUSE
+    for name in ("", "c-4"):
+        step = decide(replace(s, members=(*(s.members or ()), Listed("f", name))))
+        assert step.do is Do.REFUSE
+        assert "added the member f" in step.why
 
 
 # --- space --------------------------------------------------------------------------------------

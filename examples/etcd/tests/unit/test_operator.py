@@ -118,6 +118,17 @@ def test_a_cluster_of_the_same_name_never_meets_old_data() -> None:
     assert manifests.member_of(name) == "c-12"
 
 
+def test_a_member_is_known_by_its_peer_url() -> None:
+    urls = (
+        "http://c-12.c.ns.svc:2380",
+        "http://c-12.c.ns2.svc:2380",
+        "http://d-1.c.ns.svc:2380",
+        "",
+    )
+
+    assert [manifests.member_at(cluster(), url) for url in urls] == ["c-12", "", "", ""]
+
+
 @pytest.mark.parametrize(("size", "voters", "least"), [(3, 3, 2), (5, 3, 3), (3, 5, 3), (1, 0, 1)])
 def test_the_budget_keeps_a_quorum_of_what_is_there_and_of_what_is_to_come(
     size: int, voters: int, least: int
