@@ -2,7 +2,8 @@
 
 In the model all is at once: Pods start, data is copied. What is tried is the order of the steps. It
 loses a member only while the others can do without it, as nobody else could make up for more. In an
-outage, any number of members are silent for a while.
+outage, any number of members are silent for a while. Of a bad version or template, no Pod runs; a
+template may become bad by itself.
 """
 
 import random
@@ -11,18 +12,20 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from etcd_operator.client import Listed, Voice
-from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, quorum
+from etcd_operator.decide import UNWANTED, Do, Pod, Seen, Step, Wanted, decide, quorum
 from etcd_operator.kinds import Status
 from etcd_operator.versions import minor
 
 VERSIONS = ("3.6.16", "3.6.17", "3.7.3", "3.7.4")
+BAD = ("3.6.99", "3.7.99")
+TEMPLATES = ("t1", "t2", "t3")
 
 
 @dataclass
 class World:
     """A cluster, and what is there of it."""
 
-    wanted: Wanted = field(default_factory=lambda: Wanted(3, "3.6.16", "t1"))
+    wanted: Wanted = field(default_factory=lambda: Wanted(3, "3.6.16", "t1", backup=True))
     latched: Status = field(default_factory=Status)
     pods: dict[str, Pod] = field(default_factory=dict)
     volumes: dict[str, str] = field(default_factory=dict)
@@ -37,6 +40,10 @@ class World:
     #: The members that do not run, whatever they are, and for how many looks.
     dead: set[str] = field(default_factory=set)
     outage: int = 0
+    bad: str = "t3"
+    now: float = 0.0
+    #: Whether there is a backup; it goes once all run the wanted minor version.
+    saved: bool = False
     count: int = 0
     named: set[str] = field(default_factory=set)
     #: The volumes that an earlier cluster of the same name has left.
@@ -51,7 +58,9 @@ class World:
     def runs(self, name: str) -> bool:
         """Start a member, if that is possible, and return whether it runs."""
         pod, volume = self.pods.get(name), self.volumes.get(name, "")
-        if pod is None or not volume or pod.version.endswith(".99") or name in self.dead:
+        if pod is None or not volume or name in self.dead or pod.deleting:
+            return False
+        if pod.template == self.bad or pod.version in BAD:
             return False
         if minor(pod.version) < self.data.get(volume, 0):
             return False
@@ -69,6 +78,8 @@ class World:
         return [name for name, listed in self.members.items() if not listed.learner]
 
     def look(self) -> Seen:
+        self.now += 10
+        self.pods = {n: p for n, p in self.pods.items() if not p.deleting or n in self.members}
         running = [name for name in self.pods if self.runs(name)]
         able = [name for name in self.voters() if name in running]
         quorate = bool(able) and len(able) >= quorum(len(self.voters()))
@@ -98,12 +109,12 @@ class World:
             name: replace(
                 pod,
                 ready=name in able and quorate,
-                stuck="" if name in {*running, *self.dead} else "crashes",
+                stuck=pod.stuck or ("" if name in {*running, *self.dead} else "crashes"),
             )
             for name, pod in self.pods.items()
         }
         members = tuple(self.members.values()) if quorate else None
-        return Seen(
+        s = Seen(
             "c",
             self.wanted,
             self.latched,
@@ -111,14 +122,21 @@ class World:
             self.volumes,
             members,
             voices,
+            now=self.now,
             left=self.left,
             kept=dict.fromkeys({**self.volumes, **self.kept}, "3.6.16"),
         )
+        self.saved = self.saved and s.upgrades
+        return replace(s, backup="" if self.saved else None)
 
     def take(self, s: Seen, step: Step) -> None:
         """Take a step; fail if it harms."""
         name = step.member
         if step.latched is not None:
+            known = [entry.version for entry in s.latched.members]
+            known += [voice.version for voice in s.voices.values()]
+            new = {minor(e.version) for e in step.latched.members} - {*map(minor, known)}
+            assert self.saved or not new or not self.latched.cluster_id, "no backup"
             self.latched = step.latched
         match step.do:
             case Do.CREATE_VOLUME if name in self.kept:
@@ -130,7 +148,8 @@ class World:
             case Do.CREATE_POD:
                 assert step.boot != "new" or not self.members
                 version = next(e.version for e in self.latched.members if e.name == name)
-                self.pods[name] = Pod(f"p{self.number()}", version, s.wanted.template, step.boot)
+                made = version, s.wanted.template, step.boot, "a"
+                self.pods[name] = Pod(f"p{self.number()}", *made)
             case Do.DELETE_POD:
                 member = next(e for e in self.latched.members if e.name == name)
                 if name in self.voters() and s.healthy(member):
@@ -145,6 +164,7 @@ class World:
                 self.members[name] = replace(self.members[name], learner=False)
             case Do.REMOVE:
                 healthy = any(e.name == name and s.healthy(e) for e in s.voters)
+                healthy = healthy and step.why.startswith(UNWANTED)  # one that was dead has to go
                 assert not healthy or len(self.voters()) > min(2, self.wanted.size), "one is left"
                 del self.members[name]
             case Do.MOVE_LEADER:
@@ -153,6 +173,8 @@ class World:
             case Do.DOWNGRADE:
                 self.downgrade = step.body.get("version", "")
                 self.storage = f"{self.downgrade}.0" if self.downgrade else "3.6.0"
+            case Do.BACK_UP:
+                self.saved = True
         assert sum(listed.learner for listed in self.members.values()) <= 1
         data = [n for n in self.voters() if self.volumes.get(n) in self.logs]
         assert not self.latched.cluster_id or len(data) >= quorum(len(self.voters()))
@@ -165,13 +187,13 @@ class World:
             if sum(self.runs(other) for other in self.voters() if other != name)
             >= quorum(len(self.voters()))
         ]
-        match dice.randrange(6):
+        match dice.randrange(9):
             case 0:
                 self.wanted = replace(self.wanted, size=dice.randint(1, 7))
             case 1:
-                self.wanted = replace(self.wanted, version=dice.choice(VERSIONS))
+                self.wanted = replace(self.wanted, version=dice.choice(VERSIONS + BAD))
             case 2:
-                self.wanted = replace(self.wanted, template=f"t{dice.randrange(3)}")
+                self.wanted = replace(self.wanted, template=dice.choice(TEMPLATES))
             case 3 if self.pods:
                 del self.pods[dice.choice(sorted(self.pods))]
             case 4 if spare and self.latched.cluster_id:
@@ -179,6 +201,14 @@ class World:
             case 5:
                 self.dead = {name for name in self.pods if dice.random() < 0.7}
                 self.outage = dice.randint(1, 20)
+            case 6:
+                version, template = dice.choice(VERSIONS), dice.choice(TEMPLATES)
+                self.wanted = replace(self.wanted, version=version, template=template)
+            case 7 if able := [n for n in self.pods if n in spare or n not in self.voters()]:
+                pod = self.pods[name := dice.choice(able)]
+                self.pods[name] = replace(pod, deleting=True, stuck="its node is lost")
+            case 8:
+                self.bad = dice.choice(TEMPLATES)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -187,6 +217,9 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
     for turn in range(600):
         if turn < 300 and dice.random() < 0.1:
             world.disturb(dice)
+        if turn == 300:
+            version, good = dice.choice(VERSIONS), dice.choice(sorted({*TEMPLATES} - {world.bad}))
+            world.wanted = replace(world.wanted, version=version, template=good)
         world.outage -= 1
         if world.outage < 0:
             world.dead = set()
@@ -231,9 +264,14 @@ def test_an_adopted_cluster_has_the_members_and_the_data_that_it_had(seed: int) 
     world.wanted = replace(world.wanted, adopt="old", template="t2")
     world.kept = {**volumes, "c-9": "removed"}  # that of one that was just removed
     world.logs.add("removed")
+    lost = dice.choice(sorted(volumes)) if len(volumes) > 2 else ""
+    world.kept.pop(lost, None)
     settle(world, dice)
 
-    assert (world.members, world.volumes) == (members, volumes)
+    assert members.items() - {(lost, members.get(lost))} <= world.members.items()
+    assert volumes.items() - {(lost, volumes.get(lost))} <= world.volumes.items()
+    assert len(world.voters()) == len(world.volumes) == world.wanted.size
+    assert lost not in world.members, "a name came back"
     world.wanted = replace(world.wanted, size=6)
     settle(world, dice)
     assert len(world.voters()) == 6
