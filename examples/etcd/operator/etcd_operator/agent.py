@@ -35,8 +35,9 @@ REQUEST, PASSWORD, POD = "ETCD_AGENT_REQUEST", "ETCD_AGENT_PASSWORD", "ETCD_AGEN
 #: and the volume of a member.
 TLS, CA, BACKUPS, DATA = "/etc/etcd/tls", "/etc/store/tls", "/backups", "/var/lib/etcd"
 #: What a restore writes there: a folder of each Pod's, whose name begins like this, with the file
-#: that was fetched and what etcdutl makes of it; and what the member then boots from.
-OWN, FETCHED, MADE, BOOTED = "restore-", "fetched.db", "new", "data"
+#: that was fetched and what etcdutl makes of it; a file that says which restore has begun on the
+#: empty volume; and what the member then boots from.
+OWN, FETCHED, MADE, BEGUN, BOOTED = "restore-", "fetched.db", "new", "begun-", "data"
 MESSAGE = Path("/dev/termination-log")
 #: Seconds without a byte of a snapshot, and until a file that has no record was left by a crash.
 SILENCE, LEFT = 60.0, timedelta(days=2)
@@ -76,6 +77,8 @@ class Fetch(Struct, tag=True, frozen=True, kw_only=True):
     #: If there is no record of it in the store, or another one is not trusted.
     sha256: Sha256 | None = None
     dry: bool = False
+    #: Which restore it is part of.
+    token: str = ""
 
 
 class Finish(Struct, tag=True, frozen=True, kw_only=True):
@@ -274,6 +277,14 @@ def own(data: Path) -> Path:
     return data / f"{OWN}{os.environ[POD]}"
 
 
+def begin(data: Path, token: str) -> None:
+    """Refuse a volume with data that are not of this restore: they would count as restored."""
+    begun = data / f"{BEGUN}{token}"
+    if (data / BOOTED).exists() and not begun.exists():
+        raise AgentError(f"the volume has other data in {data / BOOTED}, which stay as they are")
+    begun.touch()
+
+
 def clear(data: Path) -> None:
     """Delete the folders of all Pods of the Job.
 
@@ -301,6 +312,7 @@ async def fetch(request: Fetch, data: Path) -> Report:
             "restore it into a cluster of that version"
         )
     if not request.dry:
+        begin(data, request.token)
         clear(data)
         check_space(data, 2 * taken.size, "enlarge it")  # etcdutl makes another file of this one
         own(data).mkdir()

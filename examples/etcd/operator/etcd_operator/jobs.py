@@ -203,7 +203,7 @@ def restore(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": manifests.ALONE,
     }
-    fetch = _agent("fetch", request, settings)
+    fetch = _agent("fetch", msgspec.structs.replace(request, token=token), settings)
     containers = [fetch, etcdutl, _agent("finish", agent.Finish(), settings)]
     for container in containers:
         container["env"] = [*container.get("env", ()), UID]

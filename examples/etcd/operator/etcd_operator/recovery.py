@@ -109,7 +109,9 @@ def _clear(s: Seen, now: Recovery) -> Step | None:
             return Step(Do.DELETE_VOLUME, member.name, member.leaving, uid=s.volumes[member.name])
     if s.latched.members and not old:
         return None
-    number = s.latched.last_member + 1
+    # A claim of that name that waits to be adopted has data already.
+    kept = [int(name.rpartition("-")[2]) for name in s.kept]
+    number = max([s.latched.last_member, *kept]) + 1
     seed = Entry(name=f"{s.name}-{number}", version=s.wanted.version, template=s.wanted.template)
     latched = Status(last_member=number, members=[seed], recovery=now)
     return Step(Do.LATCH, why=f"{seed.name} gets the backup", latched=latched)

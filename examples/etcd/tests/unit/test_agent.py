@@ -64,6 +64,12 @@ class Process:
             self._process.wait()
 
 
+def left() -> list[str]:
+    """Return what is in the volume of a member, apart from the note of the restore."""
+    names = [file.name for file in Path(agent.DATA).iterdir()]
+    return [name for name in names if not name.startswith(agent.BEGUN)]
+
+
 def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
@@ -172,7 +178,7 @@ async def test_a_backup_is_restored_into_a_new_cluster_and_no_revision_comes_bac
         assert (users["users"], lease["grantedTTL"]) == (["someone"], "1000")
     finally:
         restored.stop()
-    assert [file.name for file in Path(agent.DATA).iterdir()] == [agent.BOOTED]
+    assert left() == [agent.BOOTED]
 
 
 @pytest.fixture
@@ -372,7 +378,7 @@ async def test_what_a_pod_has_made_is_not_taken_once_a_later_one_has_cleared_it(
     make()
     await agent.act(agent.Finish())
     assert (booted / "db").read_text() == own("").name
-    assert list(Path(agent.DATA).iterdir()) == [booted]
+    assert left() == [agent.BOOTED]
 
 
 @pytest.mark.usefixtures("backup")
@@ -429,7 +435,32 @@ def test_of_pods_that_run_at_once_the_whole_work_of_one_is_taken(volumes: Path) 
     assert marks.keys() == {str(number) for number in range(FILES)}
     assert len(set(marks.values())) == 1, "what two Pods have made"
     assert run("late") == [0]
-    assert list(booted.parent.iterdir()) == [booted]
+    assert left() == [agent.BOOTED]
+
+
+@pytest.mark.usefixtures("backup")
+async def test_other_data_are_neither_replaced_nor_taken_for_what_was_restored() -> None:
+    booted = Path(agent.DATA, agent.BOOTED)
+    booted.mkdir()
+    (booted / "db").write_text("other")
+
+    for _ in range(2):
+        with pytest.raises(AgentError, match="the volume has other data"):
+            await agent.act(FETCH)
+    assert (booted / "db").read_text() == "other"
+    assert left() == [agent.BOOTED]
+
+
+@pytest.mark.usefixtures("backup")
+async def test_what_an_earlier_restore_has_made_is_not_that_of_a_later_one() -> None:
+    first, second = (msgspec.structs.replace(FETCH, token=token) for token in ("one", "two"))
+    await agent.act(first)
+    make()
+    await agent.act(agent.Finish())
+
+    await agent.act(first)
+    with pytest.raises(AgentError, match="the volume has other data"):
+        await agent.act(second)
 
 
 # --- what is kept --------------------------------------------------------------------------------

@@ -144,6 +144,19 @@ def test_a_new_cluster_is_not_formed_while_a_backup_for_it_is_verified() -> None
     assert list(world.volumes) == ["c-1"]
 
 
+def test_a_claim_that_waits_to_be_adopted_does_not_get_the_backup() -> None:
+    wanted = Wanted(1, "3.6.16", "t", adopt="abcde")
+    kept = {"c-1": "3.7.3", "c-10": "3.7.3"}
+    latched = Status(recovery=Recovery(uid="r1"))
+
+    step = recover(Seen("c", wanted, latched, kept=kept), BACKUP)
+
+    assert step is not None
+    assert step.latched is not None
+    assert [member.name for member in step.latched.members] == ["c-11"]
+    assert step.latched.last_member == 11
+
+
 def test_no_volume_is_deleted_while_a_pod_ends_that_may_write_to_it() -> None:
     world = World()
     world.pods["c-2"] = dataclasses.replace(world.pods["c-2"], deleting=True)

@@ -177,7 +177,9 @@ def test_the_volume_is_filled_by_the_tools_of_the_member_s_version() -> None:
     assert etcdutl["image"].endswith(":v3.6.16")
     assert {"--mark-compacted", "--bump-revision=1000000000", "--name=c-4"} < {*etcdutl["command"]}
     assert {"persistentVolumeClaim": {"claimName": "data-c-4-c1"}, "name": "data"} in pod["volumes"]
-    assert isinstance(requests(job)[-1], agent.Finish)
+    fetch, finish = requests(job)
+    assert isinstance(fetch, agent.Fetch)
+    assert (fetch.token, finish) == ("c1-r1", agent.Finish())
     assert all(f"$({agent.POD})" in path for path in etcdutl["command"] if agent.DATA in path)
     uid = {"name": agent.POD, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
     assert all(uid in each["env"] for each in (*pod["initContainers"], *pod["containers"]))
