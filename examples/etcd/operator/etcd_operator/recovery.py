@@ -69,21 +69,45 @@ def _begin(s: Seen, order: Order) -> Step | None:
         gone = [replace(entry, leaving=entry.leaving or why) for entry in s.latched.members]
         recovery = Recovery(uid=order.uid, revision=_highest(s))
         return latch(s, why, recovery=recovery, members=gone)
+    return _choose(s, order)
+
+
+def _choose(s: Seen, order: Order) -> Step | None:
+    """Record which member survives; None if there is a quorum again, or if it cannot be chosen.
+
+    A member that has started again since the quorum was lost is silent. Of several such members,
+    nobody knows which one has the newest data, so a person has to name it.
+    """
     if s.members is not None:
-        return None  # there is a quorum again
-    named = [entry for entry in s.staying if order.member in ("", entry.name) and s.intact(entry)]
-    able = [entry for entry in named if entry.name in s.voices and not s.voices[entry.name].learner]
-    if not able:
-        return wait("no member answers that could be the survivor")
+        return None
+    there = {*s.volumes, *s.kept}
+    named = [e for e in s.staying if order.member in ("", e.name) and e.name in there]
+    able = [entry for entry in named if s.intact(entry) and _voted(s, entry)]
+    heard = [entry for entry in able if entry.name in s.voices]
+    if not heard and (not able or len(named) > 1):
+        return None
 
     def age(entry: Entry) -> tuple[int, int]:
         voice = s.voices[entry.name]
         return voice.revision, voice.index
 
-    best = max(able, key=age)
-    lost = max(0, s.latched.revision - age(best)[0])
-    recovery = Recovery(uid=order.uid, survivor=best.name, lost=lost)
+    best = max(heard, key=age, default=able[0])
+    recovery = Recovery(uid=order.uid, survivor=best.name, lost=_lost(s, best))
     return latch(s, f"{best.name} survives", recovery=recovery)
+
+
+def _voted(s: Seen, entry: Entry) -> bool:
+    """Return whether a member is a voter, or was one; of those to be adopted, nobody knows."""
+    if (voice := s.voices.get(entry.name)) is not None:
+        return not voice.learner
+    adopted = bool(s.wanted.adopt) and not s.latched.cluster_id
+    return entry.proved or bool(entry.ran) or adopted
+
+
+def _lost(s: Seen, survivor: Entry) -> int:
+    """Return how many revisions a member lacks; 0 while it does not answer."""
+    voice = s.voices.get(survivor.name)
+    return max(0, s.latched.revision - voice.revision) if voice is not None else 0
 
 
 def _end_pods(s: Seen, members: Sequence[Entry], why: str = "") -> Step | None:
@@ -160,6 +184,5 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
         member if member.name == survivor.name else replace(member, leaving=member.leaving or LOST)
         for member in s.latched.members
     ]
-    return latch(
-        s, f"{survivor.name} is the cluster", members=gone, recovery=replace(now, ended=True)
-    )
+    ended = replace(now, lost=max(now.lost, _lost(s, survivor)), ended=True)
+    return latch(s, f"{survivor.name} is the cluster", members=gone, recovery=ended)

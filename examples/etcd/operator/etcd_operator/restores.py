@@ -45,7 +45,7 @@ class Survivor(kr.Fields, frozen=True):
     """The data of a member that is left after the quorum was lost for good."""
 
     member: Annotated[str, Meta(max_length=63)] = ""
-    """Which; empty for the one with the newest data."""
+    """Which; empty for the one with the newest data of those that answer."""
 
 
 class Source(kr.Fields, frozen=True):
@@ -316,7 +316,10 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
         failed = f" The last attempt: {look.check.failure}" if look.check.failure else ""
         return "Checking", f"The backup is read and verified.{failed}"
     if look.to.recovery is None:
-        return "Waiting", f"EtcdCluster {spec.cluster} is about to begin."
+        text = f"EtcdCluster {spec.cluster} is about to begin."
+        if spec.source.survivor is not None:
+            text += " If no member answers, create this EtcdRestore again, with the name of one."
+        return "Waiting", text
     if look.fill.ended:
         why = look.fill.failure or look.fill.ended
         return "Restoring", f"The backup cannot be fetched; delete the Job to try again: {why}"

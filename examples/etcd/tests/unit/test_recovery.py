@@ -43,7 +43,7 @@ class World:
                     leader=name[-1] if leads else "",
                     revision=revision,
                 )
-        forced = [name for name, pod in self.pods.items() if pod.boot == "force"]
+        forced = [name for name in voices if self.pods[name].boot == "force"]
         listed = tuple(Listed(name[-1], name) for name in forced) or self.members
         return Seen(
             "c", Wanted(3, "3.6.16", "t"), self.latched, self.pods, self.volumes, listed, voices
@@ -202,11 +202,49 @@ def test_the_named_member_survives_and_no_other() -> None:
     world.run(dataclasses.replace(SURVIVES, member="c-1"))
     assert list(world.pods) == ["c-1"]
 
-    world = World(revisions={"c-2": 110})
-    step = world.run(dataclasses.replace(SURVIVES, member="c-1"))
+    gone = World(revisions={"c-2": 110})
+    del gone.volumes["c-1"]
+    assert gone.run(dataclasses.replace(SURVIVES, member="c-1")) is None
+    assert len(gone.pods) == 3
+
+
+def silent() -> World:
+    """A lost quorum whose members have all started again, and so do not answer."""
+    return World(revisions={})
+
+
+def test_a_silent_member_survives_if_it_is_named() -> None:
+    world = silent()
+
+    step = world.run(dataclasses.replace(SURVIVES, member="c-2"))
     assert step is not None
-    assert step.why == "no member answers that could be the survivor"
-    assert len(world.pods) == 3
+    assert step.why == "c-2 becomes the cluster"
+
+    world.revisions["c-2"] = 90  # it answers now
+    assert world.run(None) is None
+    assert world.latched.recovery == Recovery(uid="r1", survivor="c-2", lost=30, ended=True)
+
+
+def test_a_silent_member_survives_if_no_other_has_its_volume() -> None:
+    world = silent()
+    del world.volumes["c-1"], world.volumes["c-3"]
+
+    world.run(SURVIVES)
+
+    assert list(world.pods) == ["c-2"]
+
+
+def test_of_silent_members_none_is_chosen() -> None:
+    several, adopted, learner = silent(), silent(), silent()
+    del several.volumes["c-1"]
+    adopted.latched = replace(FORMED, cluster_id="", members=[replace(e, id="") for e in ENTRIES])
+    adopted.volumes, kept = {"c-1": "u-c-1"}, dict.fromkeys(NAMES, "3.6.16")
+    del learner.volumes["c-1"], learner.volumes["c-3"]
+    learner.latched = replace(FORMED, members=[replace(entry, proved=False) for entry in ENTRIES])
+
+    assert several.run(SURVIVES) is None
+    assert recover(dataclasses.replace(adopted.seen, kept=kept), SURVIVES) is None
+    assert learner.run(dataclasses.replace(SURVIVES, member="c-2")) is None
 
 
 def test_a_cluster_with_a_quorum_has_no_survivor() -> None:

@@ -131,6 +131,15 @@ def test_how_far_it_is(status: Status, look: Look, phase: str, text: str) -> Non
     assert text in verdict[1]
 
 
+def test_who_waits_for_a_silent_survivor_is_told_to_name_it() -> None:
+    look = Look(Target(None, None, available="False"), NONE, NONE)
+
+    phase, text = restores.verdict(SURVIVOR.spec, Status(accepted=True), look)
+
+    assert phase == "Waiting"
+    assert text.endswith("with the name of one.")
+
+
 def context(look: Look, *taken: Taken, **stored_: Any) -> kr.Context[Settings]:
     return kr.Context(
         Settings(),
