@@ -178,11 +178,18 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
         return wait(f"{survivor.name} ends")
     if pod.boot != "force":
         return delete_pod(s, survivor, "it becomes the cluster")
-    if [listed.id for listed in s.members or ()] != [survivor.id]:
+    voice = s.voices.get(survivor.name)
+    if voice is None or [s.listed(survivor)] != [*(s.members or ())]:
         return wait(f"{survivor.name} becomes the cluster")
+    alone = replace(survivor, id=voice.id)  # of one to be adopted, it was not known
     gone = [
-        member if member.name == survivor.name else replace(member, leaving=member.leaving or LOST)
+        alone if member.name == survivor.name else replace(member, leaving=member.leaving or LOST)
         for member in s.latched.members
     ]
-    ended = replace(now, lost=max(now.lost, _lost(s, survivor)), ended=True)
-    return latch(s, f"{survivor.name} is the cluster", members=gone, recovery=ended)
+    return latch(
+        s,
+        f"{survivor.name} is the cluster",
+        members=gone,
+        cluster_id=voice.cluster_id,
+        recovery=replace(now, lost=max(now.lost, _lost(s, survivor)), ended=True),
+    )

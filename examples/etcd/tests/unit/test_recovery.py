@@ -11,6 +11,7 @@ from etcd_operator.kinds import Entry, Recovery, Status
 from etcd_operator.recovery import Order, note, recover
 
 NAMES = ("c-1", "c-2", "c-3")
+WANTED = Wanted(3, "3.6.16", "t")
 ENTRIES = [
     Entry(name=name, version="3.6.16", volume=f"u-{name}", id=name[-1], proved=True)
     for name in NAMES
@@ -28,6 +29,7 @@ class World:
     volumes: dict[str, str] = field(default_factory=lambda: {n: f"u-{n}" for n in NAMES})
     revisions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 100))
     members: tuple[Listed, ...] | None = None
+    wanted: Wanted = WANTED
     steps: list[tuple[Do, str]] = field(default_factory=list)
 
     @property
@@ -45,9 +47,7 @@ class World:
                 )
         forced = [name for name in voices if self.pods[name].boot == "force"]
         listed = tuple(Listed(name[-1], name) for name in forced) or self.members
-        return Seen(
-            "c", Wanted(3, "3.6.16", "t"), self.latched, self.pods, self.volumes, listed, voices
-        )
+        return Seen("c", self.wanted, self.latched, self.pods, self.volumes, listed, voices)
 
     def step(self, order: Order | None) -> Step | None:
         step = recover(self.seen, order)
@@ -180,6 +180,8 @@ def test_without_its_restore_a_recovery_waits_and_another_one_goes_on() -> None:
     assert list(world.volumes) == ["c-5"]
 
 
+#: A member whose volume is adopted from an earlier cluster.
+LEFT = Entry(name="c-2", version="3.6.16", volume="u-c-2")
 SURVIVES = Order("r1", "back", accepted=True, survivor=True)
 
 
@@ -232,6 +234,19 @@ def test_a_silent_member_survives_if_no_other_has_its_volume() -> None:
     world.run(SURVIVES)
 
     assert list(world.pods) == ["c-2"]
+
+
+def test_a_member_that_was_to_be_adopted_survives() -> None:
+    world = World(revisions={}, latched=Status(last_member=2, members=[LEFT]))
+    world.pods, world.volumes = {}, {"c-2": "u-c-2"}
+    world.wanted = dataclasses.replace(WANTED, adopt="abcde")
+
+    world.run(SURVIVES)
+    world.revisions["c-2"] = 100  # it answers now
+    assert world.run(None) is None
+
+    assert world.latched.cluster_id == "1d7a"
+    assert world.latched.members == [replace(LEFT, id="2")]
 
 
 def test_of_silent_members_none_is_chosen() -> None:
