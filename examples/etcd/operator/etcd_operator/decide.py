@@ -374,7 +374,7 @@ def _adopt(s: Seen) -> Step | None:
         return latch(s, why, last_member=last, members=entries)
     missing = {member.name for member in entries} - s.volumes.keys() - s.kept.keys()
     for member in entries:
-        if member.name not in missing and (step := _start(s, member, "member")) is not None:
+        if member.name not in missing and (step := start(s, member, "member")) is not None:
             return step
     if s.members is None and missing:
         return refuse(f"the volume of {', '.join(sorted(missing))} is gone")
@@ -395,7 +395,7 @@ def _adopt(s: Seen) -> Step | None:
     return latch(s, "it is adopted", cluster_id=cluster_id, members=members, last_member=last)
 
 
-def _start(s: Seen, member: Entry, boot: Boot) -> Step | None:
+def start(s: Seen, member: Entry, boot: Boot) -> Step | None:
     """Start a member of a cluster that is not formed yet, as is wanted by now."""
     if member.name not in s.volumes:
         return Step(Do.CREATE_VOLUME, member.name)
@@ -428,7 +428,7 @@ def _bootstrap(s: Seen) -> Step | None:
     if voice is not None and voice.leader and s.intact(seed):
         formed = {"cluster_id": voice.cluster_id}
         return _set(s, seed, "it has formed the cluster", formed, id=voice.id, ran=voice.version)
-    return _start(s, seed, "new") or wait(f"{seed.name} starts")
+    return start(s, seed, "new") or wait(f"{seed.name} starts")
 
 
 def _note(s: Seen) -> Step | None:

@@ -4,12 +4,12 @@ It comes before all rules of `decide`. What it does cannot be undone, so each pa
 first, with the uid of the EtcdRestore, which therefore acts only once.
 """
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from etcd_operator.decide import Do, Seen, Step, create_pod, delete_pod, latch, wait
+from etcd_operator.decide import Do, Seen, Step, create_pod, delete_pod, latch, start, wait
 from etcd_operator.kinds import Entry, Recovery, Status
 
 #: Why the members leave that do not survive.
@@ -18,7 +18,7 @@ LOST = "lost with the quorum"
 NOTED = 300.0
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Order:
     """An EtcdRestore that is not complete."""
 
@@ -144,23 +144,21 @@ def _clear(s: Seen, now: Recovery) -> Step | None:
 def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
     """Boot the only member from its volume once the backup is there."""
     (seed,) = s.latched.members
-    if seed.name not in s.volumes:
-        return Step(Do.CREATE_VOLUME, seed.name)
-    if not s.intact(seed):
-        return latch(s, "its volume", members=[replace(seed, volume=s.volumes[seed.name])])
-    if order is None or order.filled != seed.name:
-        return wait(f"the volume of {seed.name} gets the backup")
-    if seed.name not in s.pods:
-        return create_pod(s, seed, "member")  # its log is there
-    if (voice := s.voices.get(seed.name)) is None or not voice.leader:
-        return wait(f"{seed.name} starts")
-    return latch(
-        s,
-        "the backup is restored",
-        members=[replace(seed, id=voice.id)],
-        cluster_id=voice.cluster_id,
-        recovery=replace(now, ended=True),
-    )
+    if s.intact(seed) and (voice := s.voices.get(seed.name)) is not None and voice.leader:
+        return latch(
+            s,
+            "the backup is restored",
+            members=[replace(seed, id=voice.id)],
+            cluster_id=voice.cluster_id,
+            recovery=replace(now, ended=True),
+        )
+    filled = order is not None and order.filled == seed.name
+    # From then on, the data are of its version, which another one may not be able to read.
+    wanted = dataclasses.replace(s.wanted, version=seed.version) if filled else s.wanted
+    step = start(dataclasses.replace(s, wanted=wanted), seed, "member")  # its log is there
+    if step is not None and (filled or step.do is not Do.CREATE_POD):
+        return step
+    return wait(f"{seed.name} starts" if filled else f"the volume of {seed.name} gets the backup")
 
 
 # --- a survivor ------------------------------------------------------------------------------
@@ -171,14 +169,15 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
     others = [other for other in s.latched.members if other.name != survivor.name]
     if (step := _end_pods(s, others, LOST)) is not None:
         return step
-    pod = s.pods.get(survivor.name)
+    pod, voice = s.pods.get(survivor.name), s.voices.get(survivor.name)
     if pod is None:
         return create_pod(s, survivor, "force")
     if pod.deleting:
         return wait(f"{survivor.name} ends")
-    if pod.boot != "force":
+    # What a Pod was made of that does not run may have been corrected since then.
+    outdated = voice is None and pod.template != s.wanted.template
+    if pod.boot != "force" or pod.ended or outdated:
         return delete_pod(s, survivor, "it becomes the cluster")
-    voice = s.voices.get(survivor.name)
     if voice is None or [s.listed(survivor)] != [*(s.members or ())]:
         return wait(f"{survivor.name} becomes the cluster")
     alone = replace(survivor, id=voice.id)  # of one to be adopted, it was not known

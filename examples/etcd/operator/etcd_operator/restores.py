@@ -253,7 +253,11 @@ class Look:
 def _names(restore: EtcdRestore, seed: Entry | None) -> tuple[str, str]:
     """Return the names of the Jobs that check the backup, and that fill a volume with it."""
     name = restore.metadata.name
-    return f"{name}-check", f"{name}-{seed.name.rpartition('-')[2]}" if seed else ""
+    if seed is None:
+        return f"{name}-check", ""
+    # As the version has its etcdutl, another version is another Job.
+    number, version = seed.name.rpartition("-")[2], seed.version.replace(".", "-")
+    return f"{name}-check", f"{name}-{number}-{version}"
 
 
 @controller.sync(every=5, on=(JOB, POD))
@@ -282,7 +286,7 @@ def desired(restore: EtcdRestore, context: kr.Context[Settings]) -> list[Manifes
     if not status.accepted:
         fetch = request(restore, context, cluster.spec.version)
         return [jobs.check(cluster, check, fetch, context.settings)]
-    if look.to.seed is None:
+    if look.to.seed is None or status.filled == look.to.seed.name:  # then a member runs on it
         return []
     fetch = request(restore, context, look.to.seed.version)
     # The data that is replaced may itself have been restored, and its revisions raised.

@@ -67,7 +67,10 @@ class World:
                 self.volumes[step.member] = f"u-{step.member}"
             case Do.CREATE_POD:
                 assert self.volumes[step.member] == step.uid
-                self.pods[step.member] = Pod(uid=f"p2-{step.member}", boot=step.boot)
+                version = next(e.version for e in self.latched.members if e.name == step.member)
+                self.pods[step.member] = Pod(
+                    f"p2-{step.member}", version, self.wanted.template, step.boot
+                )
         return step
 
     def run(self, order: Order | None, most: int = 60) -> Step | None:
@@ -168,6 +171,53 @@ def test_no_volume_is_deleted_while_a_pod_ends_that_may_write_to_it() -> None:
     assert len(world.volumes) == 3
 
 
+def test_until_the_backup_is_there_its_member_becomes_what_is_wanted_by_now() -> None:
+    world = World(wanted=dataclasses.replace(WANTED, version="3.6.99", template="bad"))
+    world.run(BACKUP)
+
+    world.wanted = WANTED
+    step = world.run(BACKUP)
+
+    assert step is not None
+    assert step.why == "the volume of c-4 gets the backup"
+    (seed,) = world.latched.members
+    assert (seed.version, seed.template, seed.volume) == ("3.6.16", "t", "u-c-4")
+    assert world.pods == {}
+
+
+def mend(world: World, order: Order, name: str) -> None:
+    """Have a Pod end that does not answer, then have it be of a template that is corrected."""
+    world.pods[name] = dataclasses.replace(world.pods[name], ended=True)
+    world.run(order)
+    assert not world.pods[name].ended
+    world.wanted = dataclasses.replace(WANTED, template="corrected")
+    world.run(order)
+    assert world.pods[name].template == "corrected"
+
+
+def test_a_pod_that_boots_from_the_backup_is_created_again_if_that_helps() -> None:
+    filled = dataclasses.replace(BACKUP, filled="c-4")
+    world = World()
+    world.run(BACKUP)
+    world.run(filled)
+
+    mend(world, filled, "c-4")
+
+    assert world.pods["c-4"].boot == "member"
+
+
+def test_what_boots_from_the_backup_keeps_the_version_of_its_data() -> None:
+    filled = dataclasses.replace(BACKUP, filled="c-4")
+    world = World()
+    world.run(BACKUP)
+    world.run(filled)
+
+    world.wanted = dataclasses.replace(WANTED, version="3.5.35")
+    world.run(filled)
+
+    assert (world.latched.members or [])[0].version == world.pods["c-4"].version == "3.6.16"
+
+
 def test_without_its_restore_a_recovery_waits_and_another_one_goes_on() -> None:
     world = World()
     world.run(BACKUP)
@@ -225,6 +275,15 @@ def test_a_silent_member_survives_if_it_is_named() -> None:
     world.revisions["c-2"] = 90  # it answers now
     assert world.run(None) is None
     assert world.latched.recovery == Recovery(uid="r1", survivor="c-2", lost=30, ended=True)
+
+
+def test_the_pod_of_a_survivor_is_created_again_if_that_helps() -> None:
+    world, named = silent(), dataclasses.replace(SURVIVES, member="c-2")
+    world.run(named)
+
+    mend(world, named, "c-2")
+
+    assert {name: pod.boot for name, pod in world.pods.items()} == {"c-2": "force"}
 
 
 def test_a_silent_member_survives_if_no_other_has_its_volume() -> None:

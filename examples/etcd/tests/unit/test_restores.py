@@ -194,6 +194,18 @@ def test_the_volume_is_filled_by_the_tools_of_the_member_s_version() -> None:
     assert all(uid in each["env"] for each in (*pod["initContainers"], *pod["containers"]))
 
 
+def test_the_job_is_another_one_once_the_version_is_another_one() -> None:
+    names = []
+    for version in ("3.6.99", "3.6.16"):
+        to = dataclasses.replace(FILLS, seed=msgspec.structs.replace(SEED, version=version))
+        look = Look(to, NONE, NONE)
+        (job,) = restores.desired(FROM_BACKUP, context(look, TAKEN, accepted=True))
+        names.append(job["metadata"]["name"])
+        assert restores.desired(FROM_BACKUP, context(look, accepted=True, filled="c-4")) == []
+
+    assert names == ["back-4-3-6-99", "back-4-3-6-16"]
+
+
 def test_revisions_continue_above_those_that_a_former_restore_has_raised() -> None:
     to = dataclasses.replace(FILLS, recovery=Recovery(uid="r1", revision=1_000_000_500))
     backup = msgspec.to_builtins(msgspec.structs.replace(TAKEN, revision=400))
