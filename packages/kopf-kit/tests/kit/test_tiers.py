@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,8 @@ REAL = command.TIERS
 CALL = """
 import functools, sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from kopf_kit import __main__
 from kopf_kit.commands import test
 wanted, folder, *words = sys.argv[1:]
@@ -314,6 +318,15 @@ def test_a_tier_that_takes_too_long_is_ended(tiers: Tiers) -> None:
 
     assert code == 1
     assert "timed out" in said
+
+
+def test_a_failure_does_not_hide_that_a_tier_took_too_long() -> None:
+    long: Any = SimpleNamespace(name="a")
+    report = reports.Report(passed=2, failed=1, first_failure="test_a.py::test_b")
+
+    said = str(lanes.Result(long, 124, 3600.0, report, Path("a.log")))
+
+    assert "timed out, unfinished; test_a.py::test_b; a.log" in said
 
 
 def test_what_needs_our_own_cluster_is_left_out_on_an_existing_one(tiers: Tiers) -> None:

@@ -49,8 +49,10 @@ class Result:
         line = f"{self.tier.name:<14} {elapsed(self.seconds):>7}  {self.report}"
         if not self.code:
             return f"  passed  {line}"
-        why = "timed out" if self.code == _TIMED_OUT else f"exit code {self.code}"
-        return f"  FAILED  {line}; {self.report.first_failure or why}; {self.log}"
+        why = self.report.first_failure or f"exit code {self.code}"
+        if self.code == _TIMED_OUT:  # which a test that failed before does not explain
+            why = f"timed out, unfinished; {self.report.first_failure}".removesuffix("; ")
+        return f"  FAILED  {line}; {why}; {self.log}"
 
 
 class Run:
