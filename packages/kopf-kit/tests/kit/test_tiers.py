@@ -25,8 +25,6 @@ REAL = command.TIERS
 CALL = """
 import functools, sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from kopf_kit import __main__
 from kopf_kit.commands import test
 wanted, folder, *words = sys.argv[1:]
