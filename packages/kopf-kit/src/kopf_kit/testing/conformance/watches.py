@@ -125,10 +125,12 @@ async def test_a_black_hole_is_left_in_time(here: World) -> None:
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    hole = here.proxy.arm(lambda _: True, calls.swallow, 4)
-    here.proxy.arm_events(lambda _, __: True, never, float("inf"))
-    here.proxy.drop_connections()
+    # Silent first, while the watches are open: those after the drop may open when all is over.
+    silence = here.proxy.arm_events(lambda _, __: True, never, float("inf"))
     await here.edit("둘")
+    await here.met(silence)
+    hole = here.proxy.arm(lambda _: True, calls.swallow, 4)
+    here.proxy.drop_connections()
     async with here.within(60, "the hole was met"):
         while hole.hits < 2:
             await _moment()
