@@ -113,6 +113,15 @@ class Cluster:
         return next(pvc for pvc in claims if pvc["metadata"]["name"].startswith(f"data-{member}-"))
 
 
+@pytest.fixture(scope="session")
+def older_etcd() -> dict[str, Path]:
+    """The programs of older minor versions; they are built before a test's nodes begin to work.
+
+    On a new machine, that takes minutes, in which no node would get an answer to a request.
+    """
+    return {minor: tools.etcd(minor, "etcd")[0] for minor in versions.OLDER_ETCD}
+
+
 @pytest.fixture
 async def cluster(here: World, tmp_path: Path) -> AsyncIterator[Cluster]:
     here.kubelet.arm(Trouble.LOST)  # the suite's own: `Nodes` takes its place

@@ -155,7 +155,7 @@ async def unexplained(operations: list[Operation]) -> str:
     """Return the keys whose calls have no order that explains every answer."""
     from kopf_kit.rig import tools  # which a Pod of tests/e2e, where this runs, too, lacks
 
-    [program] = tools.built("linearizable")
+    [program] = await asyncio.to_thread(tools.built, "linearizable")
     calls = [
         {
             "key": call.key,

@@ -5,11 +5,12 @@ is killed after its writes to the API server, and after its calls of etcd before
 """
 
 import asyncio
+from pathlib import Path
 from signal import Signals
 from typing import Any
 
 import pytest
-from kopf_kit.rig import tools, versions
+from kopf_kit.rig import versions
 from kopf_kit.testing.calls import Call, Forward
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.subject import Subject
@@ -93,10 +94,10 @@ async def test_it_grows_and_shrinks_though_the_operator_is_killed_all_the_time(
 
 @pytest.mark.long
 async def test_edits_in_the_middle_of_another_change_lose_nothing(
-    here: World, cluster: Cluster
+    here: World, cluster: Cluster, older_etcd: dict[str, Path]
 ) -> None:
     older = versions.OLDER_ETCD["3.6"].removeprefix("v")
-    cluster.nodes.etcd["3.6"] = tools.etcd("3.6", "etcd")[0]
+    cluster.nodes.etcd |= older_etcd
     await here.start()
     kill_after_each_write(here, cluster, 3)
     await cluster.create(1, version=older)
@@ -120,10 +121,10 @@ async def test_edits_in_the_middle_of_another_change_lose_nothing(
 
 @pytest.mark.long
 async def test_an_older_version_is_announced_though_the_only_member_is_just_restarted(
-    here: World, cluster: Cluster
+    here: World, cluster: Cluster, older_etcd: dict[str, Path]
 ) -> None:
     older = versions.OLDER_ETCD["3.6"].removeprefix("v")
-    cluster.nodes.etcd["3.6"] = tools.etcd("3.6", "etcd")[0]
+    cluster.nodes.etcd |= older_etcd
     await here.start()
     await cluster.create(1)
     await cluster.settles(1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from kopf_kit.rig import tools, versions
+from kopf_kit.rig import versions
 from kopf_kit.testing.cluster import RefusedError
 from kopf_kit.testing.world import World
 
@@ -269,11 +269,10 @@ async def test_volumes_grow_where_the_class_allows_it(here: World, cluster: Clus
 
 @pytest.mark.parametrize("each", [0, 1])
 async def test_versions_go_up_and_down_one_at_a_time_under_load(
-    here: World, cluster: Cluster, each: int
+    here: World, cluster: Cluster, older_etcd: dict[str, Path], each: int
 ) -> None:
-    older = {minor: version.removeprefix("v") for minor, version in versions.OLDER_ETCD.items()}
-    cluster.nodes.etcd |= {minor: tools.etcd(minor, "etcd")[0] for minor in older}
-    first, second = older.values()
+    cluster.nodes.etcd |= older_etcd
+    first, second = (version.removeprefix("v") for version in versions.OLDER_ETCD.values())
     await here.start()
     await cluster.create(3, version=first)
     await cluster.settles(3)

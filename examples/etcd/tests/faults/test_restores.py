@@ -86,7 +86,7 @@ class Hands(Nodes):
         backups = str(places.get("backups", self.folder))
         message.write_text("")
         if container["name"] == "etcdutl":
-            [program] = tools.etcd("3.7", "etcdutl")
+            [program] = await asyncio.to_thread(tools.etcd, "3.7", "etcdutl")
             paths = [part.replace(DATA, data) for part in container["command"][1:]]
             command = [str(program), *(path.replace(f"$({agent.POD})", uid) for path in paths)]
         else:
@@ -283,9 +283,11 @@ async def test_a_backup_to_a_full_volume_is_told_and_tried_again(
 
 
 @pytest.mark.long
-async def test_before_an_upgrade_a_backup_is_taken(here: World, cluster: Cluster) -> None:
+async def test_before_an_upgrade_a_backup_is_taken(
+    here: World, cluster: Cluster, older_etcd: dict[str, Path]
+) -> None:
     [older] = [tag.removeprefix("v") for tag in versions.OLDER_ETCD.values() if "v3.6" in tag]
-    cluster.nodes.etcd |= {"3.6": tools.etcd("3.6", "etcd")[0]}
+    cluster.nodes.etcd |= older_etcd
     await here.start()
     await cluster.create(1, version=older, maintenance={"backupBeforeUpgrade": "yearly"})
     await cluster.settles(1)

@@ -10,10 +10,10 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from signal import Signals
 
 import pytest
-from kopf_kit.rig import tools
 from kopf_kit.testing.world import World
 
 from tests.faults import test_members as harms
@@ -106,9 +106,11 @@ class Soak:
         self.done[kind] += 1
 
 
-async def test_an_hour_of_random_faults_loses_nothing(here: World, cluster: Cluster) -> None:
+async def test_an_hour_of_random_faults_loses_nothing(
+    here: World, cluster: Cluster, older_etcd: dict[str, Path]
+) -> None:
     print(f"SEED={SEED}")
-    cluster.nodes.etcd["3.6"] = tools.etcd("3.6", "etcd")[0]
+    cluster.nodes.etcd |= older_etcd
     await cluster.clients.stop()
     await here.start()
     kill_after_each_write(here, cluster, 7)

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
+from kopf_kit.testing.waiting import BOUND
 from kopf_runtime.declaring.kinds import Kind
 
 Raw = dict[str, Any]
@@ -173,7 +174,7 @@ async def connected(plane: ControlPlane) -> AsyncIterator[Cluster]:
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=False),
         headers={"Authorization": f"Bearer {ADMIN}"},
-        timeout=aiohttp.ClientTimeout(total=60),
+        timeout=aiohttp.ClientTimeout(total=BOUND),
     ) as session:
         yield Cluster(plane, session)
 
