@@ -45,6 +45,15 @@ def test_an_existing_cluster_is_that_of_the_users_kubeconfig() -> None:
     assert "HELM_KUBECONTEXT" not in environ  # kubectl would use one cluster, Helm another
 
 
+def test_an_existing_cluster_pulls_the_images_that_the_user_names() -> None:
+    environ = {**USERS, "CLUSTER": "existing"}
+
+    environment.scrub_for_tests(("MESSAGE_OPERATOR_", "MESSAGE_IMG"), environ)
+
+    assert environ["MESSAGE_IMG"] == USERS["MESSAGE_IMG"]
+    assert "MESSAGE_OPERATOR_WORKERS" not in environ
+
+
 def test_make_run_takes_the_operators_settings_from_the_environment() -> None:
     environ = dict(USERS)
 

@@ -38,9 +38,12 @@ def scrub_for_tests(
 ) -> None:
     """Also remove the operator's own settings and those of `make`: the tests choose them.
 
-    `settings` are the prefixes of this operator's own variables.
+    `settings` are the prefixes of this operator's own variables. With CLUSTER=existing, images that
+    they name stay, as IMG does: that cluster pulls them.
     """
     scrub(environ)
+    if environ.get("CLUSTER") == "existing":
+        settings = tuple(name for name in settings if not name.endswith("_IMG"))
     _remove(environ, settings + _OPERATOR + _MAKE)
 
 
