@@ -110,8 +110,8 @@ def command(name: str, tier: str | None) -> int:
     with _copies() as (state, free):
         results = every.setdefault(state, {})
         left = [defect for defect in tried if results.get(defect.name, [""])[0] != "caught"]
-        for whole in (False, True):  # a whole tier takes all processors
-            with ThreadPoolExecutor(1 if whole else _COPIES) as pool:
+        for whole in (False, True):  # a whole tier takes all processors; there is one cluster
+            with ThreadPoolExecutor(1 if whole or tier in _ON_A_CLUSTER else _COPIES) as pool:
                 trying = {pool.submit(_try, defect, free, whole): defect.name for defect in left}
                 try:
                     for ended in as_completed(trying):
@@ -140,8 +140,8 @@ def _try(defect: Defect, free: "Queue[Path]", whole: bool) -> tuple[str, str, fl
         _apply(defect, copy)
         code, output = _test(command, copy)
         took = time.monotonic() - began
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-        if failed and (code == 1 or failed[0].startswith("FAILED")):  # 2: xdist stopped at it
+        # A file that cannot be collected is an ERROR without the name of a test.
+        if failed := re.search(r"^(?:FAILED|ERROR) (\S+::\S+)", output, re.MULTILINE):
             return "caught", failed[1], took
         if code == 2 and defect.tier in TARGETS:
             return "caught", defect.tier, took

@@ -43,7 +43,10 @@ class Clone:
     @classmethod
     def of(cls, origin: Path, folder: Path, **environment: str) -> Self:
         subprocess.run(["git", "clone", "--quiet", "--no-tags", origin, folder], check=True)
-        return cls(folder, {"COSIGN_PASSWORD": PASSPHRASE, **environment})
+        clone = cls(folder, {"COSIGN_PASSWORD": PASSPHRASE, **environment})
+        # A clone of a checkout without a branch has none.
+        clone.git("update-ref", "refs/remotes/origin/HEAD", "HEAD")
+        return clone
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(
