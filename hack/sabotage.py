@@ -197,10 +197,12 @@ def _apply(defect: Defect, copy: Path) -> None:
     file.write_text(text.replace(defect.find, defect.replace))
     if defect.generate:
         output([*_MAKE, "generate"], cwd=copy, env=_ours(copy), timeout=1800)
+    if defect.tier == "release":  # its tests clone what is committed
+        _git("commit", "--quiet", "--all", "--no-verify", "--message=a defect", at=copy)
 
 
 def _restore(copy: Path) -> None:
-    for undo in ("reset --quiet --hard", "clean --quiet -fd"):
+    for undo in ("reset --quiet --hard HEAD^{/^what.is}", "clean --quiet -fd"):
         _git(*undo.split(), at=copy)
     # `make` in a test must find the linked environment newer than what it was made from.
     for source in (copy / "requirements.txt", *copy.glob("packages/*/pyproject.toml")):
