@@ -72,7 +72,7 @@ async def versions_in_etcd(here: World) -> Counter[str]:
 async def until_rewritten(here: World, left: tuple[str, ...] = ()) -> None:
     """Wait until no objects but these are stored in the former version, and the CRD says so."""
     versions = {NEWEST.version, *([ALPHA.version] if left else [])}
-    async with here.within(120, "rewritten"):
+    async with here.within(300, "rewritten"):
         while True:
             stored = await in_etcd(here)
             former = [
@@ -158,7 +158,7 @@ async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
     await holds(here, here.proxies[-1])
     port = free_port()
     await here.start(*MIGRATE, *older, f"--metrics-bind-address=127.0.0.1:{port}")
-    async with here.within(90, "in the middle"):
+    async with here.within(300, "in the middle"):
         while (await versions_in_etcd(here))[NEWEST.api_version] < number / 3:
             await asyncio.sleep(0.05)
     assert not any("storage_migrator" in series for series in await scraped(port))
