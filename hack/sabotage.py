@@ -202,7 +202,7 @@ def _apply(defect: Defect, copy: Path) -> None:
 
 
 def _restore(copy: Path) -> None:
-    for undo in ("reset --quiet --hard HEAD^{/^what.is}", "clean --quiet -fd"):
+    for undo in ("reset --quiet --hard HEAD^{/^what.is}", "clean --quiet -fd"):  # as made
         _git(*undo.split(), at=copy)
     # `make` in a test must find the linked environment newer than what it was made from.
     for source in (copy / "requirements.txt", *copy.glob("packages/*/pyproject.toml")):

@@ -44,7 +44,7 @@ class Clone:
     def of(cls, origin: Path, folder: Path, **environment: str) -> Self:
         subprocess.run(["git", "clone", "--quiet", "--no-tags", origin, folder], check=True)
         clone = cls(folder, {"COSIGN_PASSWORD": PASSPHRASE, **environment})
-        # A clone of a checkout without a branch has none.
+        # A clone of a checkout without a branch has no such reference.
         clone.git("update-ref", "refs/remotes/origin/HEAD", "HEAD")
         return clone
 
