@@ -346,6 +346,21 @@ def test_a_folder_that_has_something_stays_as_it_is(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "cache-operator").iterdir()] == ["mine"]
 
 
+def test_a_clone_without_files_is_empty(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=mine", tmp_path], check=True)
+
+    repository.write(CACHE, tmp_path, lock=False)
+
+    assert (tmp_path / ".git" / "HEAD").read_text() == "ref: refs/heads/mine\n"
+    assert (tmp_path / "PROJECT").is_file()
+
+
+def test_either_of_two_kinds_is_to_be_added(tmp_path: Path) -> None:
+    refused = new("kind", "Bucket", "--kind=Queue", folder=tmp_path)
+
+    assert "`new kind` adds one kind: either Bucket or Queue" in refused.stderr
+
+
 def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repository, "lay_out", lambda *_: shutil.copy("missing", "missing, too"))
 

@@ -107,6 +107,24 @@ def test_a_command_refuses_the_project_of_a_newer_kit(tmp_path: Path) -> None:
         assert "error: PROJECT is of kopf-kit 9.0.0, and this is" in run.stderr
 
 
+@pytest.mark.parametrize(("code", "told"), [("ENOSPC", True), ("ENOENT", False)])
+def test_a_full_disk_is_one_sentence_and_our_mistake_a_traceback(code: str, told: bool) -> None:
+    program = f"""
+import errno
+from kopf_kit.rig import command
+def fails():
+    raise OSError(errno.{code}, "it is so", "build/chart")
+raise SystemExit(command.execute(fails))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert run.returncode == 1
+    assert (run.stderr == "\nerror: build/chart: it is so\n") is told
+    assert ("Traceback" in run.stderr) is not told
+
+
 @pytest.mark.parametrize(
     ("words", "completed"), [("rel", ["release"]), ("cluster d", ["down"]), ("nope x", [])]
 )

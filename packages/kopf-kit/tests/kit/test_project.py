@@ -141,6 +141,11 @@ def test_sentences_have_a_plural(kind: str, plural: str, many: str) -> None:
         (lambda p: p.update(resources=[]), "length >= 1 - at `resources`"),
         (lambda p: p.update(projectname="x"), "unknown field `projectname`"),
         (lambda p: p.update(projectName="Message"), "at `projectName`"),
+        (lambda p: p.update(version="4"), "Invalid enum value '4' - at `version`"),
+        (
+            lambda p: p["resources"].append({**p["resources"][0], "kind": "Messages"}),
+            "both Message and Messages are called messages",
+        ),
         (lambda p: p.update(domain="myorg"), "at `domain`"),
         (lambda p: p["resources"][0].update(kind="message"), "at `resources[0].kind`"),
         (lambda p: p["resources"][0].update(version="1"), "at `resources[0].version`"),
@@ -213,11 +218,25 @@ def test_a_folder_without_the_file_is_told(tmp_path: Path) -> None:
         project.load(tmp_path)
 
 
-def test_what_is_no_yaml_is_told(tmp_path: Path) -> None:
-    write(tmp_path).write_text("domain: [")
+@pytest.mark.parametrize("content", [b"domain: [", b"\xff"])
+def test_what_is_no_yaml_is_told(tmp_path: Path, content: bytes) -> None:
+    write(tmp_path).write_bytes(content)
 
     with pytest.raises(HackError, match="PROJECT: "):
         project.load(tmp_path)
+
+
+def test_a_manager_that_is_nowhere_is_told_and_what_it_lacks_stays_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "lacking.py").write_text("import nothing_at_all")
+
+    for name in ("nowhere", "message_operator.nope"):
+        with pytest.raises(HackError, match=f"PROJECT: there is no module {name}"):
+            PROJECT.module(name)
+    with pytest.raises(ModuleNotFoundError, match="nothing_at_all"):
+        PROJECT.module("lacking")
 
 
 def test_a_manager_of_another_name_than_the_project_is_refused(
@@ -256,10 +275,16 @@ def test_a_handler_of_kopfs_that_cannot_be_asked_is_refused(
 
 
 def test_a_kind_is_shown_in_the_version_that_project_names() -> None:
-    crd = {"spec": {"versions": [{"name": "v1", "served": True}, {"name": "v1beta1"}]}}
+    versions = [{"name": "v1", "served": True}, {"name": "v1beta1"}]
+    crd = {"spec": {"scope": "Namespaced", "versions": versions}}
     kind = project.Kind("example.com", "Widget", "widgets", "v1")
     assert kind.shown(crd) == {"name": "v1", "served": True}
     kind = project.Kind("example.com", "Widget", "widgets", "v2")
     told = "PROJECT: Widget has the version v2, and the operator's code declares v1, v1beta1; name"
     with pytest.raises(HackError, match=told):
+        kind.shown(crd)
+    kind = project.Kind("example.com", "Widget", "widgets", "v1", api={"namespaced": False})
+    with pytest.raises(
+        HackError, match=r"Widget has the scope Cluster, and the .* Namespaced; cha"
+    ):
         kind.shown(crd)

@@ -6,6 +6,7 @@ That a real API server takes them is shown by tests/faults/test_declared.py.
 import datetime
 import decimal
 import enum
+import itertools
 import uuid
 from typing import Annotated, Any, Literal
 
@@ -136,6 +137,16 @@ def test_a_set_by_default_is_always_written_in_the_same_order() -> None:
     letters = list("gfedcba")
 
     assert schema_of(frozenset[str], frozenset(letters))["default"] == sorted(letters)
+
+
+def test_a_default_that_a_function_makes_is_one_and_must_always_be_the_same() -> None:
+    letters = schema_of(list[str], msgspec.field(default_factory=lambda: ["a"]))
+    inner = schema_of(Inner, msgspec.field(default_factory=lambda: Inner(7)))
+
+    assert (letters["default"], inner["default"]) == (["a"], {"aSize": 7})
+    count = itertools.count()
+    with pytest.raises(DeclarationError, match=r"One\.field has another default each time"):
+        schema_of(int, msgspec.field(default_factory=lambda: next(count)))
 
 
 class Named(kr.Fields, frozen=True):

@@ -71,6 +71,10 @@ def edit(file: Path, before: str, after: str) -> None:
     file.write_text(text.replace(before, after))
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     """Have a new repository, with its first commit."""
@@ -121,6 +125,32 @@ def test_kinds_may_follow_one_another_in_other_groups(written: Path) -> None:
     ("break_it", "kind", "sentence"),
     [
         (lambda _: None, "CACHE", "PROJECT has the kind Cache already"),
+        (lambda _: None, "Caches", "both Cache and Caches would be called caches; choose"),
+        (
+            lambda folder: additions.kind(folder, "Bus"),
+            "Buse",
+            "both Bus and Buse would be called buses; choose another kind",
+        ),
+        (
+            lambda folder: additions.kind(folder, "Controller"),
+            "Desired",
+            "operator.py has a desired_controller already; choose another kind",
+        ),
+        (
+            lambda folder: (folder / "examples/bucket.yaml").symlink_to("/dev/null/file"),
+            "Bucket",
+            "examples/bucket.yaml: Not a directory; nothing was written",
+        ),
+        (
+            lambda folder: (folder / "PROJECT").write_bytes(b"\xff"),
+            "Bucket",
+            "PROJECT: 'utf-8' codec can't decode",
+        ),
+        (
+            lambda folder: (folder / "operator/cache_operator/operator.py").write_bytes(b"\xff"),
+            "Bucket",
+            "operator.py: 'utf-8' codec can't decode",
+        ),
         (lambda _: None, "My-Kind", "`My-Kind` is not a valid kind"),
         (lambda _: None, "Spec", "another meaning for Spec"),
         (
@@ -154,13 +184,13 @@ def test_a_kind_that_cannot_be_added_changes_nothing(
     written: Path, break_it: Callable[[Path], object], kind: str, sentence: str
 ) -> None:
     break_it(written)
-    before = git(written, "status", "--porcelain")
+    before = contents(written)
 
     with pytest.raises(HackError, match=sentence) as refusal:
         additions.kind(written, kind)
 
     assert "\n" not in str(refusal.value)
-    assert git(written, "status", "--porcelain") == before
+    assert contents(written) == before
 
 
 # --- OLM ------------------------------------------------------------------------------------------
@@ -264,6 +294,9 @@ def test_an_author_s_edits_stay_and_the_newer_template_comes(revision: str, tmp_
     passes_its_types_and_tests(folder)
 
 
+_FILES = {"makefile": "Makefile", "pyproject": "pyproject.toml", "readme": "README.md"}
+
+
 def changed(**texts: tuple[str, str]) -> update.Earlier:
     """Return what writes a repository as now, but with other texts in some files."""
 
@@ -271,7 +304,7 @@ def changed(**texts: tuple[str, str]) -> update.Earlier:
         repository.lay_out(repository.files(before.kinds[0]), folder)
         edit(folder / "PROJECT", f"cliVersion: {repository.version()}", "cliVersion: 0.1.0")
         for name, (now, then) in texts.items():
-            edit(folder / {"makefile": "Makefile", "readme": "README.md"}[name], now, then)
+            edit(folder / _FILES[name], now, then)
 
     return write
 
@@ -289,6 +322,21 @@ def test_what_both_changed_is_marked_and_named(tmp_path: Path) -> None:
     assert changes.conflicts == ["Makefile"]
     text = (folder / "Makefile").read_text()
     assert text.index("<<<<<<< yours") < text.index("run mine deploy") < text.index(">>>>>>> newer")
+
+
+@pytest.mark.usefixtures("newer")
+def test_a_conflict_that_uv_cannot_read_is_to_be_mended_before_it_locks(tmp_path: Path) -> None:
+    folder, write = tmp_path / "cache-operator", changed(pyproject=("line-length = 100", "# 1"))
+    write(Record(folder, "", (CACHE,), ""), folder)
+    edit(folder / "pyproject.toml", "# 1", "# 2")
+    (folder / "uv.lock").touch()
+    git(folder, "init", "--quiet")
+    commit(folder)
+
+    changes = update.update(folder, write)
+
+    assert changes.conflicts == ["pyproject.toml"]
+    assert changes.said[-1] == "uv.lock stays; run `uv lock` once pyproject.toml is mended"
 
 
 @pytest.mark.usefixtures("newer")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kopf_kit.commands import doctor
 from kopf_kit.rig import offline, pinned, tools, versions
 from kopf_kit.rig.run import HackError
 from kopf_offline import entry, golang, pins
@@ -115,6 +116,17 @@ def test_a_helm_4_serves_as_helm_and_as_helm_4(path: Path, name: str) -> None:
     helm.chmod(0o755)
 
     assert tools.path(name) == helm
+
+
+def test_doctor_says_which_version_is_needed_and_which_is_there(path: Path) -> None:
+    kubectl = path / "kubectl"
+    kubectl.write_text("#!/bin/sh\necho Client Version: v1.2.3\n")
+    kubectl.chmod(0o755)
+
+    (says,) = (found.says for found in doctor.findings() if found.name == "kubectl")
+    assert re.match(
+        r"this needs kubectl 1\.\d+ or newer, below 1\.\d+ \(.*kubectl is v1.2.3\)", says
+    )
 
 
 def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def findings() -> Iterator[Finding]:
         yield Finding("engine", False, f"{says} Only what needs a cluster needs it.", optional=True)
     missing = tools.missing()
     for name in tools.NAMES:
-        says = "not there in a version that fits: " + (
+        says = f"this needs {tools.wanted(name)}: " + (
             "built when it is needed"
             if offline.is_installed()
             else "install it, or kopf-offline, which builds it"

@@ -36,6 +36,8 @@ def command(
     Anything not given by an option is asked for on a terminal. In a repository, `new kind KIND`
     adds a further kind, `new olm` what OLM needs, and `new workflow` one of GitHub that releases.
     """
+    if name == "kind" and folder and kind:
+        raise HackError(f"`new kind` adds one kind: either {folder} or {kind}")
     if name in ("kind", "olm", "workflow"):
         _add(name, kind or (str(folder) if folder else None), group)
         return

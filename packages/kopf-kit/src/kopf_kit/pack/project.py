@@ -61,6 +61,11 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"PROJECT: {self.kind} has the version {self.version}, and the operator's code "
                 f"declares {', '.join(versions)}; name one of those"
             )
+        if crd["spec"]["scope"] != (scope := "Namespaced" if self.namespaced else "Cluster"):
+            raise HackError(
+                f"PROJECT: {self.kind} has the scope {scope}, and the operator's code declares "
+                f"{crd['spec']['scope']}; change `namespaced` in `api`"
+            )
         texts: dict[str, Any] = versions[self.version]
         return texts
 
@@ -174,7 +179,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     plugins: _Plugins
     project_name: Label
     resources: Annotated[tuple[Kind, ...], msgspec.Meta(min_length=1)]
-    version: str
+    #: Of the format.
+    version: Literal["3"]
     #: The kit that wrote the repository: `kopf-kit new` and `kopf-kit update` set it.
     cli_version: str = ""
 
@@ -330,7 +336,12 @@ class Project(msgspec.Struct, frozen=True):
         """Return a module of the operator's."""
         if str(self.sources) not in sys.path:
             sys.path.append(str(self.sources))
-        return importlib.import_module(name)
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise
+            raise HackError(f"{self.root / 'PROJECT'}: there is no module {name}") from error
 
     @property
     def is_the_checkouts(self) -> bool:
@@ -413,6 +424,12 @@ def _check(project: Project, path: Path) -> None:
             f"{path}: package {project.package} is not in {project.sources}; `package` names the "
             "operator's Python package or module there"
         )
+    words: dict[tuple[str, str], str] = {}
+    for kind in project.kinds:
+        for word in {kind.kind.lower(), kind.plural}:
+            other = words.setdefault((kind.qualified_group, word), kind.kind)
+            if other != kind.kind:
+                raise HackError(f"{path}: both {other} and {kind.kind} are called {word}")
     kinds = {kind.kind for kind in project.kinds}
     if odd := sorted(kinds ^ project.samples.keys()):
         raise HackError(

@@ -91,8 +91,13 @@ def structural(type_: type, path: str = "", source: type | None = None) -> Schem
         full = f"{cls.__module__}.{cls.__qualname__}"  # where two classes have the same name
         component = components.get(cls.__name__) or components.get(full, {})
         for field in fields:
-            if field.name in texts and field.encode_name in component.get("properties", {}):
-                component["properties"][field.encode_name]["description"] = texts[field.name]
+            own = component.get("properties", {}).get(field.encode_name)
+            if own is None:
+                continue
+            if field.name in texts:
+                own["description"] = texts[field.name]
+            if field.default_factory is not msgspec.NODEFAULT:
+                own["default"] = _made(field, cls)
     return _Converter(components).convert(schema, path, ())
 
 
@@ -105,6 +110,14 @@ def _classes(type_: Any, known: dict[type, Any]) -> dict[type, Any]:
     for part, _ in _parts(type_):
         _classes(part, known)
     return known
+
+
+def _made(field: Any, cls: type) -> Any:
+    """Return what a field's function makes as its default, which msgspec leaves out."""
+    first, second = (msgspec.to_builtins(field.default_factory(), str_keys=True) for _ in range(2))
+    if first != second:
+        raise _refusal(f"{cls.__name__}.{field.name}", "has another default each time", "use None")
+    return first
 
 
 @functools.lru_cache(maxsize=256)

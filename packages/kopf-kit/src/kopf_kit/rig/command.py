@@ -1,5 +1,6 @@
 """Runs one command for a person, with readable errors; used by `kopf-kit` and `bench`."""
 
+import errno
 import signal
 from collections.abc import Callable
 from typing import NoReturn
@@ -7,6 +8,9 @@ from typing import NoReturn
 from kopf_kit.rig import environment
 from kopf_kit.rig.run import HackError, stop_all
 from kopf_kit.rig.steps import say
+
+#: What a person mends, not whoever wrote the command: the place is not theirs, or it is full.
+_OF_THE_MACHINE = errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT
 
 
 def execute(command: Callable[[], int | None]) -> int:
@@ -17,6 +21,11 @@ def execute(command: Callable[[], int | None]) -> int:
         return command() or 0
     except HackError as error:
         say(f"\nerror: {error}")
+        return 1
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE or error.filename is None:
+            raise
+        say(f"\nerror: {error.filename}: {error.strerror}")
         return 1
     except KeyboardInterrupt:
         say("\ninterrupted; finished steps are kept, and the same command continues from there")

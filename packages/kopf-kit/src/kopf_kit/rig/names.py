@@ -81,6 +81,6 @@ def read(folder: Path, content: type[_Content]) -> _Content:
         return msgspec.yaml.decode(path.read_text(), type=content)
     except OSError as error:
         raise HackError(f"{path}: {error.strerror}; each operator has this file") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         sentence = " ".join(str(error).split()).replace("`$.", "`")
         raise HackError(f"{path}: {sentence}") from error

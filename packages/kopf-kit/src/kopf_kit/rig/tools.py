@@ -61,7 +61,7 @@ def built(*names: str) -> list[Path]:
     """
     if not names:
         return []
-    lacks = f"this needs {' and '.join(map(_wanted, names))}:"
+    lacks = f"this needs {' and '.join(map(wanted, names))}:"
     if set(names) <= _VERSION.keys():
         pages = " and ".join(dict.fromkeys(_PAGES[_BUILT.get(name, name)] for name in names))
         lacks += f" put it on the PATH ({pages}), or"
@@ -87,6 +87,18 @@ def missing() -> list[str]:
     return [name for name in NAMES if _found(name) is None]
 
 
+def wanted(name: str) -> str:
+    """Return a program with the version that is needed, and the one that does not fit."""
+    if name not in versions.FITTING:
+        return f"{name} {versions.PROGRAMS[name]}"
+    least, below = (".".join(map(str, bound)) for bound in versions.FITTING[name])
+    requirement = f"{name} {least} or newer, below {below}"
+    for program in _on_path(name):
+        version = _version(answer([program, *_VERSION[name]]))
+        return f"{requirement} ({program} is {version[0] if version else 'no such program'})"
+    return requirement
+
+
 @functools.cache
 def _found(name: str) -> Path | None:
     for program in _on_path(name):
@@ -99,18 +111,6 @@ def _on_path(name: str) -> list[Path]:
     """Return the programs on the PATH that may be a tool."""
     names = (name, *_ALIASES.get(name, ())) if name in _VERSION else ()
     return [Path(program) for alias in names if (program := shutil.which(alias))]
-
-
-def _wanted(name: str) -> str:
-    """Return a program with the version that is needed, and the one that does not fit."""
-    if name not in versions.FITTING:
-        return f"{name} {versions.PROGRAMS[name]}"
-    least, below = (".".join(map(str, bound)) for bound in versions.FITTING[name])
-    requirement = f"{name} {least} or newer, below {below}"
-    for program in _on_path(name):
-        version = _version(answer([program, *_VERSION[name]]))
-        return f"{requirement} ({program} is {version[0] if version else 'no such program'})"
-    return requirement
 
 
 def fits(name: str, printed: str | None) -> bool:

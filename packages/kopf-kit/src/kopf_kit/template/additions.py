@@ -49,8 +49,14 @@ def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
     answers = Answers(first.name, kind, group or first.group, olm=first.olm)
     if taken := [each.kind for each in before.kinds if each.singular == answers.singular]:
         raise HackError(f"PROJECT has the kind {taken[0]} already; choose another one")
+    for each in before.kinds:
+        shared = {each.singular, each.plural} & {answers.singular, answers.plural}
+        if shared and each.group == answers.group:
+            raise HackError(
+                f"both {each.kind} and {kind} would be called {shared.pop()}; choose another kind"
+            )
     texts = _code(before, answers) | _descriptions(before, answers)
-    repository.lay_out(texts, folder)
+    _add(texts, folder)
     return sorted(texts)
 
 
@@ -64,7 +70,7 @@ def olm(folder: Path) -> list[Path]:
         raise HackError(f"{there[0]} exists already: this repository has the files of OLM")
     for each in others:
         texts[_CSV] += _described(each)
-    repository.lay_out(texts, folder)
+    _add(texts, folder)
     return sorted(texts)
 
 
@@ -86,8 +92,22 @@ def workflow(folder: Path) -> list[Path]:
     template = (repository.TEMPLATES / f"{_WORKFLOW}.in").read_text()
     begin = template.partition(_FIRST_STEP)[0].replace("make release", "kopf-kit release")
     text = begin + _STEPS.format(own=own, kit=repository.version())
-    repository.lay_out({_WORKFLOW: text}, folder)
+    _add({_WORKFLOW: text}, folder)
     return [_WORKFLOW]
+
+
+def _add(texts: dict[Path, str], folder: Path) -> None:
+    """Write all of these texts into a repository; raise HackError if it stays as it is."""
+    former = {file: file.read_bytes() for name in texts if (file := folder / name).is_file()}
+    try:
+        repository.lay_out(texts, folder)
+    except OSError as error:
+        for file in (folder / name for name in texts):
+            if file.is_file() and file not in former:
+                file.unlink()
+            elif file.is_file() and file.read_bytes() != former[file]:
+                file.write_bytes(former[file])
+        raise HackError(f"{error.filename}: {error.strerror}; nothing was written") from error
 
 
 def _code(before: Record, answers: Answers) -> dict[Path, str]:
@@ -98,7 +118,8 @@ def _code(before: Record, answers: Answers) -> dict[Path, str]:
         raise HackError(
             f"{before.module} has no {missing[0]}, which the code of a kind uses; import it there"
         )
-    for name in (answers.kind, f"{answers.kind}Spec", f"desired_{answers.singular}"):
+    own = answers.kind, f"{answers.kind}Spec"
+    for name in (*own, f"desired_{answers.singular}", f"{answers.singular}_controller"):
         if name in names:
             raise HackError(f"{before.module} has a {name} already; choose another kind")
     sample = repository.fill("templates/examples/sample.yaml.in", answers)
@@ -173,6 +194,8 @@ def _text(before: Record, path: Path) -> str:
         return (before.folder / path).read_text()
     except OSError as error:
         raise HackError(f"{before.folder / path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise HackError(f"{before.folder / path}: {error}") from error
 
 
 def _names(code: str) -> set[str]:

@@ -44,6 +44,8 @@ def read(folder: Path) -> Record:
         return _record(folder, documents.load(path.read_text()))
     except OSError as error:
         raise HackError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise HackError(f"{path}: {error}") from error
     except (yaml.YAMLError, LookupError, TypeError, AttributeError, StopIteration) as error:
         raise HackError(
             f"{path} is not as `kopf-kit new` writes it; {' '.join(repr(error).split())}"

@@ -77,7 +77,7 @@ def check_folder(folder: Path) -> None:
     """Raise HackError if a folder is not empty, or is a file."""
     if folder.exists() and not folder.is_dir():
         raise HackError(f"{folder} is a file; choose a folder that is empty or does not exist")
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and any(entry.name != ".git" for entry in folder.iterdir()):
         raise HackError(f"{folder} is not empty; choose a folder that is empty or does not exist")
 
 
@@ -95,7 +95,7 @@ def write(answers: Answers, folder: Path, *, lock: bool = True) -> str:
             unfinished = Path(beside, "repository")
             lay_out(files(answers), unfinished)
             missing = write_lock(unfinished, folder) if lock else ""
-            if shutil.which("git") and not _is_in_repository(folder.parent):
+            if shutil.which("git") and not _is_in_repository(folder):
                 output(["git", "init", "--quiet", "--initial-branch=main"], cwd=unfinished)
             _move(unfinished, folder)
     except OSError as error:
@@ -131,10 +131,12 @@ def _move(unfinished: Path, folder: Path) -> None:
     if not folder.exists():
         unfinished.rename(folder)
         return
+    names = [entry.name for entry in unfinished.iterdir()]
     try:
-        for entry in unfinished.iterdir():
-            entry.rename(folder / entry.name)
+        for name in names:
+            (unfinished / name).rename(folder / name)
     except OSError:
-        for entry in folder.iterdir():  # it was empty
-            entry.rename(unfinished / entry.name)
+        for name in names:
+            if (folder / name).exists():
+                (folder / name).rename(unfinished / name)
         raise

@@ -20,6 +20,7 @@ from kopf_kit.template.record import Record
 
 #: Writes what a former kit wrote for a repository into a folder.
 Earlier = Callable[[Record, Path], None]
+_PYPROJECT = "pyproject.toml"
 _PIN = re.compile(r'"(kopf-runtime|kopf-kit)\b[^"]*"')
 _VERSION = re.compile(r"^cliVersion: .*$", re.MULTILINE)
 
@@ -70,7 +71,9 @@ def update(folder: Path, write_earlier: Earlier = earlier) -> Changes:
         texts = [_texts(each) for each in (former, newer)]
     for path in sorted(texts[0].keys() | texts[1].keys()):
         _merge(folder, path, texts[0].get(path), texts[1].get(path), changes)
-    if (folder / "uv.lock").is_file():
+    if _PYPROJECT in changes.conflicts:
+        changes.said.append(f"uv.lock stays; run `uv lock` once {_PYPROJECT} is mended")
+    elif (folder / "uv.lock").is_file():
         _lock(folder, changes)
     return changes
 
