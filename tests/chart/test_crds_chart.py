@@ -235,7 +235,7 @@ def test_the_notes_say_how_operators_are_installed_and_the_kind_is_upgraded(tmp_
 
 def test_the_notes_fit_the_values(tmp_path: Path) -> None:
     assert notes(tmp_path / "kept").rstrip().splitlines()[-4:] == [
-        "kubectl delete messages --all --all-namespaces --cascade=foreground --timeout=5m",
+        f"kubectl delete {KIND} --all --all-namespaces --cascade=foreground --timeout=5m",
         f"helm uninstall demo -n {NAMESPACE}",
         "kubectl delete crd messages.myorg.dev",
         "kubectl delete clusterrole messages.myorg.dev-view messages.myorg.dev-edit "

@@ -89,7 +89,8 @@ def test_they_say_what_an_uninstallation_leaves_and_what_it_takes(tmp_path: Path
     # The objects first: an operator may have a finalizer on them, and the garbage collector finds
     # no children of a kind that is gone.
     assert notes(tmp_path / "keep", {}).rstrip().splitlines()[-4:] == [
-        "kubectl delete messages --all --all-namespaces --cascade=foreground --timeout=5m",
+        "kubectl delete messages.myorg.dev --all --all-namespaces --cascade=foreground "
+        "--timeout=5m",
         f"helm uninstall demo -n {NAMESPACE}",
         "kubectl delete crd messages.myorg.dev",
         "kubectl delete clusterrole messages.myorg.dev-view messages.myorg.dev-edit "

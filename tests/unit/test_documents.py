@@ -135,7 +135,7 @@ def test_objects_are_deleted_before_their_kind(page: Path) -> None:
     typed_before: list[str] = []
 
     for command in commands(text):
-        if deleted := re.match(r"kubectl delete crd ([^\s.]+)\.", command):
+        if deleted := re.match(r"kubectl delete crd (\S+)", command):
             objects = f"kubectl delete {deleted[1]} --all --all-namespaces --cascade=foreground"
             assert any(line.startswith(objects) for line in typed_before), command
         typed_before.append(command)

@@ -43,9 +43,9 @@ def test_whoever_removes_everything_is_told_to_remove_every_kind(
     ):
         lines = written[file].splitlines()
         assert f"{before}kubectl delete crd {crds}" in lines
-        assert any(
-            line.startswith(f"{before}kubectl delete memcacheds,letters --all ") for line in lines
-        )
+        # `pods`, of a kind Pod of the author's, would mean all Pods of the cluster.
+        deleted = f"{before}kubectl delete {crds.replace(' ', ',')} --all "
+        assert any(line.startswith(deleted) for line in lines)
         (roles,) = (line for line in lines if "delete clusterrole " in line)
         assert roles.split()[-6:] == [
             f"{crd}-{role}" for role in ("view", "edit", "admin") for crd in crds.split()

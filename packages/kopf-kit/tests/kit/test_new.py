@@ -217,6 +217,14 @@ def test_it_is_small_and_the_author_s_alone(written: Path) -> None:
         assert "message" not in path + text.replace("message: All of", ""), path
 
 
+def test_a_kind_that_is_called_as_one_of_kubernetes_is_named_in_full() -> None:
+    texts = repository.files(Answers("pod-operator", "Pod", "pods.example.com"))
+
+    commands = re.findall(r"^(?:\$ )?kubectl .*$", "\n".join(texts.values()), re.MULTILINE)
+    assert [line for line in commands if re.search(r" pods?(/| |$)", line)] == []
+    assert "wait --for=condition=Ready pod.pods.example.com/sample" in "\n".join(commands)
+
+
 def test_each_file_that_its_chart_names_is_there(written: Path) -> None:
     chart = (written / "charts" / "cache-operator" / "Chart.yaml").read_text()
     assert re.search(r"/main/docs/icon\.svg$", chart, re.MULTILINE)

@@ -89,8 +89,7 @@ def _of_all_kinds(command: str) -> str:
     first = PROJECT.kinds[0]
     words = command.split(" ")
     for index, word in enumerate(words):
-        if word == first.plural:
-            words[index] = ",".join(kind.plural for kind in PROJECT.kinds)
-        elif first.crd in word:
-            words[index] = " ".join(word.replace(first.crd, kind.crd) for kind in PROJECT.kinds)
+        if first.crd in word:
+            joined = "," if words[index + 1 : index + 2] == ["--all"] else " "
+            words[index] = joined.join(word.replace(first.crd, kind.crd) for kind in PROJECT.kinds)
     return " ".join(words)

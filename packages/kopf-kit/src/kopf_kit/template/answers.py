@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kopf_kit.pack import documents
 from kopf_kit.rig.run import HackError
+from kopf_runtime.declaring import kinds
 
 #: The tests' cluster is called after the operator, and its node `NAME-test-control-plane`: a host's
 #: name has at most 63 characters.
@@ -23,6 +24,7 @@ _LONGEST_ROLE = 253
 _CLASSES = ("Annotated", "Any", "I", "Iterable", "O", "Settings", "Spec")
 _FOLDERS = ("charts", "examples", "olm", "tests")
 _SUBCOMMANDS = ("kind", "olm")
+_BUILT_IN = {each.kind for each in vars(kinds).values() if isinstance(each, kinds.Kind)}
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 #: The API server wants an approval of Kubernetes' own reviewers in a kind of these.
 _KUBERNETES = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
@@ -99,6 +101,8 @@ class Answers:
             "kind": self.kind,
             "singular": self.singular,
             "plural": self.plural,
+            # Alone, the name of a built-in kind means that one to kubectl.
+            "address": self.singular + (f".{self.group}" if self.kind in _BUILT_IN else ""),
             "group": self.group,
             "domain": self.domain,
             "group_line": f"    group: {group}\n" if group else "",
