@@ -217,8 +217,9 @@ def test_it_is_small_and_the_author_s_alone(written: Path) -> None:
         assert "message" not in path + text.replace("message: All of", ""), path
 
 
-def test_a_kind_that_is_called_as_one_of_kubernetes_is_named_in_full() -> None:
-    texts = repository.files(Answers("pod-operator", "Pod", "pods.example.com"))
+@pytest.mark.parametrize("kind", ["Pod", "POD"])
+def test_a_kind_that_is_called_as_one_of_kubernetes_is_named_in_full(kind: str) -> None:
+    texts = repository.files(Answers("pod-operator", kind, "pods.example.com"))
 
     commands = re.findall(r"^(?:\$ )?kubectl .*$", "\n".join(texts.values()), re.MULTILINE)
     assert [line for line in commands if re.search(r" pods?(/| |$)", line)] == []

@@ -24,7 +24,7 @@ _LONGEST_ROLE = 253
 _CLASSES = ("Annotated", "Any", "I", "Iterable", "O", "Settings", "Spec")
 _FOLDERS = ("charts", "examples", "olm", "tests")
 _SUBCOMMANDS = ("kind", "olm")
-_BUILT_IN = {each.kind for each in vars(kinds).values() if isinstance(each, kinds.Kind)}
+_BUILT_IN = {each.kind.lower() for each in vars(kinds).values() if isinstance(each, kinds.Kind)}
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 #: The API server wants an approval of Kubernetes' own reviewers in a kind of these.
 _KUBERNETES = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
@@ -102,7 +102,7 @@ class Answers:
             "singular": self.singular,
             "plural": self.plural,
             # Alone, the name of a built-in kind means that one to kubectl.
-            "address": self.singular + (f".{self.group}" if self.kind in _BUILT_IN else ""),
+            "address": self.singular + (f".{self.group}" if self.singular in _BUILT_IN else ""),
             "group": self.group,
             "domain": self.domain,
             "group_line": f"    group: {group}\n" if group else "",
