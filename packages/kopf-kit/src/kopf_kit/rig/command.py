@@ -9,7 +9,7 @@ from kopf_kit.rig import environment
 from kopf_kit.rig.run import HackError, stop_all
 from kopf_kit.rig.steps import say
 
-#: What a person mends, not whoever wrote the command: the place is not theirs, or it is full.
+#: Errors that are no mistake in the command: a missing permission, or a full disk.
 _OF_THE_MACHINE = errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT
 
 
