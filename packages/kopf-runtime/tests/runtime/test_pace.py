@@ -1,5 +1,6 @@
 """M2: replacement backs off."""
 
+import pytest
 from msgspec.structs import replace
 
 from kopf_runtime.declaring.kinds import POD
@@ -40,8 +41,17 @@ ENDED = Plan(Step.DELETE, "Healed", "it had ended")
 EDITED = Plan(Step.DELETE, "Replaced", "it was edited", edited=True)
 
 
-def replacements(minutes: float, life: float, restart_each: int = 0, step: Plan = ENDED) -> int:
-    """Return how many children are made in that time if each lives for so many seconds."""
+def replacements(
+    minutes: float,
+    life: float,
+    restart_each: int = 0,
+    step: Plan = ENDED,
+    written: int | None = None,
+) -> int:
+    """Return how many children are made in that time if each lives for so many seconds.
+
+    Somebody may have written another count into the annotation of each.
+    """
     pace, made, now = Pace(), 0, 0.0
     child = replace(CHILD, created=now)
     while now < minutes * 60:
@@ -52,7 +62,8 @@ def replacements(minutes: float, life: float, restart_each: int = 0, step: Plan 
         assert former is not None
         now = max(now, former.until)
         made += 1
-        child = replace(child, uid=f"u-{made}", created=now, replaced=former.count)
+        count = former.count if written is None else written
+        child = replace(child, uid=f"u-{made}", created=now, replaced=count)
         pace.made(POD, child)
         if restart_each and made % restart_each == 0:
             pace = Pace()  # another replica: it knows only what stands in the child
@@ -66,6 +77,38 @@ def test_m2_a_child_that_ends_at_once_is_made_again_a_few_times_a_minute_at_most
 
 def test_m2_a_restart_of_the_operator_does_not_begin_again() -> None:
     assert replacements(minutes=60, life=0.1, restart_each=1) <= 25
+
+
+@pytest.mark.parametrize("written", [0, 3])
+def test_t7_who_sets_the_count_in_the_annotation_back_speeds_nothing_up(written: int) -> None:
+    assert replacements(minutes=60, life=0.1, written=written) <= 25
+
+
+def test_t7_an_edit_does_not_wait_for_long_either_way() -> None:
+    assert replacements(minutes=1, life=0.1, step=EDITED, written=99) >= pace.FREE + 2
+
+
+@pytest.mark.parametrize("back", [0.5, 60.0, 86_400.0])
+def test_c6_a_clock_that_goes_back_holds_up_no_change_for_longer_than_its_pause(
+    back: float,
+) -> None:
+    edited = Plan(Step.APPLY, "Replaced", "it was edited", edited=True)
+    restored = Plan(Step.APPLY, "Restored", "it was altered")
+    for changes in range(12):
+        slow, now = Pace(), 1e6
+        for _ in range(changes):
+            slow.applied(CHILD, WANTED, now)
+        longest = pace.pause(changes)
+        assert slow.wait_in_place(CHILD, WANTED, restored, now - back) <= longest
+        another = replace(WANTED, template="edited")
+        assert slow.wait_in_place(CHILD, another, edited, now - back) <= pace.pause(pace.FREE)
+
+        child = replace(CHILD, created=now, replaced=changes)
+        assert slow.wait(child, ENDED, now - back) <= longest
+        slow.deleted(POD, child, now - back, "o", ENDED)
+        former = slow.former(WANTED, "o")
+        assert former is not None
+        assert former.until - (now - back) <= longest
 
 
 def test_m2_a_child_that_ends_each_few_minutes_is_replaced_at_once() -> None:

@@ -240,7 +240,9 @@ class Applier:
         """Return the manifest to send, with these preconditions in its metadata."""
         body = self._templates.body(wanted) or await self._planned_again(owner, wanted, update)
         former = self._pace.former(wanted, owner.uid)
-        count = child.replaced if child is not None else former.count if former is not None else 0
+        count = former.count if former is not None else 0
+        if child is not None:
+            count = self._pace.replaced(child)
         if not exactly and not count:
             return body
         manifest = msgspec.json.decode(body)

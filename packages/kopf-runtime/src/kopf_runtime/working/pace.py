@@ -2,8 +2,9 @@
 
 A few replacements are free; then each waits twice as long as the one before. The count is
 kept in an annotation of the child, so it survives the operator; a child that stayed for a while
-begins again at none. (A DaemonSet keeps such a back-off for Pods that fail.) An edit counts, too,
-but it never waits for long, whatever the annotation says: anybody may have written that.
+begins again at none. (A DaemonSet keeps such a back-off for Pods that fail.) Anybody may write the
+annotation: one that was lowered or taken away does not count, as long as this process remembers
+more, and an edit, which counts too, never waits for long, whatever the annotation says.
 """
 
 from collections import OrderedDict
@@ -29,13 +30,9 @@ def pause(replaced: int) -> float:
     return 0.0 if replaced < FREE else min(MAX_PAUSE_SECONDS, 2.0 ** min(replaced - FREE, 16))
 
 
-def _replaced(child: Child, plan: Plan) -> int:
-    return min(child.replaced, EDITED) if plan.edited else child.replaced
-
-
-def _until(child: Child, replaced: int) -> float:
-    """Return when the next child may be created; a free replacement depends on no clock."""
-    return child.created + pause(replaced) if replaced >= FREE else 0.0
+def _wait(at: float, count: int, now: float) -> float:
+    """Return the seconds that a pause still lasts; a clock that goes back does not lengthen it."""
+    return min(pause(count), max(0.0, at + pause(count) - now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Former:
     cause: Plan
     #: The number of replacements in a row, including the next one.
     count: int
-    #: When the next one may be created, by the API server's clock in seconds of Unix time.
+    #: When the next one may be created, by the API server's clock in seconds of Unix time; 0: now.
     until: float
 
 
@@ -58,13 +55,23 @@ class Pace:
 
     def __init__(self) -> None:
         self._former: OrderedDict[tuple[Kind, Key], Former] = OrderedDict()
+        # How many replacements in a row led to a child, by its uid.
+        self._replacements: OrderedDict[str, int] = OrderedDict()
         # How many times in a row a child got a template in place, and when it was last, by the
         # child's uid and the template; by the uid and an empty text, the same for any template.
         self._applied: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
     def wait(self, child: Child, plan: Plan, now: float) -> float:
         """Return the seconds until the child may be replaced as planned."""
-        return max(0.0, _until(child, _replaced(child, plan)) - now)
+        return _wait(child.created, self._counted(child, plan), now)
+
+    def replaced(self, child: Child) -> int:
+        """Return how many replacements in a row led to this child."""
+        return max(child.replaced, self._replacements.get(child.uid, 0))
+
+    def _counted(self, child: Child, plan: Plan) -> int:
+        replaced = self.replaced(child)
+        return min(replaced, EDITED) if plan.edited else replaced
 
     def wait_in_place(self, child: Child, wanted: Wanted, plan: Plan, now: float) -> float:
         """Return the seconds until a child may be changed in place as planned.
@@ -72,10 +79,10 @@ class Pace:
         Others may change it back whenever the operator has changed it.
         """
         count, at = self._applied.get((child.uid, wanted.template), (0, now))
-        same = at + pause(min(count, EDITED) if plan.edited else count)
+        same = _wait(at, min(count, EDITED) if plan.edited else count, now)
         # A plan may differ each time that it is made, for example because it has the time.
         count, at = self._applied.get((child.uid, ""), (0, now))
-        return max(0.0, same - now, at + pause(min(count, FREE)) - now)
+        return max(same, _wait(at, min(count, FREE), now))
 
     def applied(self, child: Child, wanted: Wanted, now: float) -> None:
         """Record that a child was changed in place; what was refused does not count."""
@@ -95,10 +102,11 @@ class Pace:
 
     def deleted(self, kind: Kind, child: Child, now: float, owner: str, cause: Plan) -> None:
         """Record that the operator deleted a child, for which owner, and why."""
-        replaced = _replaced(child, cause)
+        replaced = self._counted(child, cause)
         stayed = now - child.created > STAYED + 2 * pause(replaced)
         count = 0 if stayed else min(replaced + 1, MAX_COUNT)
-        former = Former(child.uid, owner, cause, count, _until(child, replaced))
+        wait = _wait(child.created, replaced, now)
+        former = Former(child.uid, owner, cause, count, now + wait if wait else 0.0)
         self._former[kind, child.key] = former
         if len(self._former) > REMEMBERED:
             self._former.popitem(last=False)
@@ -111,5 +119,10 @@ class Pace:
     def made(self, kind: Kind, child: Child) -> None:
         """Record that a child exists, whichever replica created it; forget the former one."""
         former = self._former.get((kind, child.key))
-        if former is not None and former.uid != child.uid:  # not a late event of the former
-            del self._former[kind, child.key]
+        if former is None or former.uid == child.uid:  # a late event of the former
+            return
+        del self._former[kind, child.key]
+        if former.count:
+            self._replacements[child.uid] = former.count
+            if len(self._replacements) > REMEMBERED:
+                self._replacements.popitem(last=False)
