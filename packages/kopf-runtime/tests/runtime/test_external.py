@@ -175,6 +175,68 @@ async def test_what_goes_on_failing_is_called_less_and_less_often_whatever_wakes
         assert calls <= 1 + math.log2(1 + seconds / 0.025)
 
 
+@pytest.mark.parametrize("what", ["sync", "check"])
+@pytest.mark.parametrize("code", [403, 422, 500])
+async def test_c9_what_fails_to_record_after_its_call_keeps_its_pause_whatever_wakes_it(
+    server: ApiServer, what: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 300.0)
+    one, calls = widgets.controller(), list[str]()
+
+    async def call(_: Widget, context: kr.Context[Any]) -> None:
+        calls.append("PUT")
+        await context.record({"booking": "B1"})
+
+    getattr(one, what)(every=3600, on=[CONFIG_MAP])(call)
+    recording = "message-operator-record"
+
+    async def refuse(request: Any) -> Any:
+        error = RefusedError(code, "Refused", "a webhook refuses it")
+        return error.response() if request.query.get("fieldManager") == recording else None
+
+    server.answers.append(refuse)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "Refused")
+        for number in range(30):
+            server.edit(
+                WIDGET, KEY, lambda raw, n=number: raw["metadata"].update(labels={"n": f"{n}"})
+            )
+            await asyncio.sleep(0.01)
+        assert calls == ["PUT"]
+        assert ready(server.get(WIDGET, KEY))["message"] == "a webhook refuses it"
+
+        server.answers.clear()
+        server.edit(WIDGET, KEY, edit("an edit is another call"))
+        await until(lambda: calls == ["PUT", "PUT"])
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+@pytest.mark.parametrize("what", ["sync", "check"])
+async def test_s1_an_edit_during_a_call_has_it_made_again_at_once(
+    server: ApiServer, what: str
+) -> None:
+    one, seen = widgets.controller(), list[str]()
+
+    async def call(thing: Widget, _: Any) -> str:
+        seen.append(thing.spec.text)
+        if len(seen) == 1:
+            server.edit(WIDGET, KEY, edit("edited"))
+            await until(lambda: known(one) == 2)
+        return thing.spec.text
+
+    getattr(one, what)(every=3600)(call)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: seen[-1:] == ["edited"])
+
+
+def known(one: Engine) -> int:
+    """Return the generation of the Widget that an operator knows."""
+    cached = one.owners.cache.get(KEY)
+    return cached.generation if cached is not None else 0
+
+
 async def test_retry_after_is_kept_even_by_an_edit(
     server: ApiServer, service: BookingService
 ) -> None:

@@ -45,6 +45,7 @@ from kopf_runtime.reporting.troubles import (
     StopError,
     author_waits,
     finalizer_refused,
+    of,
     outside_failed,
 )
 from kopf_runtime.watching.observer import Observer
@@ -345,8 +346,6 @@ class External:
             with self._outside(owner.key), span:
                 value = await ending(call.function(thing, Context(**given)), call.timeout)
             every = call.period(thing, Context(**given | ({field: value} if field else {})))
-        except ApiError:  # from a request to the cluster, or from the fence
-            raise
         except _StaleError as error:
             self._stale[owner.key, call.reason] += 1
             if self._stale[owner.key, call.reason] < ATTEMPTS:
@@ -409,10 +408,14 @@ class External:
 
     def _failure(self, error: Exception, call: Call, owner: Owner, hint: str) -> StopError:
         """Remember a failed call, and double the pause before the next one."""
+        if isinstance(error, ApiError) and error.reason == "Fenced":
+            raise error  # it is not the call that failed
         message = f"{type(error).__name__}: {describe_error(error)}"
         after = 0.0
         if isinstance(error, RetryError):
             message, after = str(error), max(error.after, error.pause)
+        elif isinstance(error, ApiError):  # from a request to the cluster
+            after = error.after
         elif isinstance(error, TimeoutError):
             message = f"There was no answer within {call.timeout:g} s."
         elif not isinstance(error, aiohttp.ClientError):
@@ -423,6 +426,8 @@ class External:
         wait = max(after, backoff.next())
         # A condition has room for 1,024 characters.
         stop = partial(outside_failed, call.reason, message[:800] + hint)
+        if isinstance(error, ApiError):
+            stop = partial(_refused, error, hint)
         generation = None if after else owner.generation
         failed = _Failed(owner.uid, generation, backoff, now := _now(), now + wait, stop)
         self._failed[owner.key, call.reason] = failed
@@ -510,6 +515,14 @@ async def ending(call: Awaitable[T], seconds: float | None = None) -> T:
                 "%s goes on though it was cancelled; it must not catch CancelledError",
                 getattr(call, "__qualname__", call),
             )
+
+
+def _refused(error: ApiError, hint: str, again: float) -> StopError:
+    """Return the error for a call whose request to the cluster was refused."""
+    stop = of(error)
+    stop.trouble = dataclasses.replace(stop.trouble, message=stop.trouble.message[:800] + hint)
+    stop.retry.pause, stop.retry.after = again, min(stop.retry.after, again)
+    return stop
 
 
 def _now() -> float:
