@@ -198,10 +198,8 @@ async def test_c9_what_fails_to_record_after_its_call_keeps_its_pause_whatever_w
     server.put(WIDGET, widget())
     async with operating(server, one):
         await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "Refused")
-        for number in range(30):
-            server.edit(
-                WIDGET, KEY, lambda raw, n=number: raw["metadata"].update(labels={"n": f"{n}"})
-            )
+        for _ in range(30):
+            one.queue.add(KEY)
             await asyncio.sleep(0.01)
         assert calls == ["PUT"]
         assert ready(server.get(WIDGET, KEY))["message"] == "a webhook refuses it"

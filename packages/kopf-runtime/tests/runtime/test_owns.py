@@ -17,6 +17,7 @@ from kopf_runtime.declaring.records import Owner, Update, Wanted
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import readiness
 from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.status import why_unready
 from kopf_runtime.watching import observer
 from kopf_runtime.working import reconcile
 from runtime.test_data import (
@@ -142,6 +143,46 @@ async def test_a_child_comes_after_those_that_are_ready(server: ApiServer) -> No
 
         say(server, "False")  # nothing is due, so nothing waits
         await until(lambda: told(server).get("reason") == "NotReady")
+
+
+async def test_c19_children_that_wait_for_others_cost_no_request_and_one_look_at_each(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def many(thing: Widget, _: object) -> Iterable[Raw]:
+        for number in range(30):
+            for made in both(thing, None):
+                made["metadata"]["name"] += f"-{number:02}"
+                yield made
+
+    def last_is_unready(kind: kr.Kind, raw: Raw) -> None:
+        if kind == MONITOR and raw["metadata"]["name"] == "w-one-29":
+            raw["status"] = condition("Ready", "False")
+
+    looks = list[object]()
+
+    def look(child: Any) -> str:
+        looks.append(child)
+        return why_unready(child)
+
+    monkeypatch.setattr("kopf_runtime.working.reconcile.why_unready", look)
+    server.admission = last_is_unready
+    server.put(WIDGET, widget())
+    one = owning(many, config_maps={"after": (MONITOR,)}, monitors={})
+    async with operating(server, one) as operator:
+        await until(lambda: told(server).get("reason") == "Waiting")
+        looks.clear()
+        server.requests.clear()
+
+        def reconciles() -> float:
+            ended = {"controller": "widgets", "result": "requeue_after"}
+            return operator.metric("controller_runtime_reconcile_total", **ended)
+
+        before = reconciles()
+        one.queue.add(KEY)
+        await until(lambda: reconciles() > before)
+
+        assert not [str(request) for request in server.requests if "watch" not in request.query]
+        assert 0 < len(looks) <= 30 * (reconciles() - before)
 
 
 async def test_a_check_is_called_on_time_while_a_child_waits_or_is_refused(

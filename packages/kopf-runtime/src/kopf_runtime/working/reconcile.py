@@ -6,6 +6,7 @@ state, so it is right no matter which events were missed, repeated or interrupte
 
 import asyncio
 import dataclasses
+import functools
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -40,6 +41,9 @@ from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import plan, stripped, surplus
+
+#: Returns the child of a kind that is not ready yet, and why.
+WhyNotYet = Callable[[Kind], tuple[Wanted, str] | None]
 
 #: The steps that create or change a child.
 WRITING = (Step.CREATE, Step.APPLY, Step.DELETE)
@@ -257,7 +261,8 @@ class Reconciler:
         """
         former = [] if held else self._former(owner)
         wishes = self._wishes(owner)
-        await _each(self._child(owner, w, held=held) for w in wishes if not self._missing(w))
+        why = self._why_not_yet(owner)
+        await _each(self._child(owner, w, why, held=held) for w in wishes if not self._missing(w))
         self._tell_missing(owner, ((w.kind, w.key) for w in wishes))
         if former and self._is_current is not None:
             former = await self._confirmed(owner, former)
@@ -324,6 +329,7 @@ class Reconciler:
         held = not dry and self._external.unchecked(owner) and self._has_children(owner)
         if held:
             intents.append(Intent(f"check the {self._word}"))
+        why_not_yet = self._why_not_yet(owner)
         for wanted in self._wishes(owner):
             if not self._missing(wanted):
                 child = await self._find(owner, wanted)
@@ -333,7 +339,7 @@ class Reconciler:
                 if verb := _VERBS.get(step.step):
                     waits, why = step.step in (Step.WAIT, Step.CONFLICT), step.why
                     try:
-                        self._await(owner, wanted, step.step)
+                        self._await(wanted, step.step, why_not_yet)
                     except StopError as error:
                         verb, why, waits = "hold back", str(error).rstrip("."), True
                     intents.append(Intent(f"{verb} {wanted}", why, wanted, child, waits))
@@ -394,15 +400,17 @@ class Reconciler:
             await self._applier.verify(owner)
             await self._applier.delete(owner, child, why, self._owned[child.kind].update)
 
-    async def _child(self, owner: Owner, wanted: Wanted, *, held: bool) -> None:
+    async def _child(self, owner: Owner, wanted: Wanted, why: WhyNotYet, *, held: bool) -> None:
         with self._serving(owner, wanted.kind, wanted.key):
-            await self._step(owner, wanted, held=held)
+            if self._children[wanted.kind].cache.get(wanted.key) is None:
+                self._await(wanted, Step.CREATE, why)  # before a GET: it may wait for days
+            await self._step(owner, wanted, why, held=held)
 
-    async def _step(self, owner: Owner, wanted: Wanted, *, held: bool) -> None:
+    async def _step(self, owner: Owner, wanted: Wanted, why: WhyNotYet, *, held: bool) -> None:
         """Take the next step for one child."""
         child = await self._find(owner, wanted)
         if child is None:
-            self._await(owner, wanted, Step.CREATE)
+            self._await(wanted, Step.CREATE, why)
             if await self._make(owner, wanted):
                 self._external.recheck(owner.key)
                 return
@@ -410,7 +418,7 @@ class Reconciler:
                 text = f"The API server says that {wanted} exists, but does not find it."
                 raise troubles.contradicted("AlreadyExists", text)
         step = self._plan(owner, wanted, child, held=held)
-        self._await(owner, wanted, step.step)
+        self._await(wanted, step.step, why)
         match step.step:
             case Step.KEEP:
                 self._applier.settled(wanted)
@@ -425,21 +433,36 @@ class Reconciler:
             case Step.ADMISSION:
                 self._check(owner, wanted, child)
 
-    def _await(self, owner: Owner, wanted: Wanted, step: Step) -> None:
+    def _await(self, wanted: Wanted, step: Step, why_not_yet: WhyNotYet) -> None:
         """Raise `StopError` if the step writes, and a child that comes first is not ready."""
-        kinds = self._owned[wanted.kind].after if step in WRITING else ()
-        firsts = served(owner, self._children) if kinds else ()  # there may be a thousand
-        for first in (wish for wish in firsts if wish.kind in kinds):
-            update = self._owned[first.kind].update
-            child = self._children[first.kind].cache.get(first.key)
-            if child is None or child.controller_uid != owner.uid:
-                why = "it does not exist yet"
-            elif update is not Update.CREATE and child.template != first.template:
-                why = "it is not up to date yet"
-            else:
-                why = why_unready(child)
-            if why:
-                raise troubles.waiting(wanted, first, why)
+        for kind in self._owned[wanted.kind].after if step in WRITING else ():
+            if (blocking := why_not_yet(kind)) is not None:
+                raise troubles.waiting(wanted, *blocking)
+
+    def _why_not_yet(self, owner: Owner) -> WhyNotYet:
+        """Return a function that returns the first child of a kind that is not ready, and why.
+
+        It looks at each kind once, when the kinds that come after it begin: there may be a thousand
+        children of each.
+        """
+
+        @functools.cache
+        def why_not_yet(kind: Kind) -> tuple[Wanted, str] | None:
+            for first in served(owner, self._children):
+                if first.kind == kind and (why := self._why_unready(owner, first)):
+                    return first, why
+            return None
+
+        return why_not_yet
+
+    def _why_unready(self, owner: Owner, first: Wanted) -> str:
+        update = self._owned[first.kind].update
+        child = self._children[first.kind].cache.get(first.key)
+        if child is None or child.controller_uid != owner.uid:
+            return "it does not exist yet"
+        if update is not Update.CREATE and child.template != first.template:
+            return "it is not up to date yet"
+        return why_unready(child)
 
     async def _find(self, owner: Owner, wanted: Wanted) -> Child | None:
         """Return the object that has a child's name; read it if the cache does not suffice."""
