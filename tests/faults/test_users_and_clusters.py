@@ -115,8 +115,8 @@ async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
             await asyncio.sleep(0.05)
 
     assert told["message"] == (
-        "Pod msg-hello exists and does not belong to this Message. It is left alone. Delete or "
-        "rename that Pod, or give the Message another name."
+        "Pod msg-hello exists and does not belong to this Message. It is left alone. Find out "
+        "who needs that Pod, or give the Message another name."
     )
     now = await here.cluster.ask("GET", here.child())
     assert now["metadata"]["uid"] == before["metadata"]["uid"]

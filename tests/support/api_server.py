@@ -32,8 +32,10 @@ _PATH = re.compile(
 class RefusedError(Exception):
     """The server refused a request."""
 
-    def __init__(self, code: int, reason: str, message: str = "", after: int = 0) -> None:
-        self.code, self.reason, self.after = code, reason, after
+    def __init__(
+        self, code: int, reason: str, message: str = "", after: int = 0, **details: str
+    ) -> None:
+        self.code, self.reason, self.after, self.details = code, reason, after, details
         self.message = message or f"{reason}: the request was refused"
 
     def response(self) -> web.Response:
@@ -45,6 +47,7 @@ class RefusedError(Exception):
             "code": self.code,
             "reason": self.reason,
             "message": self.message,
+            "details": self.details,
         }
         headers = {"Retry-After": str(self.after)} if self.after else {}
         return web.json_response(status, status=self.code, headers=headers)

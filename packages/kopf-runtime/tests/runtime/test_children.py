@@ -620,7 +620,8 @@ async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer
         await until(lambda: is_there("b"))
         await until(lambda: {"Created ConfigMap b.": 2}.items() <= counts().items())
 
-    assert set(counts()) == {"Created ConfigMap a.", "Created ConfigMap b."}
+    gone = "Deleted ConfigMap b: the Widget does not want it any more."
+    assert set(counts()) == {"Created ConfigMap a.", "Created ConfigMap b.", gone}
 
 
 async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(

@@ -528,24 +528,6 @@ async def test_a_retained_child_that_lost_its_label_is_its_owner_s_again(
 
 
 @MODES
-async def test_somebody_s_copy_of_a_retained_child_is_not_deleted(
-    server: ApiServer, update: Update
-) -> None:
-    """A backup that is restored under another name has all of the labels and annotations."""
-    one = owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
-        meta = stored(server, PVC, CLAIM)["metadata"]
-        same = {name: meta[name] for name in ("namespace", "labels", "annotations")}
-        server.put(PVC, {"metadata": {**same, "name": "backup"}, "spec": {}})
-        server.edit(WIDGET, KEY, edit("2Gi"))
-        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
-    assert server.get(PVC, ("ns", "backup"))
-    assert deletions(server) == []
-
-
-@MODES
 async def test_a_retained_child_that_was_restored_under_its_name_is_its_owner_s(
     server: ApiServer, update: Update
 ) -> None:

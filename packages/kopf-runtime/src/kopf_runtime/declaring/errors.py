@@ -25,7 +25,14 @@ class ApiError(Exception):
     """The API server refused a request, or gave no answer (status 0)."""
 
     def __init__(
-        self, method: str, path: str, status: int, reason: str, message: str, after: float = 0.0
+        self,
+        method: str,
+        path: str,
+        status: int,
+        reason: str,
+        message: str,
+        after: float = 0.0,
+        about: tuple[str, str] = ("", ""),
     ) -> None:
         super().__init__(f"{method} {path}: {f'{status} ' if status else ''}{reason}: {message}")
         #: The HTTP status, or 0 if there was no answer.
@@ -36,6 +43,8 @@ class ApiError(Exception):
         self.message = message
         #: The seconds of its Retry-After header.
         self.after = after
+        #: The plural and the name of the object that the answer is about; empty if it does not say.
+        self.about = about
 
     @property
     def final(self) -> bool:
@@ -62,6 +71,7 @@ def refusal(method: str, path: str, response: aiohttp.ClientResponse, payload: b
         (failure.reason or response.reason or "")[:_REASON],
         failure.message[:2000],
         min(float(after), 600.0) if after.isdecimal() and len(after) < 10 else 0.0,
+        (failure.details.kind[:_REASON], failure.details.name[:_REASON]),
     )
 
 

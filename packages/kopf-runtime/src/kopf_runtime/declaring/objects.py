@@ -153,9 +153,16 @@ class Bookmark(Struct):
 class Failure(Struct):
     """A `Status`, with which the API server refuses a request."""
 
+    class Details(Struct):
+        """The object that it is about; the kind is its plural."""
+
+        name: str = ""
+        kind: str = ""
+
     message: str = ""
     reason: str = ""
     code: int = 0
+    details: Details = msgspec.field(default_factory=Details)
 
 
 class UnreadableError(Exception):

@@ -198,7 +198,7 @@ class Child(Struct, frozen=True):
     controller_uid: str
     #: The uid of the owner that it was created for, according to its label.
     made_for: str
-    #: The name of the owner that controls it; empty if none does.
+    #: The name of the owner that controls it, or else the one in its annotation; may be empty.
     parent: str
     deleting: bool
     #: When its grace period ends, by the API server's clock in Unix time; 0 if it is not deleted.
@@ -230,6 +230,9 @@ class Child(Struct, frozen=True):
     fields: bytes = b""
     #: Whether only its marks say whose it is: it may outlive its owner, and has no reference to it.
     retained: bool = False
+    #: Whether all marks name one owner, and the operator itself has set them: a copy that somebody
+    #: made has them, too, and anybody may write others.
+    proven: bool = False
 
     @property
     def watched(self) -> bool:

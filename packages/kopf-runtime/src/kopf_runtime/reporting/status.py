@@ -218,6 +218,7 @@ class StatusReporter:
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
         self._refused: set[Key] = set()  # the objects whose status cannot be written
         self._would: dict[Key, str] = {}  # what would be done for an object that is paused
+        self._strays: dict[Key, frozenset[str]] = {}  # the uids of what was told to be left alone
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
@@ -225,6 +226,7 @@ class StatusReporter:
         self._troubles.pop(key, None)
         self._refused.discard(key)
         self._would.pop(key, None)
+        self._strays.pop(key, None)
 
     def is_own_write(self, record: Owner, former: Owner) -> bool:
         """Return whether a change is nothing but the status that is being written."""
@@ -249,6 +251,21 @@ class StatusReporter:
     def child_changed(self, owner: Owner, wanted: Wanted, step: Plan) -> None:
         """Report a child that was changed in place."""
         self._record(owner, step.reason, f"Changed {wanted}: {step.why}.")
+
+    def child_deleted(self, owner: Owner, child: Child, why: str, *, unsure: bool) -> None:
+        """Report a child that was deleted for good; `unsure` means that no answer came."""
+        done = "Asked without an answer to delete" if unsure else "Deleted"
+        self._record(owner, "Deleted", f"{done} {child.kind.kind} {child.key[1]}: {why}.")
+
+    def left_alone(self, owner: Owner, strays: Sequence[Child]) -> None:
+        """Report once each of the objects that have an owner's marks and are not deleted for it."""
+        told = self._strays.pop(owner.key, frozenset())
+        for child in strays:
+            if child.uid not in told:
+                text = troubles.stray(self._owners.kind.kind, child)
+                self._recorder.warning(about(self._owners.kind, owner), "LeftAlone", text)
+        if strays:
+            self._strays[owner.key] = frozenset(child.uid for child in strays)
 
     def _record(self, owner: Owner, reason: str, message: str) -> None:
         self._recorder.normal(about(self._owners.kind, owner), reason, message)

@@ -74,14 +74,33 @@ def invalid_plan(problem: str) -> StopError:
     return _stop("InvalidPlan", problem, INVALID, final=True)
 
 
-def conflict(wanted: Wanted, word: str) -> StopError:
-    """Return the error for a child whose name is taken by somebody else's object."""
+def conflict(wanted: Wanted, word: str, hand_over: str = "") -> StopError:
+    """Return the error for a child whose name is taken by somebody else's object.
+
+    `hand_over` are the commands that make it a child, unless that would delete it. Nobody is told
+    to delete it: it may be the only copy of somebody's data.
+    """
     kind = wanted.kind.kind
-    text = (
-        f"{wanted} exists and does not belong to this {word}. It is left "
-        f"alone. Delete or rename that {kind}, or give the {word} another name."
-    )
+    text = f"{wanted} exists and does not belong to this {word}. It is left alone. "
+    if hand_over:
+        text += f"If it should be this {word}'s, hand it over with `{hand_over}`; otherwise, give"
+    else:
+        text += f"Find out who needs that {kind}, or give"
+    text += f" the {word} another name."
     return _stop("Conflict", text, CONFLICT, final=True)
+
+
+def stray(word: str, child: Child) -> str:
+    """Return what to tell of an object with an owner's marks that is not deleted for it."""
+    kind = child.kind.kind
+    text = (
+        f"{kind} {child.key[1]} has marks of this {word}, but not all of them, or somebody else "
+        "set them, as on a copy. It is left alone."
+    )
+    if not child.retained:
+        text += f" The garbage collector deletes it with this {word}, unless you remove its "
+        text += "metadata.ownerReferences."
+    return text
 
 
 def changed_by_admission(

@@ -50,7 +50,7 @@ class Applier:
         planned: Callable[[Owner, Wanted], Owner],
     ) -> None:
         self._planned = planned
-        self._client, self._templates, self._marks = client, templates, marks
+        self._client, self._templates, self.marks = client, templates, marks
         self._owners, self._children, self._pace = owners, children, pace
         # Strict: a field that the API server drops would look as if somebody had taken it away.
         self._query = urlencode({"fieldValidation": "Strict", "fieldManager": client.manager})
@@ -71,7 +71,9 @@ class Applier:
                 raw = await self._client.request("POST", path, body, query=self._query)
         except ApiError as error:
             exists = "Conflict" if update is Update.APPLY else "AlreadyExists"
-            if error.status != 409 or error.reason != exists:
+            # A quota, for example, answers a conflict about itself with the same reason.
+            ours = ("", ""), (wanted.kind.plural, wanted.key[1])
+            if (error.status, error.reason) != (409, exists) or error.about not in ours:
                 raise
             return None
         child = self._learn(owner, wanted, raw, "created")
@@ -93,7 +95,7 @@ class Applier:
         """Return what would be sent for a child, and by which field manager."""
         body, manager = await self._body(owner, wanted, update, child), self._client.manager
         if child is not None and update is Update.CREATE:
-            body, manager = self._marks.only(body), f"{manager}{OWNER}"
+            body, manager = self.marks.only(body), f"{manager}{OWNER}"
         return msgspec.json.decode(body), manager
 
     async def apply(self, owner: Owner, wanted: Wanted, child: Child, update: Update) -> Child:
@@ -103,7 +105,7 @@ class Applier:
         """
         body = await self._body(owner, wanted, update, child, uid=child.uid)
         if update is Update.CREATE:
-            raw = await self._apply(wanted, self._marks.only(body), force=True, role=OWNER)
+            raw = await self._apply(wanted, self.marks.only(body), force=True, role=OWNER)
         else:
             raw = await self._apply(wanted, body, force=True)
         child = self._learn(owner, wanted, raw, "applied")
@@ -248,7 +250,7 @@ class Applier:
         manifest = msgspec.json.decode(body)
         manifest["metadata"] |= exactly
         if count:
-            manifest["metadata"]["annotations"][self._marks.replaced] = str(count)
+            manifest["metadata"]["annotations"][self.marks.replaced] = str(count)
         return msgspec.json.encode(manifest)
 
     async def _planned_again(self, owner: Owner, wanted: Wanted, update: Update) -> bytes:

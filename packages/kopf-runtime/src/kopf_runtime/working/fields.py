@@ -157,8 +157,14 @@ def _size(part: Any) -> int:
     return len(msgspec.json.encode(part))
 
 
-class _Owned(msgspec.Struct, rename={"status": "f:status"}):
+class _Marks(msgspec.Struct, rename={"labels": "f:labels", "references": "f:ownerReferences"}):
+    labels: dict[str, msgspec.Raw] = {}
+    references: dict[str, msgspec.Raw] = {}
+
+
+class _Owned(msgspec.Struct, rename={"status": "f:status", "metadata": "f:metadata"}):
     status: dict[str, msgspec.Raw] = {}
+    metadata: _Marks = msgspec.field(default_factory=_Marks)
 
 
 class Ownership:
@@ -206,6 +212,23 @@ class Ownership:
         """Return whether the operator owns a field: a copy that somebody made has none of ours."""
         names = {self._manager, f"{self._manager}{OWNER}", _MERGED}
         return any(entry.manager in names for entry in entries or ())
+
+    def marked(self, entries: list[ManagedFields] | None, label: str, reference: str) -> bool:
+        """Return whether the operator itself has set a label, and an owner reference to this uid.
+
+        An empty uid means that there is none. Whoever writes another value becomes its manager.
+        """
+        names = {self._manager, f"{self._manager}{OWNER}"}
+        labelled, referenced = False, not reference
+        for entry in entries or ():
+            if entry.manager in names and not entry.subresource:
+                try:
+                    marks = msgspec.json.decode(entry.fields_v1, type=_Owned).metadata
+                except (msgspec.MsgspecError, RecursionError):  # somebody wrote invalid ones
+                    continue
+                labelled |= f"f:{label}" in marks.labels
+                referenced |= f'k:{{"uid":"{reference}"}}' in marks.references
+        return labelled and referenced
 
     def recorded(self, entries: list[ManagedFields] | None) -> tuple[str, ...]:
         """Return the fields of the status that `context.record` has stored."""

@@ -101,11 +101,11 @@ def _of_another(
         return WAIT
     if retained and child.template and not child.made_for and named:
         return Plan(change, "Healed", "it had lost its owner's uid", verify=True)
-    if not (child.made_for and child.template):
-        return CONFLICT
-    if child.made_for == owner.uid:
+    if child.made_for == owner.uid and (child.template or named):
         why = "the operator had not made it" if retained else "its owner reference was taken away"
         return Plan(change, "Healed", why, verify=True)
+    if not (child.made_for and child.template):
+        return CONFLICT
     if lives(child.made_for) or ((wanted.outlives or child.parent) and not named):
         return CONFLICT  # the data of an object of another name are nobody else's
     # Restored from a backup, or orphaned by a deletion that did not cascade: the garbage collector
@@ -121,9 +121,22 @@ def stripped(owner: Owner, child: Child) -> list[str]:
     return [*(f"the label {label}" for label in child.unlabelled), *template, *reference]
 
 
-def surplus(children: list[Child], wanted: tuple[Wanted, ...], owned: Owned) -> list[Child]:
-    """Return the children of a kind that are to go, because they are no longer wanted."""
+def surplus(owner: Owner, children: list[Child], owned: Owned) -> list[Child]:
+    """Return the children of a kind that are to go: no longer wanted, and certainly the owner's."""
+    return [child for child in _unwanted(owner, children, owned) if _is_own(owner, child)]
+
+
+def strays(owner: Owner, children: list[Child], owned: Owned) -> list[Child]:
+    """Return what has marks of the owner, and may be a copy, or another object's: it stays."""
+    return [child for child in _unwanted(owner, children, owned) if not _is_own(owner, child)]
+
+
+def _unwanted(owner: Owner, children: list[Child], owned: Owned) -> list[Child]:
     if owned.on_surplus is Fate.RETAIN:
         return []
-    keys = {child.key for child in wanted if child.kind == owned.kind}
+    keys = {child.key for child in owner.wanted if child.kind == owned.kind}
     return [child for child in children if child.key not in keys and not child.deleting]
+
+
+def _is_own(owner: Owner, child: Child) -> bool:
+    return child.proven and (child.controller_uid, child.parent) == (owner.uid, owner.key[1])

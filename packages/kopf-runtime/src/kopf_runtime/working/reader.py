@@ -102,10 +102,14 @@ class Reader:
             labels, annotations = meta.labels or {}, meta.annotations or {}
             made_for = labels.get(self._marks.uid, "")
             uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
+            named = _name(annotations.get(self._marks.name, ""))
+            if owner is None:
+                parent = named
             if retained := owner is None and owned.may_outlive:
                 # Its marks alone are no proof: somebody's copy of a child has them, too.
                 uid = made_for if self._ownership.any(meta.managed_fields) else ""
-                parent = _name(annotations.get(self._marks.name, ""))
+            unlabelled = self._marks.missing(labels, uid or made_for)
+            proven = bool(uid and parent) and not unlabelled and named in ("", parent)
             view = owned.project(thing)
             template = annotations.get(self._marks.template, "")[:64]
             altered = self._altered(meta, owned.kind, parent, uid, template)
@@ -125,13 +129,17 @@ class Reader:
                 template=template,
                 generation=number(annotations.get(self._marks.generation), 0),
                 replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
-                unlabelled=self._marks.missing(labels, uid or made_for),
+                unlabelled=unlabelled,
                 altered=altered,
                 fields=self._ownership.digest(meta.managed_fields, uid) if altered else b"",
                 editors=self._ownership.others(meta.managed_fields),
                 view=view,
                 unready=owned.unready(view),
                 retained=retained,
+                proven=proven
+                and self._ownership.marked(
+                    meta.managed_fields, self._marks.uid, "" if retained else uid
+                ),
             )
 
         return read

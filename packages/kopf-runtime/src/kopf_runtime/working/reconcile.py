@@ -40,7 +40,7 @@ from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
 from kopf_runtime.working.pace import Pace
-from kopf_runtime.working.plan import plan, stripped, surplus
+from kopf_runtime.working.plan import plan, strays, stripped, surplus
 
 #: Returns the child of a kind that is not ready yet, and why.
 WhyNotYet = Callable[[Kind], tuple[Wanted, str] | None]
@@ -260,6 +260,8 @@ class Reconciler:
         deleted for a child that cannot be made: it may be what takes the other one's place.
         """
         former = [] if held else self._former(owner)
+        if not held:
+            self._reporter.left_alone(owner, self._unwanted(owner, strays))
         wishes = self._wishes(owner)
         why = self._why_not_yet(owner)
         await _each(self._child(owner, w, why, held=held) for w in wishes if not self._missing(w))
@@ -307,11 +309,16 @@ class Reconciler:
         return sorted(served(owner, self._children), key=lambda child: self._order[child.kind])
 
     def _former(self, owner: Owner) -> list[Child]:
-        """Return the children that are no longer wanted."""
+        """Return the children that are no longer wanted, and are to be deleted."""
+        return self._unwanted(owner, surplus)
+
+    def _unwanted(
+        self, owner: Owner, which: Callable[[Owner, list[Child], Owned], list[Child]]
+    ) -> list[Child]:
         return [
             child
             for kind, owned in self._owned.items()
-            for child in surplus(self._children[kind].owned(owner), owner.wanted, owned)
+            for child in which(owner, self._children[kind].owned(owner), owned)
         ]
 
     async def preview(self, owner: Owner, *, dry: bool = False) -> list[Intent]:
@@ -395,10 +402,17 @@ class Reconciler:
         return only_while(lambda: not self._why_unserved(namespace))
 
     async def _remove(self, owner: Owner, child: Child) -> None:
-        why = Plan(Step.DELETE, why=f"the {self._word} does not want it any more")
+        why = f"the {self._word} does not want it any more"
+        update = self._owned[child.kind].update
         with self._serving(owner, child.kind, child.key):
             await self._applier.verify(owner)
-            await self._applier.delete(owner, child, why, self._owned[child.kind].update)
+            try:
+                await self._applier.delete(owner, child, Plan(Step.DELETE, why=why), update)
+            except ApiError as error:
+                if error.status == 0:  # it may have been carried out
+                    self._reporter.child_deleted(owner, child, why, unsure=True)
+                raise
+        self._reporter.child_deleted(owner, child, why, unsure=False)
 
     async def _child(self, owner: Owner, wanted: Wanted, why: WhyNotYet, *, held: bool) -> None:
         with self._serving(owner, wanted.kind, wanted.key):
@@ -429,7 +443,10 @@ class Reconciler:
             case Step.WAIT:
                 self._wait_for(wanted.kind, child, owner)
             case Step.CONFLICT:
-                raise troubles.conflict(wanted, self._word)
+                # What is replaced would be deleted as soon as it is handed over.
+                kept = self._owned[wanted.kind].update is not Update.RECREATE
+                hand_over = self._applier.marks.hand_over(owner, child) if kept else ""
+                raise troubles.conflict(wanted, self._word, hand_over)
             case Step.ADMISSION:
                 self._check(owner, wanted, child)
 
@@ -535,6 +552,8 @@ class Reconciler:
         former = self._pace.former(wanted, owner.uid)
         if former is not None:
             self._pause(former.until - self._client.now(), wanted, former.cause)
+        if wanted.outlives:  # the garbage collector does not delete it if the owner is gone by now
+            await self._applier.verify(owner)
         child = await self._applier.create(owner, wanted, self._owned[wanted.kind].update)
         if child is None:
             return False

@@ -21,7 +21,7 @@ from kopf_runtime.declaring.errors import PlanError, Wait
 from kopf_runtime.declaring.kinds import SECRET, Key, Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
-from kopf_runtime.declaring.records import MANAGED_BY, Owned, Update, Wanted
+from kopf_runtime.declaring.records import MANAGED_BY, Child, Owned, Owner, Update, Wanted
 from kopf_runtime.working import fields
 
 T = TypeVar("T")
@@ -83,6 +83,19 @@ class Marks:
         return msgspec.json.encode(
             {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": metadata}
         )
+
+    def hand_over(self, owner: Owner, child: Child) -> str:
+        """Return the commands that make an object a child of an owner, as a shell takes them."""
+        kubectl = f"kubectl -n {child.key[0]}" if child.key[0] else "kubectl"
+        of = f"{child.kind} {child.key[1]}"
+        commands = [
+            f"{kubectl} label {of} --overwrite {self.uid}={owner.uid}",
+            f"{kubectl} annotate {of} --overwrite {self.name}={owner.key[1]}",
+        ]
+        if child.controller_uid and not child.retained:
+            drop = '[{"op":"remove","path":"/metadata/ownerReferences"}]'
+            commands.insert(0, f"{kubectl} patch {of} --type=json -p='{drop}'")
+        return " && ".join(commands)
 
     def missing(self, labels: dict[str, str], uid: str) -> tuple[str, ...]:
         """Return the labels of every child that these lack, or have with other values."""
