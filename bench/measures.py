@@ -257,7 +257,7 @@ async def _fail(
             await stage.quiet(replicas[replica])
         await stage.latency(api, world, f"single-{name}")
         lease = await api.request("GET", _LEASE)
-        leader = replicas[lease["spec"]["holderIdentity"]]
+        leader = replicas[lease["spec"]["holderIdentity"].partition("_")[0]]
         world.want({name: "하나"})
         ended = time.monotonic()
         leader.process.send_signal(how)

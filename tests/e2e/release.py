@@ -152,7 +152,7 @@ class Operator:
     def leader(self) -> str:
         """Return the name of the Pod that holds the Lease, empty if none does."""
         lease = self.kube.get("Lease", self.name, self.namespace) or {"spec": {}}
-        return str(lease["spec"].get("holderIdentity") or "")
+        return str(lease["spec"].get("holderIdentity") or "").partition("_")[0]
 
     def get(self, port: int, path: str) -> str:
         """GET from the operator's only Pod, through the API server."""

@@ -40,7 +40,7 @@ def account(deployment: Raw, seconds: float = 7200) -> Raw:
 
 def lease(holder: str, seconds: float = 0) -> Raw:
     renewed = ago(seconds).replace("Z", ".000000Z")
-    return {"spec": {"holderIdentity": holder, "renewTime": renewed}}
+    return {"spec": {"holderIdentity": holder and f"{holder}_0a1b2c3d", "renewTime": renewed}}
 
 
 def ago(seconds: float) -> str:

@@ -87,6 +87,8 @@ def leads(operator: Operator) -> Finding:
         return Finding(FAILS, NO_NAME, CORRECT, lease[:QUOTED], _alert("NoLeader"))
     spec = (operator.lease or {}).get("spec") or {}
     holder, since = spec.get("holderIdentity") or "", age(spec.get("renewTime") or "")
+    # The holder is a process of a Pod: its name, and a suffix.
+    holder = holder.partition("_")[0]
     ours = holder in [pod["metadata"]["name"] for pod in operator.pods]
     if ours and (since or 0) < SILENT:
         return Finding(

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import secrets
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -24,6 +25,12 @@ logger = logging.getLogger(__name__)
 #: Seconds of a holder's silence after which a candidate warns of it, and between two warnings.
 SILENCE = 60.0
 
+#: Seconds for which a released Lease is held, by which it differs from one that somebody emptied.
+#: client-go releases a Lease with the same.
+RELEASED = 1
+#: Seconds that each request may take at least, as in client-go.
+SHORTEST = 1.0
+
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -33,19 +40,30 @@ def clock() -> float:
 
 
 class Election:
-    """One candidate for the Lease."""
+    """One candidate for the Lease.
+
+    `identity` is its name in the Lease: that of the replica, and a suffix of this process alone.
+    Another process of the same name, such as a Pod that was deleted by force and still runs, is
+    another candidate.
+    """
 
     def __init__(self, client: Client, settings: Settings, metrics: Metrics) -> None:
+        self.identity = f"{settings.identity}_{secrets.token_hex(4)}"
         self._client = client
         self._metrics = metrics
         self._settings = settings
         self._collection = (
             f"/apis/coordination.k8s.io/v1/namespaces/{settings.lease_namespace}/leases"
         )
-        self._lease: dict[str, Any] | None = None  # the Lease as last read
-        self._changed = 0.0  # when we last saw it change, by `clock`
-        self._renewed = 0.0  # when we sent the last successful renewal
-        self._warned = 0.0  # when we last warned of a silent holder
+        self._lease: dict[str, Any] | None = None  # the Lease as last read or written
+        self._version = ""  # its version when we last noted who holds it
+        # All of these are by `clock`.
+        self._changed = -math.inf  # when we last saw it change
+        self._until = -math.inf  # until when somebody else may lead, as far as we have seen
+        self._tried = -math.inf  # when we last tried to acquire or renew it
+        self._renewed = -math.inf  # when we sent the last successful renewal
+        self._warned = -math.inf  # when we last warned of a silent holder
+        self._acquired = ""  # when we last acquired it, as we wrote into it
 
     def leads(self) -> bool:
         """Whether this replica may write now.
@@ -53,15 +71,14 @@ class Election:
         The clock runs on while the process is stopped or stuck, so this is false before any task
         has noticed that the Lease expired.
         """
-        held = clock() - self._renewed < self._settings.lease_renew_deadline
-        return held and self._holder() == self._settings.identity
+        return self._is_in_time() and self._holder() == self.identity
 
     async def lead(self, work: Work) -> None:
         """Run the work whenever this replica leads, until cancelled; then release the Lease."""
         try:
             while True:
                 await self._acquire()
-                logger.info("This replica (%s) leads", self._settings.identity)
+                logger.info("This replica (%s) leads", self.identity)
                 self._metrics.leader.set(1)
                 try:
                     await self._while_renewing(work)
@@ -71,6 +88,10 @@ class Election:
         finally:
             await self._release()
 
+    def _is_in_time(self) -> bool:
+        """Whether nobody else may lead, whatever the Lease says, because we have renewed it."""
+        return clock() - self._renewed < self._settings.lease_renew_deadline
+
     async def _acquire(self) -> None:
         while not await self._try():  # noqa: ASYNC110 (another process changes it, so there is no event)
             await asyncio.sleep(self._pause())
@@ -79,8 +100,10 @@ class Election:
         """Work until the Lease is lost or the deadline for its renewal has passed."""
         async with asyncio.TaskGroup() as group:
             working = group.create_task(work())
-            while clock() - self._renewed < self._settings.lease_renew_deadline:
-                await asyncio.sleep(self._settings.lease_retry_period)
+            while self._is_in_time():
+                # At once if the last attempt took as long as this, because it was not answered.
+                due = self._tried + self._settings.lease_retry_period
+                await asyncio.sleep(max(0.0, due - clock()))
                 left = self._renewed + self._settings.lease_renew_deadline - clock()
                 try:
                     async with asyncio.timeout(max(0.0, left)):
@@ -88,7 +111,7 @@ class Election:
                 except TimeoutError:
                     self._metrics.lease_failures.inc()
                     break
-                if not renewed and self._holder() not in ("", self._settings.identity):
+                if not renewed and self._holder() not in ("", self.identity):
                     break
             working.cancel()
 
@@ -97,38 +120,47 @@ class Election:
 
         A standby looks twice in a period, so that it has a released Lease within one.
         """
-        left = self._changed + self._duration() - clock()
+        left = self._until - clock()
         period = self._settings.lease_retry_period / 2
         return min(period, left + 0.001) if left > 0 else period
-
-    def _duration(self) -> float:
-        return float(((self._lease or {}).get("spec") or {}).get("leaseDurationSeconds") or 0)
 
     def _holder(self) -> str:
         return str(((self._lease or {}).get("spec") or {}).get("holderIdentity") or "")
 
     async def _try(self) -> bool:
         """Acquire or renew the Lease; return False if another holds it or there was no answer."""
-        sent = clock()
         try:
-            if not await self._look() or not self._free(sent):
-                self._warn(sent)
-                return False
-            await self._write(self._settings.identity, self._settings.lease_duration)
+            try:
+                return await self._attempt()
+            except ApiError as error:
+                if error.status not in (404, 409):
+                    raise
+            # It is not what we knew. Perhaps we changed it, by a request that was not answered.
+            self._lease = None
+            return await self._attempt()
         except ApiError as error:
             if error.status != 409:  # 409: another replica was faster
                 self._metrics.lease_failures.inc()
                 logger.warning("The Lease could not be read or written: %s", error)
             self._lease = None if error.status in (404, 409) else self._lease
             return False
+
+    async def _attempt(self) -> bool:
+        """Acquire or renew the Lease; return False if another may hold it; raise `ApiError`."""
+        # It counts from the request: the others count from what they see, which is later.
+        self._tried = sent = clock()
+        if not (self._is_in_time() and self._holder() == self.identity):
+            await self._look()
+        if not self._is_free(sent):
+            self._warn(sent)
+            return False
+        await self._write(self.identity, self._settings.lease_duration)
         self._renewed = sent
         self._metrics.lease_renewed.set_to_current_time()
         return True
 
-    async def _look(self) -> bool:
-        """Read the Lease unless we hold it; create it if it does not exist."""
-        if self._lease is not None and self._holder() == self._settings.identity:
-            return True
+    async def _look(self) -> None:
+        """Read the Lease, or create it, and note until when its holder may lead."""
         name = self._settings.lease_name
         try:
             lease = await self._ask("GET", f"{self._collection}/{name}")
@@ -142,16 +174,36 @@ class Election:
                 "spec": {},
             }
             lease = await self._ask("POST", self._collection, empty)
-        version = lease["metadata"]["resourceVersion"]
-        if self._lease is None or self._lease["metadata"]["resourceVersion"] != version:
-            self._changed = clock()
         self._lease = lease
-        return True
+        former, self._version = self._version, lease["metadata"]["resourceVersion"]
+        if self._version != former:
+            self._note(lease.get("spec") or {}, is_new=not former)
 
-    def _free(self, now: float) -> bool:
-        if self._holder() in ("", self._settings.identity):
-            return True
-        return now - self._changed > self._duration()
+    def _note(self, spec: dict[str, Any], *, is_new: bool) -> None:
+        """Note until when somebody else may lead, now that the Lease has changed."""
+        ours = self._settings.lease_duration
+        lasts, holder = float(spec.get("leaseDurationSeconds") or 0), spec.get("holderIdentity")
+        if self._is_ours(spec) or (not holder and (lasts == RELEASED or (is_new and not lasts))):
+            self._until = -math.inf
+            return
+        if holder:
+            self._renewed = -math.inf  # somebody else may lead
+        # If somebody emptied or deleted it, its holder does not know yet. Who says how long that
+        # one may go on is gone, too.
+        self._changed = clock()
+        self._until = self._changed + (lasts or ours if holder else ours)
+
+    def _is_ours(self, spec: dict[str, Any]) -> bool:
+        """Return whether we have acquired the Lease, and nobody has just written our name there."""
+        return spec.get("holderIdentity") == self.identity and (
+            spec.get("acquireTime") == self._acquired
+        )
+
+    def _is_free(self, now: float) -> bool:
+        """Return whether nobody else may lead."""
+        if self._is_in_time():
+            return self._holder() in ("", self.identity)
+        return now > self._until
 
     def _warn(self, now: float) -> None:
         """Log that the holder is silent: it may be gone, and its Lease last for long."""
@@ -174,13 +226,14 @@ class Election:
         former = self._lease.get("spec") or {}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         taken = former.get("holderIdentity") != holder
+        self._acquired = now if taken else former.get("acquireTime", now)
         body = {
             **self._lease,
             "spec": {
                 "holderIdentity": holder,
                 "leaseDurationSeconds": math.ceil(duration),
                 "renewTime": now,
-                "acquireTime": now if taken else former.get("acquireTime", now),
+                "acquireTime": self._acquired,
                 # An int32, which somebody may have set to its maximum.
                 "leaseTransitions": (
                     int(former.get("leaseTransitions") or 0) + bool(taken and holder)
@@ -192,8 +245,18 @@ class Election:
         self._lease = await self._ask("PUT", path, body)
 
     async def _ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Send a request and return the Lease in its answer; raise `ApiError`."""
-        lease = await self._client.ask(method, path, body, fenced=False)
+        """Send a request and return the Lease in its answer; raise `ApiError`.
+
+        A request that is not answered must leave time for another one before the deadline. It
+        closes its connection, whose other end may be gone.
+        """
+        longest = max(self._settings.lease_renew_deadline / 2, SHORTEST)
+        try:
+            async with asyncio.timeout(longest):
+                lease = await self._client.ask(method, path, body, fenced=False)
+        except TimeoutError:
+            text = f"there was no answer within {longest:g} s"
+            raise ApiError(method, path, 0, "Timeout", text) from None
         match lease:
             case {"metadata": {"resourceVersion": str()}, **rest}:
                 if isinstance(rest.get("spec") or {}, dict):
@@ -202,12 +265,11 @@ class Election:
 
     async def _release(self) -> None:
         """Release the Lease so that others can begin at once, even if a renewal was under way."""
-        if self._lease is None:
-            return
+        self._renewed = -math.inf  # another one may begin before we are answered
         with contextlib.suppress(ApiError, TimeoutError):
             async with asyncio.timeout(1.0):
                 path = f"{self._collection}/{self._settings.lease_name}"
                 self._lease = await self._ask("GET", path)
-                if self._holder() == self._settings.identity:
-                    await self._write("", 1)
+                if self._is_ours(self._lease.get("spec") or {}):
+                    await self._write("", RELEASED)
         self._lease = None
