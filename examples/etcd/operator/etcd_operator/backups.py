@@ -245,8 +245,6 @@ def status(seen: kr.Observed) -> kr.Status:
     look: Look = seen.outcome or Look(Course())
     newest = last.backups[0] if last.backups else None
     shown = Shown(last=newest, next_time=f"{look.next:{TIME}}" if look.next else "")
-    if (trouble := seen.trouble) is not None:
-        return kr.Status(False, trouble.reason, trouble.message, shown, not trouble.final)
     ready, reason, text = verdict(spec, last, look)
     return kr.Status(ready, reason, text, shown)
 
@@ -265,7 +263,7 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[bool, str, str]:
         return False, "BackupFailed", f"The last backup has failed: {status.error}"
     if spec.suspended:
         return True, "Suspended", "No backup is begun while spec.suspended is true."
-    if spec.schedule is not None:
+    if spec.schedule is not None and look.next:
         return True, "Scheduled", f"The next backup begins at {look.next:{TIME}}."
     if not status.backups:
         return False, "Pending", "The backup is about to begin."

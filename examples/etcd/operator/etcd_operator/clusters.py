@@ -5,6 +5,7 @@ or a volume is left to `desired`, which returns everything that is there, with t
 """
 
 import asyncio
+import dataclasses
 import functools
 import ssl
 from collections.abc import Iterable
@@ -510,22 +511,17 @@ Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
 @controller.status
 def status(seen: kr.Observed) -> kr.Status:
     """Return the status of a cluster."""
+    look: Look | None
     name, look = seen.object.key[1], seen.outcome
-    fields: Any = shown(name, look) if look is not None else {}
-    conditions = [available(look.seen), healthy(look.seen)] if look is not None else []
-    trouble = seen.trouble
-    if trouble is None and look is not None and look.refused:
-        text = f"{look.refused}; put the one that it knows there as `previousPassword`."
-        trouble = kr.Trouble("PasswordRefused", text)
-    if trouble is not None:
-        if look is None or look.refused or seen.now - look.seen.now > STALE:
-            text = "The members cannot be looked at."
-            conditions = [kr.Condition(type_, None, "Unknown", text) for type_ in CONDITIONS]
-        return kr.Status(
-            False, trouble.reason, trouble.message, fields, not trouble.final, None, conditions
-        )
+    text = "The members cannot be looked at."
+    unknown = [kr.Condition(type_, None, "Unknown", text) for type_ in CONDITIONS]
+    if look is None:
+        return dataclasses.replace(kr.default_status(seen), conditions=unknown)
+    late = seen.trouble is not None and seen.now - look.seen.now > STALE
+    known = [available(look.seen), healthy(look.seen)]
+    conditions = unknown if look.refused or late else known
     ready, reason, text = verdict(seen.object.view, look)
-    return kr.Status(ready, reason, text, fields, not ready, None, conditions)
+    return kr.Status(ready, reason, text, shown(name, look), not ready, None, conditions)
 
 
 def shown(name: str, look: Look) -> Shown:
@@ -574,6 +570,9 @@ def healthy(seen: Seen) -> kr.Condition:
 
 def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
     """Return whether a cluster is as wanted, a reason, and a message."""
+    if look.refused:
+        text = f"{look.refused}; put the one that it knows there as `previousPassword`."
+        return False, "PasswordRefused", text
     seen, step = look.seen, look.step
     well = sum(map(seen.healthy, seen.voters))
     if look.expiry is not None and look.expiry.at <= seen.now:

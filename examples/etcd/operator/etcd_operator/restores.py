@@ -301,8 +301,8 @@ def desired(restore: EtcdRestore, context: kr.Context[Settings]) -> list[Manifes
 def status(seen: kr.Observed) -> kr.Status:
     """Return the status of a restore."""
     spec, last = seen.object.view, seen.last(Status)
-    if (trouble := seen.trouble) is not None:
-        return kr.Status(False, trouble.reason, trouble.message, transient=not trouble.final)
+    if seen.outcome is None:
+        return kr.default_status(seen)
     phase, text = verdict(spec, last, seen.outcome)
     return kr.Status(phase == "Complete", phase, text, Shown(phase=phase))
 

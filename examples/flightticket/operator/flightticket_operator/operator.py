@@ -319,7 +319,7 @@ async def cancel(ticket: FlightTicket, context: kr.Context[Settings]) -> None:
 def status(seen: kr.Observed) -> kr.Status:
     """Return how a FlightTicket fares."""
     booking: Booking | Refusal | None = seen.outcome
-    if seen.trouble is not None or booking is None:
+    if booking is None:
         return kr.default_status(seen)
     if isinstance(booking, Refusal):
         told = Status(booking=None, refusal=booking.text)

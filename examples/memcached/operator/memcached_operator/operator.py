@@ -165,8 +165,6 @@ def status(seen: kr.Observed) -> kr.Status:
     nodes = {pod.key[1]: pod.view for pod in pods if pod.view is not None and not pod.deleting}
     selector = ",".join(f"{label}={value}" for label, value in labels(seen.object.key[1]).items())
     told = Status(nodes=list(nodes)[:MAX_NODES], replicas=len(nodes), selector=selector)
-    if (trouble := seen.trouble) is not None:
-        return kr.Status(False, trouble.reason, trouble.message, told, transient=not trouble.final)
     ready = sum(nodes.values())
     text = f"Ready nodes: {ready} of {size}."
     if ready == len(nodes) == size:

@@ -355,7 +355,7 @@ async def test_a_status_that_fails_does_not_hide_how_long_to_wait(server: ApiSer
     one.status(careless)
     server.put(WIDGET, widget())
     async with operating(server, one) as operator:
-        await until(lambda: told(server).get("reason") == "InvalidStatus")
+        await until(lambda: told(server).get("reason") == "TooManyRequests")
         await until(
             lambda: (
                 operator.metric(

@@ -300,12 +300,30 @@ async def test_an_author_who_reads_a_child_says_when_it_is_ready(server: ApiServ
         await is_well(server)
 
 
-async def test_an_author_who_reads_a_child_and_says_nothing_needs_it_to_exist(
-    server: ApiServer,
+class Labelled(kr.Object):
+    """What an author reads of a child: nothing that tells whether it is ready."""
+
+    spec: Raw = {}  # noqa: RUF012 (msgspec copies it)
+
+
+@pytest.mark.parametrize("type_", [None, kr.Object, Labelled])
+async def test_an_author_who_reads_a_child_leaves_its_readiness_as_it_is(
+    server: ApiServer, type_: type[kr.Object] | None
 ) -> None:
+    one, seen = controller(DEPLOYMENT, type_=type_, project=lambda it: it.metadata.name), []
+
+    @one.status
+    def status(now: kr.Observed) -> kr.Status:
+        seen.append(now.child and now.child.view)
+        return kr.default_status(now)
+
     server.put(WIDGET, widget())
-    async with operating(server, controller(POD, type_=kr.Conditioned, project=lambda pod: None)):
+    async with operating(server, one):
+        await becomes(server, DEPLOYMENT, {**DEPLOYED, "availableReplicas": 1})
+        await tells(server, "False", "NotReady", "Deployment w: available Pods: 1 of 3.")
+        await becomes(server, DEPLOYMENT, DEPLOYED)
         await is_well(server)
+    assert seen[-1] == "w"
 
 
 async def test_what_lacks_a_child_is_not_ready(server: ApiServer) -> None:

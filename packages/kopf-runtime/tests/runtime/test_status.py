@@ -54,6 +54,24 @@ async def status_of(server: ApiServer, generation: int) -> Any:
 
 
 @pytest.mark.parametrize(
+    "status",
+    [
+        lambda _: kr.Status(True, "Fine", "Fine.", {"seen": 1}),
+        lambda seen: kr.Status(seen.outcome.ready, "Fine", "Fine."),
+    ],
+    ids=["forgets the trouble", "fails because of it"],
+)
+async def test_a_status_cannot_say_ready_over_a_refusal(server: ApiServer, status: Any) -> None:
+    one = widgets.controller()
+    one.status(status)
+    server.refuse("PATCH", "/configmaps/w-one$", RefusedError(403, "Forbidden", "quota"), 1000)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "Forbidden")
+    assert ready(server.get(WIDGET, KEY))["status"] == "False"
+
+
+@pytest.mark.parametrize(
     ("fields", "stored"),
     [
         ({"nodes": {"a": None, "b": {"zone": None}}}, {"nodes": {"b": {}}}),

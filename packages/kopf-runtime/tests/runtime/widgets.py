@@ -74,6 +74,7 @@ def controller(desired: Desired = config_map, **owns: Any) -> Engine:
             update=kr.RECREATE,
             project=lambda thing: thing.status.phase,
             ended=_ended,
+            unready=lambda _: "",  # no kubelet runs it
             **owns,
         )
     else:

@@ -7,9 +7,9 @@ the object that the author asks for (`project`). `source` creates records, `plan
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from kopf_runtime.declaring.errors import Wait
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -43,6 +43,16 @@ class Fate(Enum):
     ORPHAN = "orphan"
 
 
+class Judge(Protocol):
+    """Decodes children, and tells of each whether it is ready."""
+
+    def decode(self, payload: bytes | Raw, /) -> Any:
+        """Return a child; raise `MsgspecError`."""
+
+    def unready(self, child: Any) -> str:
+        """Return why a decoded child is not ready; empty if it is."""
+
+
 class Owned(Struct, frozen=True):
     """A kind of children."""
 
@@ -53,7 +63,7 @@ class Owned(Struct, frozen=True):
     project: Callable[[Any], Any]
     #: Returns from the kept part why a child has ended; empty while it may still run.
     ended: Callable[[Any], str]
-    #: Returns from the kept part why a child is not ready; empty if it is.
+    #: Returns from the kept part why a child is not ready; empty if it is. See `judge`.
     unready: Callable[[Any], str] = lambda _: ""
     #: A child is created or changed only once all children of these kinds are ready.
     after: tuple[Kind, ...] = ()
@@ -65,6 +75,8 @@ class Owned(Struct, frozen=True):
     on_delete: Fate | Callable[[Any], Fate] = Fate.DELETE
     #: What becomes of a child that cannot be changed in place as it is wanted.
     on_immutable: Fate | Update = Fate.REFUSE
+    #: What decodes a child, if not just its type, and returns from the whole why it is not ready.
+    judge: Judge | None = None
 
     @property
     def may_outlive(self) -> bool:

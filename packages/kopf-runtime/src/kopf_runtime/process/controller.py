@@ -95,9 +95,8 @@ class Controller:
 
         `project` returns the part of a child that `status` sees; it should be small. `ended` takes
         that part and returns why the child has ended, or an empty text while it may still run.
-        `unready` takes it and returns why the child is not ready, or an empty text if it is. If
-        neither a type nor one of them is given, a child is ready as its own status says
-        (`reporting.readiness`).
+        `unready` takes it and returns why the child is not ready, or an empty text if it is.
+        Without `unready`, a child is ready as its own status says (`reporting.readiness`).
 
         A child is created or changed only once the children of the kinds `after` are up to date and
         ready; the reason is `Waiting` until then. With `optional`, it is left out while the API
@@ -131,11 +130,10 @@ class Controller:
             raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")
         if isinstance(after, Kind) or not all(isinstance(earlier, Kind) for earlier in after):
             raise TypeError(f"after={after!r}: use a tuple of kinds that are declared by owns()")
-        if (type_, project, unready) == (None, None, None):
-            type_, project, unready = (*readiness.of(kind), str)
+        judge = readiness.Judge(kind, type_) if unready is None else None
         self.owned[kind] = Owned(
             kind,
-            type_ or Object,
+            judge.type if judge is not None else type_ or Object,
             update,
             project or (lambda _: None),
             ended or (lambda _: ""),
@@ -145,6 +143,7 @@ class Controller:
             on_surplus,
             on_delete,
             on_immutable,
+            judge,
         )
 
     def watches(

@@ -135,6 +135,7 @@ class Engine(Controller):
                 marks.selector,
                 self._selection.has,
                 optional=owned.optional,
+                decoder=owned.judge,
             )
             for owned in self.owned.values()
         }

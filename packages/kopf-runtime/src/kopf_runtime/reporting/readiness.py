@@ -1,19 +1,22 @@
 """Says why a child is not ready, according to its own status.
 
-`Controller.owns` uses these functions for the kinds whose children the author does not read. An
-object without an author's `status` is ready once all of its children are. The rules are those of
-`kubectl rollout status` and of kstatus (sigs.k8s.io/cli-utils): during a rollout a workload is not
-ready, even if enough Pods serve.
+`Controller.owns` uses these functions unless the author says when a child is ready. An object
+without an author's `status` is ready once all of its children are. The rules are those of `kubectl
+rollout status` and of kstatus (sigs.k8s.io/cli-utils): during a rollout a workload is not ready,
+even if enough Pods serve.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
 from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, Kind
 from kopf_runtime.declaring.objects import Object
 
+#: The attribute of a child of an author's class in which it is kept why it is not ready.
+_UNREADY = "unready_by_its_status"
 #: Characters of another controller's message that are kept.
 _MAX_MESSAGE = 300
 #: The conditions by which an object of any kind says that it is not ready, the foremost first.
@@ -176,6 +179,48 @@ def _anything(thing: Anything) -> str:
 def of(kind: Kind) -> tuple[type[Object], Callable[[Any], str]]:
     """Return how a kind is read, and the function that returns why a child is not ready."""
     return (Workload, UNREADY[kind]) if kind in UNREADY else (Anything, _anything)
+
+
+class Judge:
+    """Decodes the children of a kind, and tells of each whether it is ready.
+
+    An author's own class may lack the fields that tell it. So a child is then decoded twice, and
+    what the second look says is kept with the first.
+    """
+
+    def __init__(self, kind: Kind, type_: type[Object] | None) -> None:
+        #: The class of what `decode` returns.
+        self.type: type[Any]
+        self.type, self._unready = of(kind)
+        self._decoder = msgspec.json.Decoder(self.type)
+        self._own: msgspec.json.Decoder[Any] | None = None
+        if type_ is not None:
+            self.type = msgspec.defstruct(
+                type_.__name__,
+                [(_UNREADY, str, "")],
+                bases=(type_,),
+                kw_only=True,
+                frozen=type_.__struct_config__.frozen,
+            )
+            self._own = msgspec.json.Decoder(self.type)
+
+    def decode(self, payload: bytes | Raw, /) -> Any:
+        """Return a child; raise `MsgspecError`."""
+        if self._own is None:
+            return self._decoder.decode(payload)
+        child = self._own.decode(payload)
+        msgspec.structs.force_setattr(child, _UNREADY, self._look(payload))
+        return child
+
+    def _look(self, payload: bytes | Raw) -> str:
+        try:
+            return self._unready(self._decoder.decode(payload))
+        except msgspec.MsgspecError as error:
+            return f"its status cannot be read: {error}"[:_MAX_MESSAGE]
+
+    def unready(self, child: Any) -> str:
+        """Return why a decoded child is not ready; empty if it is."""
+        return self._unready(child) if self._own is None else str(getattr(child, _UNREADY))
 
 
 def _count(state: str, actual: int, wanted: int) -> str:

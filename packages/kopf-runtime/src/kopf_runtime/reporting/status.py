@@ -76,8 +76,7 @@ class Observed(Context[Any]):
 def default_status(seen: Observed) -> Status:
     """Return the status of an object without an author's `status`: ready if all children are."""
     if seen.trouble is not None:
-        trouble = seen.trouble
-        return Status(False, trouble.reason, trouble.message, transient=not trouble.final)
+        return _troubled(Status(False, "", ""), seen.trouble)
     if seen.missing:
         text = f"{seen.missing} of its objects are missing."
         return Status(False, "Progressing", text, transient=True)
@@ -85,6 +84,14 @@ def default_status(seen: Observed) -> Status:
         text = "; ".join(reason.rstrip(".") for reason in seen.unready)
         return Status(False, "NotReady", f"{text}.", transient=True)
     return Status(True, "Reconciled", "All of its objects are there.")
+
+
+def _troubled(state: Status, trouble: Trouble | None) -> Status:
+    """Return a state that says what keeps the runtime from its work, whatever it said before."""
+    if trouble is None:
+        return state
+    reason, text, passes = trouble.reason, trouble.message, not trouble.final
+    return replace(state, ready=False, reason=reason, message=text, transient=passes)
 
 
 class StatusWriter:
@@ -391,12 +398,13 @@ class StatusReporter:
     ) -> tuple[Status, dict[str, Any], Exception | None]:
         """Return the state of an object, the status that says so, and the author's error.
 
-        If the author's code fails, that is the state: the former one may not be true any more.
+        If the author's code fails, that is the state: the former one may not be true any more. But
+        a trouble comes first: it may be why the code fails, and an author may forget to tell it.
         """
-        failed = None
+        failed, trouble = None, observed.trouble if observed is not None else None
         try:
             state = self._status(observed) if observed is not None else _as_before(owner)
-            now = self._with_pause(owner, state)
+            now = self._with_pause(owner, _troubled(state, trouble))
             wanted = build(owner.status, owner.generation, now)
             if lost := [n for n in owner.recorded if wanted.get(n) != owner.status.get(n)]:
                 raise TypeError(
@@ -407,7 +415,8 @@ class StatusReporter:
         except Exception as error:
             failed = error
             text = f"the status failed: {type(error).__name__}: {error}"[:500]
-            now = self._with_pause(owner, Status(False, "InvalidStatus", text))
+            now = _troubled(Status(False, "InvalidStatus", text), trouble)
+            now = self._with_pause(owner, now)
             wanted = build(owner.status, owner.generation, now)
         return now, wanted, failed
 

@@ -134,7 +134,7 @@ class Reader:
                 fields=self._ownership.digest(meta.managed_fields, uid) if altered else b"",
                 editors=self._ownership.others(meta.managed_fields),
                 view=view,
-                unready=owned.unready(view),
+                unready=owned.unready(view) if owned.judge is None else owned.judge.unready(thing),
                 retained=retained,
                 proven=proven
                 and self._ownership.marked(
