@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kopf_kit.pack import adopted, catalog, changelog, chart_docs, documents, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import current
@@ -105,7 +103,7 @@ def with_changes(text: str, version: str, releases: Iterable[str], log: str = ""
     former = _before(version, releases)
     kind = "changed" if former else "added"
     changes = changelog.changes(log, version, kind) or [_commits(text, version, former)]
-    shown = textwrap.indent(yaml.safe_dump(changes, sort_keys=False, allow_unicode=True), "    ")
+    shown = textwrap.indent(documents.text(changes), "    ")
     return _CHANGES.sub(lambda _: shown, text)
 
 

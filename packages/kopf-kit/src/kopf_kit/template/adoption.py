@@ -182,7 +182,7 @@ def project(operator: Operator) -> tuple[str, list[str]]:
         samples="\n".join(_samples(operator, kinds)),
         optional=optional,
         name=operator.name,
-        resources=textwrap.indent(yaml.safe_dump(resources), "  "),
+        resources=textwrap.indent(documents.text(resources), "  "),
     )
     left_out = []
     if not operator.version:
@@ -342,4 +342,4 @@ def _files(root: Path, *patterns: str) -> Iterator[Path]:
 
 
 def _scalar(text: str) -> str:
-    return yaml.safe_dump(text, width=1000).removesuffix("\n").removesuffix("\n...")
+    return documents.scalar(text)

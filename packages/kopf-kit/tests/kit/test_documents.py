@@ -1,0 +1,99 @@
+"""What the kit reads and writes as YAML, beside kubectl, which is asked each time."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from kopf_kit.pack import documents
+from kopf_kit.rig import tools
+
+#: What may make a number, a boolean, a date or an indicator of an unquoted text.
+_CONFUSING = "+-.0123456789_eExXoObBfaTtZ:ynYN~=<>!%#&*?|'\" \n\t,[]{}가😀\x85\u2028\ufeff"
+_NUMBERS = ("08", "0777", "0o17", "1_000", "1:30", "22:30:15", "1e999", "0b11", "-0x1F")
+_WORDS = ("yes", "No", "on", "OFF", "null", "~", "=", "<<", "true", "2026-11-29", *_NUMBERS)
+texts = st.one_of(
+    st.sampled_from((*_WORDS, "", ".inf", "-.INF", ".nan")),
+    st.text(_CONFUSING, max_size=12),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40),
+)
+scalars = st.one_of(
+    texts,
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(-(2.0**53), 2.0**53),  # of larger ones, Go rounds the last digits
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+#: Unquoted texts: those of a list in brackets end at a comma or a bracket.
+unquoted = st.one_of(
+    st.sampled_from(_WORDS),
+    st.from_regex(r"[-+]?[0-9._]{1,6}([eE][-+]?[0-9]{1,3})?", fullmatch=True),
+    st.from_regex(r"[-+]?0[xXoObB]?[0-9a-fA-F_]{1,6}", fullmatch=True),
+    st.from_regex(r"[0-9]{1,4}([-:][0-9]{1,2}){2}([T ][0-9]{1,2}:[0-9]{2}Z?)?", fullmatch=True),
+    st.text("yYnNtTrRuUeEfFaAlLsSoO", min_size=1, max_size=5),
+)
+
+
+def read_by_kubectl(text: str) -> Any:
+    command = [str(tools.path("kubectl")), "annotate", "--local", "-f", "-", "a=b", "-o", "json"]
+    answer = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    assert not answer.returncode, answer.stderr.decode()
+    return json.loads(answer.stdout)["spec"]
+
+
+@settings(max_examples=15, deadline=None, phases=[Phase.generate])
+@given(st.lists(values, min_size=40, max_size=80))
+def test_b3_what_is_written_reads_the_same_for_kubectl(spec: list[Any]) -> None:
+    note = {"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": "note"}}
+    text = documents.text({**note, "spec": spec})
+
+    assert read_by_kubectl(text) == spec
+    assert documents.load(text)["spec"] == spec
+    assert yaml.safe_load(text)["spec"] == spec  # the tools of Python's users
+
+
+@settings(max_examples=15, deadline=None, phases=[Phase.generate])
+@given(st.lists(unquoted, min_size=60, max_size=120, unique=True))
+def test_b3_what_people_write_is_read_as_kubectl_reads_it(items: list[str]) -> None:
+    note = "apiVersion: example.com/v1\nkind: Note\nmetadata: {name: note}\nspec:\n"
+    # Of keys that are the same for JSON, Go takes any; what is no text or integer is refused.
+    keys = {str(documents.plain(item)).lower(): item for item in items if not _refused(item)}
+    text = note + "".join(f"- {item}\n" for item in items) + "- a: 1\n"
+    text += "".join(f"  ? {item}\n  : 1\n" for item in keys.values())
+
+    assert documents.load(text)["spec"] == read_by_kubectl(text)
+
+
+def _refused(key: str) -> bool:
+    try:
+        documents.load(f"? {key}\n: 1")
+    except yaml.YAMLError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "text", ["a: .inf", "1.5: a", "~: a", "[a]: b", "a: !note b", "a: [", "a: " + "[" * 2000]
+)
+def test_what_json_cannot_say_is_refused(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        documents.load(text)
+
+
+def test_b8_b9_a_timestamp_and_an_equals_sign_are_texts() -> None:
+    assert documents.load("[2024-01-01T00:00:00Z, =, !=, =~, 22:30]".replace("!=", "'!='")) == [
+        "2024-01-01T00:00:00Z",
+        "=",
+        "!=",
+        "=~",
+        "22:30",
+    ]
