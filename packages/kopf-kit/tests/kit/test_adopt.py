@@ -29,6 +29,8 @@ from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 from kopf_offline import golang
 
+#: A repository in a subgroup, as GitLab has them.
+IN_SUBGROUP = ("--home", "https://gitlab.com/acme/tools/notes-operator", "--rights", "role.yaml")
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
 SAID = ("--home", "https://github.com/myorg/notes-operator", "--rights", "role.yaml")
 
@@ -364,12 +366,12 @@ def public(notes: Path) -> Path:
 def test_a_public_repository_is_adopted_with_its_own_python_and_an_image_of_the_kit_s(
     public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, said = adopt(public, *SAID)
+    code, said = adopt(public, *IN_SUBGROUP)
     assert code == 1
     assert "Dockerfile runs as app" in said
     assert "or name with --requirements what an image of the kit's installs" in said
 
-    code, said = adopt(public, *SAID, "--requirements=requirements.txt")
+    code, said = adopt(public, *IN_SUBGROUP, "--requirements=requirements.txt")
 
     assert code == 0, said
     assert "src/main.py makes kopf's peering mandatory" in said
@@ -480,7 +482,10 @@ _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
         (_replace("role.yaml", "kind: Service\n"), "must have nothing but Roles or ClusterRoles"),
         (_own_chart, "charts/notes-operator is a chart already"),
         (_replace("Dockerfile", "FROM python\nUSER root\n"), "runs as root, and the kubelet"),
-        (_replace("Dockerfile", "FROM python\n"), "end it with one, such as `USER 65532`"),
+        (
+            _replace("Dockerfile", "FROM a\nUSER 1\nFROM python\n"),
+            "end it with one, such as `USER 65532`",
+        ),
         (
             lambda folder: (folder / "requirements.txt").unlink(),
             "so nothing says what the image installs; name a file with --requirements",

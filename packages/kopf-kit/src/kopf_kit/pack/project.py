@@ -29,7 +29,7 @@ _KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
 _Version = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
 _Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
 _Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
-_Home = Annotated[str, msgspec.Meta(pattern=r"^https://[^/\s]+/[^/\s]+/[^/\s]+$")]
+_Home = Annotated[str, msgspec.Meta(pattern=r"^https://[^/\s]+(/[^/\s]+){2,}$")]
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

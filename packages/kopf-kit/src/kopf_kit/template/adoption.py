@@ -51,7 +51,8 @@ _REQUIREMENTS = "    # What the image installs.\n    requirements: {}\n"
 _RIGHTS = "    # What the handlers do beyond what kopf itself does.\n    rights: {}\n"
 #: The version where nothing says it.
 _FIRST = "0.1.0"
-_HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+)/([^/\s]+?)(?:\.git)?/?")
+_STAGE = re.compile(r"^\s*FROM\s", re.MULTILINE | re.IGNORECASE)
+_HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+(?:/[^/\s]+)+?)(?:\.git)?/?")
 _HANDLER = re.compile(r"^@kopf\.(on\.\w+|daemon|timer|index)\(", re.MULTILINE)
 #: The kinds by which operators on kopf know of each other; it has one replica, and needs none.
 _PEERING = ("KopfPeering", "ClusterKopfPeering")
@@ -246,7 +247,8 @@ def _check_image(operator: Operator) -> None:
         if not (operator.root / operator.requirements).is_file():
             raise HackError(f"{operator.root / operator.requirements} does not exist")
     elif file.is_file():
-        users = re.findall(r"^USER\s+(\S+)", file.read_text(), re.MULTILINE | re.IGNORECASE)
+        last_stage = _STAGE.split(file.read_text())[-1]
+        users = re.findall(r"^\s*USER\s+(\S+)", last_stage, re.MULTILINE | re.IGNORECASE)
         user = users[-1].partition(":")[0] if users else "root"
         if not user.isdigit() or user == "0":
             raise HackError(

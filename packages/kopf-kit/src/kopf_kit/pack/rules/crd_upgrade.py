@@ -6,6 +6,7 @@ it has no rule, and so does this module. `kopf_kit.pack.crd_history` compares th
 the last release.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,13 +68,20 @@ def _field(old: Schema, new: Schema, where: str) -> Iterator[str]:
         yield f"{where}: {', '.join(added)} may not become required"
     if "enum" in new and "enum" not in old:
         yield f"{where}: may not be restricted to an enum"
-    elif lost := sorted(set(old.get("enum", [])) - set(new.get("enum", []))):
-        yield f"{where}: enum may not lose {', '.join(lost)}"
+    elif lost := [choice for choice in _choices(old) if choice not in _choices(new)]:
+        yield f"{where}: enum may not lose {', '.join(sorted(lost))}"
     for bounds, tighter in ((_LEAST, 1), (_MOST, -1)):
         for bound in bounds:
             if bound in new and (bound not in old or (new[bound] - old[bound]) * tighter > 0):
                 yield f"{where}: {bound} {old.get(bound)} may not become {new[bound]}"
     yield from _others(old, new, where)
+
+
+def _choices(schema: Schema) -> list[str]:
+    """Return the values of an enum as JSON: they may be of any type, and 1 is not true."""
+    return [
+        json.dumps(choice, ensure_ascii=False, sort_keys=True) for choice in schema.get("enum", [])
+    ]
 
 
 def _others(old: Schema, new: Schema, where: str) -> Iterator[str]:
