@@ -191,6 +191,7 @@ class Case:
     async def operator(self) -> AsyncIterator[Engine]:
         one = self.engine()
         client = PastClient(NAME, "1", 10.0, Metrics(NAME))
+        client.may_write = lambda: True
         client.past, client.caught_up, client.methods = self.past, asyncio.Event(), set()
         self.client = client
         server = self.cluster.plane.server

@@ -44,6 +44,7 @@ class Operator:
 async def connected(server: ApiServer, metrics: Metrics | None = None) -> AsyncIterator[Client]:
     """Return a client of the server for the block."""
     client = Client(NAME, "1", 5.0, metrics or Metrics(NAME))
+    client.may_write = lambda: True
     client.open(Credentials(kopf.ConnectionInfo(server=server.url)))
     try:
         yield client

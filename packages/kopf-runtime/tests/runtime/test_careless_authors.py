@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+import kopf
 import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.cluster import client as clients
+from kopf_runtime.cluster import credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET, Key
@@ -45,6 +47,17 @@ def is_ready(server: ApiServer) -> bool:
 @kr.custom_resource("example.dev", "v1", "gadgets")
 class Gadget(kr.Resource):
     """A Gadget is what these declarations are about."""
+
+
+async def test_c13_a_manager_without_a_controller_is_refused_in_words(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "find", lambda: kopf.ConnectionInfo(server=server.url))
+    manager = kr.Manager("lonely-operator", kr.Settings)
+    monkeypatch.setenv("LONELY_OPERATOR_METRICS_BIND_ADDRESS", "0")
+
+    with pytest.raises(SystemExit, match="the manager has no controller; declare one with"):
+        await manager._start(kopf.OperatorSettings())
 
 
 def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:

@@ -52,6 +52,7 @@ async def serving(
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     server = f"{'http' if tls is None else 'https'}://127.0.0.1:{runner.addresses[0][1]}"
     client = Client("tester", "1", timeout, metrics or Metrics("tester"))
+    client.may_write = lambda: True
     client.open(Credentials(kopf.ConnectionInfo(server=server, token=token, ca_path=ca)))
     try:
         yield client

@@ -175,7 +175,7 @@ class Process:
             await asyncio.Event().wait()
         await _until(self.thawed(asyncio.get_running_loop().time() + (back or 0)))
         if isinstance(answer, int) or status:
-            raise ApiError(method, path, status or answer, "Refused", "")
+            raise ApiError(method, path, answer if isinstance(answer, int) else status, "No", "")
         self.sees = True
         return answer
 

@@ -276,6 +276,29 @@ async def test_d5_a_replica_with_kopf_handlers_ends_when_it_leads_no_more(
     assert "Traceback" not in log.read_text()
 
 
+async def test_c15_the_lease_is_released_once_kopf_s_daemons_have_ended(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    noted, released = tmp_path / "daemon", list[str]()
+
+    async def look(request: web.Request) -> None:
+        renews = request.method == "PUT" and "/leases/" in request.path
+        if renews and not (await request.json())["spec"]["holderIdentity"]:
+            released.append(noted.read_text())
+
+    def held(greeting: Any) -> None:
+        greeting["metadata"]["finalizers"] = ["kopf.zalando.org/KopfFinalizerMarker"]
+
+    server.answers.append(look)
+    put(server, "world")
+    server.edit(GREETING, KEY, held)  # by which kopf runs a daemon; it adds it itself by JSON Patch
+    more: Any = {"POD_NAME": "a", "DAEMON": str(noted)}
+    async with process(server, tmp_path, *PYTHON, BESIDE, *ELECT, **more):
+        await until(noted.exists, seconds=60)
+
+    assert released == ["ended"]
+
+
 @pytest.mark.parametrize("on", [kopf.on.event, kopf.on.create, kopf.timer, kopf.daemon, kopf.index])
 def test_d5_each_kind_of_kopf_handler_is_seen(on: Any) -> None:
     before = kopf.get_default_registry()

@@ -25,7 +25,7 @@ from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.process.manager import refuse_duplicates
+from kopf_runtime.process.manager import refuse_odd
 from kopf_runtime.working import handlers
 
 _BY = "kopf_kit/pack/declared.py of the operator's code"
@@ -180,7 +180,7 @@ def of_the_project() -> Manager[Any]:
             f"project {PROJECT.name}; use one name, because the alerts query metrics of that name"
         )
     try:
-        refuse_duplicates(manager.controllers)
+        refuse_odd(manager.controllers)
         definitions(manager)
         types = [controller.type for controller in manager.controllers]
         handled = [*handlers.webhooks(manager.registry, types)]

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -21,7 +21,7 @@ from yarl import URL
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.credentials import Credentials
-from kopf_runtime.cluster.fence import Request, fencing
+from kopf_runtime.cluster.fence import fencing, session, unfenced
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError, describe_error, refusal
 
@@ -63,20 +63,19 @@ class Client:
         self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
         self._credentials: Credentials | None = None
-        #: Returns whether a write may be sent; called just before each one. The election sets it.
-        self.may_write: Callable[[], bool] = lambda: True
+        #: Returns whether a write may be sent; called just before each one. The manager sets it,
+        #: once it is decided who leads.
+        self.may_write: Callable[[], bool] = lambda: False
         self._clock = (0.0, time.time() - time.monotonic())
         self._user = ""
 
     def open(self, credentials: Credentials) -> None:
         """Open the session."""
         self._credentials = credentials
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+        self._session = session(
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": self.agent, "Accept": JSON, "Content-Type": JSON},
             proxy=credentials.proxy,
-            request_class=Request,
         )
         self._request = tracing.traced(self._session.request)
 
@@ -122,7 +121,7 @@ class Client:
         code = 0
         try:
             limits = _limits(total=max(self._timeout, _patience.get()))
-            with fencing(self.may_write) if fenced else contextlib.nullcontext():
+            with fencing(self.may_write) if fenced else unfenced():
                 response = await self._send(method, path, query, limits, data, content_type)
             async with response:
                 payload = await _read(response, most)
@@ -209,12 +208,19 @@ class Client:
                 return response
             response.release()
 
-    async def fence(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        """Apply the fence to the writes of a session whose `request_class` is `Request`."""
-        with fencing(self.may_write):
-            return await handler(request)
+    def fenced(
+        self, middlewares: Sequence[aiohttp.ClientMiddlewareType] = (), **arguments: Any
+    ) -> aiohttp.ClientSession:
+        """Return a session with these arguments for others, whose writes are fenced as ours are."""
+
+        async def fence(
+            request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+        ) -> aiohttp.ClientResponse:
+            with fencing(self.may_write):
+                return await handler(request)
+
+        # The fence comes last, so it sees what the author's own middlewares send, too.
+        return session(middlewares=(*middlewares, fence), **arguments)
 
     async def _failed(self, method: str, path: str, error: Exception) -> ApiError:
         """Return the error of a request without a usable answer."""

@@ -1,13 +1,17 @@
 """The fence: decides just before a write is sent whether it is still allowed.
 
-A replica that no longer leads sends none, and nothing is written in a namespace that is no longer
-served. `client` sets the fence for each request, and `external` for those of authors.
+A replica that does not lead sends none, and nothing is written in a namespace that is no longer
+served. Every session of the runtime is made by `session`, also those of authors and of kopf, and
+passes each request through `_pass`: a middleware, which is what aiohttp documents for that. Who
+sends a request says what it has to hold: `fencing` or `unfenced`. Without either, a write is
+refused.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -15,8 +19,17 @@ from kopf_runtime.declaring.errors import ApiError
 
 T = TypeVar("T")
 
-_condition: ContextVar[Callable[[], bool]] = ContextVar("condition", default=lambda: True)
-_fence: ContextVar[tuple[tuple[Callable[[], bool], str], ...]] = ContextVar("fence", default=())
+_Holds = Callable[[], bool]
+_NOWHERE = "http://fence.invalid"
+
+_condition: ContextVar[_Holds] = ContextVar("condition", default=lambda: True)
+_fence: ContextVar[tuple[tuple[_Holds, str], ...]] = ContextVar(
+    "fence", default=((lambda: False, "nothing says when it may be sent"),)
+)
+
+
+class FenceError(Exception):
+    """This release of aiohttp would send a write that the fence refuses."""
 
 
 @contextmanager
@@ -28,28 +41,93 @@ def _within(variable: ContextVar[T], value: T) -> Iterator[None]:
         variable.reset(token)
 
 
-def condition() -> Callable[[], bool]:
+def condition() -> _Holds:
     """Return the condition under which this task may write (see `only_while`)."""
     return _condition.get()
 
 
-def only_while(holds: Callable[[], bool]) -> AbstractContextManager[None]:
+def only_while(holds: _Holds) -> AbstractContextManager[None]:
     """Refuse writes in the block, in this task and those it starts, once the condition is false."""
     return _within(_condition, holds)
 
 
-def fencing(leads: Callable[[], bool]) -> AbstractContextManager[None]:
+def fencing(leads: _Holds) -> AbstractContextManager[None]:
     """Send the block's writes only while this replica leads and their condition holds."""
     lost = leads, "no longer the leader"
     return _within(_fence, (lost, (condition(), "its namespace is no longer selected")))
 
 
-class Request(aiohttp.ClientRequest):
-    """A request that checks its fence once it is connected, because connecting may take long."""
+def unfenced() -> AbstractContextManager[None]:
+    """Send the block's writes whoever leads: they change nothing that the leader is to change."""
+    return _within(_fence, ())
 
-    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        """Send the request; raise `ApiError` if it is a write that is no longer allowed."""
-        for holds, why in _fence.get() if self.method != "GET" else ():
-            if not holds():
-                raise ApiError(self.method, self.url.path, 0, "Fenced", why)
-        return await super().send(conn)
+
+def session(**arguments: Any) -> aiohttp.ClientSession:
+    """Return an aiohttp session with these arguments, whose requests pass the fence last."""
+    connector = arguments.pop("connector", None) or aiohttp.TCPConnector(limit=0)
+    middlewares = (*arguments.pop("middlewares", ()), _pass)
+    return aiohttp.ClientSession(
+        connector=_checking(connector), middlewares=middlewares, **arguments
+    )
+
+
+def _check(request: aiohttp.ClientRequest) -> None:
+    """Raise `ApiError` if a request is a write that is not allowed now."""
+    for holds, why in _fence.get() if request.method != "GET" else ():
+        if not holds():
+            raise ApiError(request.method, request.url.path, 0, "Fenced", why)
+
+
+async def _pass(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Send a request unless the fence refuses it."""
+    _check(request)
+    return await handler(request)
+
+
+def _checking(connector: aiohttp.BaseConnector) -> aiohttp.BaseConnector:
+    """Have a connector check a request again once it is connected, because that may take long."""
+    connect = connector.connect
+
+    async def checked(request: aiohttp.ClientRequest, *more: Any, **options: Any) -> Any:
+        connection = await connect(request, *more, **options)
+        try:
+            _check(request)
+        except ApiError:
+            connection.release()  # it is as good as before
+            raise
+        return connection
+
+    connector.connect = checked  # type: ignore[assignment, method-assign]
+    return connector
+
+
+async def prove() -> None:
+    """Raise `FenceError` unless a write is refused at once, and once it is connected.
+
+    Nothing is sent: the host does not exist, and is not looked up.
+    """
+    connector = aiohttp.TCPConnector()
+    connector.connect = _connected  # type: ignore[method-assign]
+    async with session(connector=connector) as nowhere:
+        for answers in ([False], [True, False]):
+            with fencing(functools.partial(answers.pop, 0)):
+                try:
+                    async with nowhere.post(_NOWHERE):
+                        pass
+                except ApiError as error:
+                    if error.reason == "Fenced" and not answers:
+                        continue
+                except Exception as error:
+                    raise FenceError(str(error)) from error
+                raise FenceError("it was not asked")
+
+
+class _Unconnected:
+    def release(self) -> None:
+        """Do nothing."""
+
+
+async def _connected(*_: Any, **__: Any) -> Any:
+    return _Unconnected()

@@ -17,10 +17,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+import aiohttp
 import click
 import kopf
 
-from kopf_runtime.cluster import credentials, tracing
+from kopf_runtime.cluster import credentials, fence, tracing
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import errors, given
@@ -63,8 +64,10 @@ class Manager(Generic[S]):
     """An operator: its name, its settings, and a controller for each kind that it serves.
 
     kopf's own handlers run only while this replica leads: kopf starts them once it does, and the
-    process ends when it does not any more. With `handlers_on_standby` they run on every replica, as
-    those of `@kopf.on.validate` and `@kopf.on.mutate` always do.
+    process ends when it does not any more. kopf writes nothing after that, and a replica that is
+    told to end releases the Lease once kopf's daemons and timers have ended. With
+    `handlers_on_standby` they run on every replica, as those of `@kopf.on.validate` and
+    `@kopf.on.mutate` always do.
     kopf looks only once which kinds there are. If that of a handler may be installed later, set
     `settings.scanning.disabled = False` in a `@kopf.on.startup()` handler below the manager; kopf
     then needs the rights to watch CustomResourceDefinitions and namespaces.
@@ -150,7 +153,8 @@ class Manager(Generic[S]):
     def adapt(self, function: Callable[[given.Client, S], Awaitable[S]]) -> None:
         """Register a function that adapts the settings: `async (client, settings) -> settings`.
 
-        It is called once, before anything is watched, and retried after each `ApiError`.
+        It is called once, before anything is watched, and retried after each `ApiError`. Every
+        replica calls it before one of them leads, so its writes are refused.
         """
         _refuse_plain(function)
         self._adapt = function
@@ -215,7 +219,7 @@ class Manager(Generic[S]):
     async def _compare(self, settings: S) -> tuple[list[str], bool]:
         """Print the differences; return what failed, and whether there are any."""
         recorder = Recorder(self.client, settings.identity, self.metrics)
-        refuse_duplicates(self.controllers)
+        refuse_odd(self.controllers)
         for controller in self.controllers:
             controller.set_up(self.client, settings, self.metrics, recorder)
         self.client.open(credentials.Credentials(await asyncio.to_thread(credentials.find)))
@@ -270,9 +274,16 @@ class Manager(Generic[S]):
         self.client = Client(
             self.program.name, self.program.version, configured.request_timeout, self.metrics
         )
+        try:
+            await fence.prove()
+        except fence.FenceError as error:
+            sys.exit(
+                f"{self.program.name}: aiohttp {aiohttp.__version__} would send what the fence "
+                f"refuses ({error}); install one that kopf-runtime supports."
+            )
         self._recorder = Recorder(self.client, configured.identity, self.metrics)
         try:
-            refuse_duplicates(self.controllers)
+            refuse_odd(self.controllers)
             for controller in self.controllers:
                 controller.set_up(self.client, configured, self.metrics, self._recorder)
             webhooks = self.webhooks
@@ -351,8 +362,24 @@ class Manager(Generic[S]):
     async def _clean_up(self, **_: Any) -> None:
         await self._stop()
 
-    async def _login(self, **_: Any) -> kopf.ConnectionInfo:
-        return await asyncio.to_thread(credentials.find)
+    async def _login(self, **_: Any) -> kopf.ConnectionInfo | kopf.AiohttpSession:
+        """Return kopf's session; what it writes on the leader alone is fenced."""
+        info = await asyncio.to_thread(credentials.find)
+        if self._handlers_on_standby:
+            return info
+        session = self.client.fenced(
+            connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+            headers=info.as_http_headers(),
+            proxy=info.proxy_url,
+            trust_env=info.trust_env,
+        )
+        return kopf.AiohttpSession(
+            server=info.server,
+            default_namespace=info.default_namespace,
+            priority=info.priority,
+            expiration=info.expiration,
+            aiohttp_session=session,
+        )
 
     def _from_environment(self) -> S:
         """Return the settings under `kopf run`, whose own flags select the watched namespaces."""
@@ -368,12 +395,19 @@ class Manager(Generic[S]):
             if self._stopping.is_set():
                 os._exit(128 + number)
             self._stopping.set()
-            # Do not wait until kopf has stopped: the next leader waits for the Lease.
-            self._release = asyncio.ensure_future(self._stop())
+            # The next leader waits for the Lease, so it is released at once; but not before what
+            # kopf runs on the leader has ended: daemons and timers may take a while.
+            if not (self._leads.is_set() and self._acts_on_leader):
+                self._release = asyncio.ensure_future(self._stop())
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, caught, number)
+
+    @property
+    def _acts_on_leader(self) -> bool:
+        """Whether kopf runs handlers that may act on the leader alone."""
+        return not self._handlers_on_standby and _has_handlers()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """End the process if the controllers failed, so that the supervisor restarts it."""
@@ -428,6 +462,7 @@ class Manager(Generic[S]):
                 self.client.may_write = election.leads
                 group.create_task(election.lead(work), name="election")
             else:
+                self.client.may_write = lambda: True
                 self.metrics.leader.set(1)
                 group.create_task(work(), name="work")
 
@@ -456,7 +491,7 @@ class Manager(Generic[S]):
                     migration = Migration(self.client, kinds, self.metrics)
                     group.create_task(self._keep(migration.run, settings), name="migration")
         except asyncio.CancelledError:
-            if self._stopped is None and not self._handlers_on_standby and _has_handlers():
+            if self._stopped is None and self._acts_on_leader:
                 raise LeadershipLostError from None
             raise
 
@@ -516,8 +551,13 @@ async def _elsewhere(_: Any) -> AsyncIterator[Any]:
     yield
 
 
-def refuse_duplicates(controllers: Sequence[Controller]) -> None:
-    """Raise `DeclarationError` if two controllers serve one kind."""
+def refuse_odd(controllers: Sequence[Controller]) -> None:
+    """Raise `DeclarationError` if there is no controller, or if two serve one kind."""
+    if not controllers:
+        raise errors.DeclarationError(
+            "the manager has no controller; declare one with manager.controller_for(CLASS), or "
+            "run handlers of kopf alone with `kopf run`, without a manager"
+        )
     kinds = [controller.kind for controller in controllers]
     if twice := [kind.kind for kind in kinds if kinds.count(kind) > 1]:
         raise errors.DeclarationError(

@@ -25,7 +25,6 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.client import Client
-from kopf_runtime.cluster.fence import Request
 from kopf_runtime.declaring.conditions import difference, merged, stated
 from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import (
@@ -448,13 +447,10 @@ class External:
                 "trust_env": True,
                 "headers": {"User-Agent": self._client.agent},
                 "cookie_jar": aiohttp.DummyCookieJar(),
-                "middlewares": (),
                 **self._arguments(),
             }
             try:
-                # The fence comes last, so it sees what the author's own middlewares send, too.
-                arguments["middlewares"] = (*arguments["middlewares"], self._client.fence)
-                self._session = aiohttp.ClientSession(**arguments, request_class=Request)
+                self._session = self._client.fenced(**arguments)
             except Exception as error:  # it would be refused each time
                 self._refused = (
                     f"what the function of controller.session returns is refused: {error}; "

@@ -1,0 +1,227 @@
+"""Every write of the runtime, and of the sessions that it gives to others, passes the fence."""
+
+import asyncio
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import kopf
+import pytest
+from aiohttp import web
+
+import kopf_runtime
+import kopf_runtime as kr
+from kopf_runtime.cluster import credentials, fence
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.process.manager import Manager
+from kopf_runtime.reporting.events import Recorder
+from tests.support.api_server import LEASE, ApiServer
+from tests.support.waiting import until
+
+SOURCE = Path(kopf_runtime.__file__).parent
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+class Recording:
+    """A server that notes the methods of its requests, and a client whose fence nobody has set."""
+
+    def __init__(self, url: str) -> None:
+        self.methods: list[str] = []
+        self.info = kopf.ConnectionInfo(server=url)
+        self.client = Client("tester", "1", 5.0, Metrics("tester"))
+
+
+@pytest.fixture
+async def recording() -> AsyncIterator[Recording]:
+    async def answer(request: web.Request) -> web.Response:
+        one.methods.append(request.method)
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    one = Recording(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    one.client.open(Credentials(one.info))
+    yield one
+    await one.client.close()
+    await runner.cleanup()
+
+
+async def test_the_fence_is_closed_until_it_is_decided_who_leads(recording: Recording) -> None:
+    with pytest.raises(ApiError, match="no longer the leader"):
+        await recording.client.request("POST", "/x", {})
+    await recording.client.request("GET", "/x")
+
+    assert recording.methods == ["GET"]
+
+
+async def test_a_session_refuses_writes_of_which_nothing_says_when_they_may_be_sent(
+    recording: Recording,
+) -> None:
+    async with fence.session() as session:
+        with pytest.raises(ApiError, match="nothing says"):
+            await session.post(recording.info.server)
+        with fence.unfenced():
+            await session.put(recording.info.server)
+
+    assert recording.methods == ["PUT"]
+
+
+async def test_a_session_with_a_connector_of_its_own_checks_again_once_it_is_connected(
+    recording: Recording,
+) -> None:
+    answers = [True, False]
+    recording.client.may_write = lambda: answers.pop(0)
+    connector = aiohttp.TCPConnector(limit=1)
+    async with recording.client.fenced(connector=connector) as session:
+        with pytest.raises(ApiError, match="no longer the leader"):
+            await session.post(recording.info.server)
+        await session.get(recording.info.server)
+
+    assert recording.methods == ["GET"]
+
+
+async def test_kopf_s_own_writes_are_fenced_unless_they_are_wanted_on_standbys(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "find", lambda: recording.info)
+    manager = Manager("tester", Settings)
+    manager.client = recording.client
+    login = await manager._login()
+    assert isinstance(login, kopf.AiohttpSession)
+    async with login.aiohttp_session as session:
+        with pytest.raises(ApiError, match="no longer the leader"):
+            await session.request(method="patch", url=login.server)
+        manager.client.may_write = lambda: True
+        await session.request(method="patch", url=login.server)
+
+    assert recording.methods == ["PATCH"]
+    assert await Manager("t", Settings, handlers_on_standby=True)._login() is recording.info
+
+
+async def test_a_write_of_adapt_is_refused(server: ApiServer, recording: Recording) -> None:
+    """Nobody leads yet, and every replica calls it."""
+    server.put(LEASE, {"metadata": {"namespace": "ns", "name": "tester"}})
+    manager = Manager("tester", Settings)
+    manager.client = recording.client
+    manager._recorder = Recorder(manager.client, "one", manager.metrics)
+    refused: list[str] = []
+
+    @manager.adapt
+    async def adapt(client: kr.Client, settings: Settings) -> Settings:
+        try:
+            await client.ask("POST", "/x", {})
+        except ApiError as error:
+            refused.append(error.reason)
+        return settings
+
+    task = asyncio.create_task(manager._run(Settings()))
+    await until(lambda: recording.client.may_write())
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert refused == ["Fenced"]
+
+
+def test_no_other_session_is_made_in_the_runtime() -> None:
+    made = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if re.search(r"ClientSession\(|request_class", path.read_text())
+    }
+
+    assert made == {"cluster/fence.py"}
+
+
+# --- a release of aiohttp -------------------------------------------------------------------------
+
+
+async def test_this_release_of_aiohttp_asks_the_fence() -> None:
+    await fence.prove()
+
+
+@pytest.mark.parametrize("hook", ["middlewares", "connect"])
+async def test_a_release_that_does_not_ask_the_fence_is_noticed_at_the_start(
+    hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if hook == "middlewares":
+
+        def without(handler: Any, _: Any) -> Any:
+            return handler
+
+        monkeypatch.setattr(aiohttp.client, "build_client_middlewares", without)
+    else:
+        monkeypatch.setattr(fence, "_checking", lambda connector: connector)
+
+    with pytest.raises(fence.FenceError):
+        await fence.prove()
+
+
+PROBE = """
+import asyncio
+import aiohttp, kopf
+from kopf_runtime.cluster import fence
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import ApiError
+
+async def main():
+    await fence.prove()
+    sent = []
+    async def serve(reader, writer):
+        sent.append((await reader.readline()).split()[0].decode())
+        writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\n{}")
+        await writer.drain()
+        writer.close()
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    client = Client("tester", "1", 5.0, Metrics("tester"))
+    client.open(Credentials(kopf.ConnectionInfo(server=f"http://127.0.0.1:{port}")))
+    try:
+        await client.request("DELETE", "/x", {})
+    except ApiError as error:
+        assert error.reason == "Fenced", error
+    await client.request("GET", "/x")
+    client.may_write = lambda: True
+    await client.request("PUT", "/x", {})
+    await client.close()
+    print(aiohttp.__version__, *sent)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_lowest", [True, False], ids=["lowest", "newest"])
+def test_the_lowest_and_the_newest_aiohttp_send_no_write_without_the_lease(
+    is_lowest: bool, tmp_path: Path
+) -> None:
+    def run(*command: str | Path) -> str:
+        return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+    uv, python = Path(sys.executable).with_name("uv"), tmp_path / "venv" / "bin" / "python"
+    needed = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
+    (allowed,) = [one for one in needed if one.startswith("aiohttp")]
+    (lowest,) = re.findall(r">=([0-9.]+)", allowed)
+    wanted = f"aiohttp=={lowest}" if is_lowest else allowed
+    run(uv, "venv", "--quiet", f"--python={sys.executable}", tmp_path / "venv")
+    run(uv, "pip", "install", "--quiet", "--upgrade", f"--python={python}", wanted, *needed)
+    probe = tmp_path / "probe.py"
+    probe.write_text(f"import sys; sys.path.insert(0, {str(SOURCE.parent)!r})\n{PROBE}")
+
+    version, *sent = run(python, probe).split()
+
+    assert version.startswith(f"{lowest}.0") is is_lowest
+    assert sent == ["GET", "PUT"]
