@@ -199,7 +199,7 @@ async def test_m4_a_watch_that_tells_nonsense_makes_no_hot_loop_and_no_end(
 class _Nowhere:
     """A sink that keeps nothing."""
 
-    def take(self, raw: Raw) -> None:
+    def take(self, raw: Raw, at: int = 0) -> None:
         pass
 
     def gone(self, raw: Raw) -> None:
@@ -272,32 +272,6 @@ async def test_resyncs_that_fail_are_told_though_watches_go_on(server: ApiServer
         assert one.unserved()[0] == []
 
 
-# --- M5: history --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("told", ["by an event", "by a bookmark"])
-async def test_m5_a_restore_of_etcd_is_noticed_at_the_next_watch(
-    server: ApiServer, told: str
-) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()) as operator:
-        await until(lambda: text(server, ("ns", "w-one")) and operator.synced)
-        await until(lambda: server.watching == 2)
-        restore = server.snapshot()
-        server.version += 1000  # other kinds' writes
-        if told == "by an event":
-            server.edit(WIDGET, ("ns", "one"), edit("lost by the restore"))
-            await until(lambda: text(server, ("ns", "w-one")) == "lost by the restore")
-        else:
-            server.bookmark()
-            await asyncio.sleep(0.1)
-
-        restore()
-        server.edit(WIDGET, ("ns", "one"), edit("after the restore"))
-
-        await until(lambda: text(server, ("ns", "w-one")) == "after the restore")
-
-
 # --- watches and lists --------------------------------------------------------------------------
 
 
@@ -342,8 +316,6 @@ async def test_a_version_that_is_too_old_is_followed_by_a_list(server: ApiServer
 
 
 def _line(thing: Any) -> str:
-    import json
-
     return json.dumps(thing) + "\n"
 
 
@@ -535,9 +507,9 @@ async def test_the_next_page_is_asked_for_before_the_last_one_is_stored(
             order.append("page")
         return await request(self, method, path, *args, **options)
 
-    def taking(self: Source[Any], raw: Raw) -> tuple[Key, int, bool] | None:
+    def taking(self: Source[Any], raw: Raw, at: int = 0) -> tuple[Key, int, bool] | None:
         order.append("object")
-        return take(self, raw)
+        return take(self, raw, at)
 
     monkeypatch.setattr(Client, "request", asking)
     monkeypatch.setattr(Source, "take", taking)
@@ -589,9 +561,9 @@ async def test_a_long_page_leaves_time_for_other_tasks(
     taken: list[int] = []
     take = Source.take
 
-    def taking(self: Source[Any], raw: Raw) -> tuple[Key, int, bool] | None:
+    def taking(self: Source[Any], raw: Raw, at: int = 0) -> tuple[Key, int, bool] | None:
         taken.append(turns)
-        return take(self, raw)
+        return take(self, raw, at)
 
     async def other() -> None:
         nonlocal turns

@@ -170,8 +170,9 @@ class Owner(Struct, frozen=True):
     wanted: tuple[Wanted, ...]
     #: Why its children cannot be planned; empty if they can.
     problem: str | Wait
-    #: A hash of its labels and annotations, whose changes do not raise the generation.
-    labels: int
+    #: A hash of its labels and annotations, whose changes do not raise the generation, and of its
+    #: fields: after etcd was restored from a backup, one generation may be of another edit.
+    content: int
     #: The result of the author's `sync`; None while it is unknown.
     outcome: Outcome | None = None
     #: The result of the author's `check`; None while it is unknown.
@@ -196,7 +197,7 @@ class Owner(Struct, frozen=True):
     @property
     def state(self) -> tuple[str, int, int]:
         """A value that changes exactly when its children may have to change."""
-        return self.uid, self.generation, self.labels
+        return self.uid, self.generation, self.content
 
 
 class Child(Struct, frozen=True):

@@ -1,8 +1,11 @@
 """A cache of the API server's objects: the newest known record of each, reduced to what is needed.
 
-Three sources feed a cache: watches and full lists (both through `source`), and the answers to our
-own writes (`apply`). They overtake one another, so each record carries its resource version, and an
-older one never replaces a newer one. A full list is authoritative: an object not in it is gone.
+Watches, lists, single reads and the answers to our own writes feed a cache. They overtake one
+another, so each record carries its resource version, and an older one does not replace a newer one.
+
+A list and a single read are authoritative. What a list does not have is gone. And what it has is
+the state as of the list's own version, so a cached version between the two cannot be of the same
+history: etcd was restored from a backup, and the cached object or deletion has never happened.
 """
 
 import time
@@ -40,6 +43,12 @@ class Record(Protocol):
 R = TypeVar("R", bound=Record)
 
 
+def _is_same(record: Record, cached: Record) -> bool:
+    """Return whether two records are of one version of an object."""
+    mine, known = ((r.version, r.uid, r.controller_uid) for r in (record, cached))
+    return mine == known
+
+
 class Cache(Generic[R]):
     """Records by namespace and name, and by the uid of their owner."""
 
@@ -69,16 +78,29 @@ class Cache(Generic[R]):
         """Return the records of all objects whose controlling owner has this uid."""
         return [self._records[space][name] for space, name in self._owned.get(uid, ())]
 
-    def put(self, record: R) -> bool:
-        """Store a record; return False if the known one is at least as new."""
+    def newest(self, key: Key) -> int:
+        """Return the newest version at which an object is known to be there or gone; 0 if none."""
+        cached = self.get(key)
+        gone = (deleted.get(key, 0) for deleted in self._deleted)
+        return max(cached.version if cached is not None else 0, *gone)
+
+    def put(self, record: R, at: int = 0) -> bool:
+        """Store a record; return False if the known one is at least as new.
+
+        `at` is a version that the answer with it is no older than, such as that of its list.
+        """
         cached = self.get(record.key)
-        if cached is not None and record.version <= cached.version:
-            if record.version == cached.version:
-                # The same object, perhaps read with more knowledge.
-                self._records[record.key[0]][record.key[1]] = record
+        if cached is not None and _is_same(record, cached):
+            # The same object, perhaps read with more knowledge.
+            self._records[record.key[0]][record.key[1]] = record
             return False
-        if any(record.version <= gone.get(record.key, -1) for gone in self._deleted):
+        if cached is not None and max(record.version, at) < cached.version:
             return False
+        for gone in self._deleted:
+            if record.version <= gone.get(record.key, -1):
+                if at < gone[record.key]:
+                    return False
+                del gone[record.key]
         if cached is not None:
             self._drop(record.key)
         self._records.setdefault(record.key[0], {})[record.key[1]] = record
@@ -94,12 +116,16 @@ class Cache(Generic[R]):
         cached = self.get(key)
         if cached is not None and cached.version > version:
             return False
+        self._bury(key, version)
+        return True
+
+    def _bury(self, key: Key, version: int) -> None:
+        """Remove an object that is gone as of a version; what comes late does not bring it back."""
         self._drop(key)
         if time.monotonic() - self._turned > LATE:
             self._deleted = ({}, self._deleted[0])
             self._turned = time.monotonic()
         self._deleted[0][key] = version
-        return True
 
     def drop(self, record: R) -> None:
         """Forget a record that the API server no longer knows."""
@@ -117,7 +143,7 @@ class Cache(Generic[R]):
             if record.key not in listed and record.version <= version
         ]
         for ghost in ghosts:
-            self._drop(ghost.key)
+            self._bury(ghost.key, version)
         return ghosts
 
     def clear(self, namespace: str | None) -> list[R]:

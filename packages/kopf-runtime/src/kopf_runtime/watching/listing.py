@@ -32,8 +32,11 @@ LOST = (401, 403, 404)
 class Sink(Protocol):
     """Stores the objects of one kind."""
 
-    def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
-        """Store an object; return key, version and whether it is new, or None if unreadable."""
+    def take(self, raw: Raw, at: int = 0) -> tuple[Key, int, bool] | None:
+        """Store an object; return key, version and whether it is new, or None if unreadable.
+
+        `at` is the version of the list that it is from.
+        """
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
         """Remove a deleted object; return its key and version, or None if it is unreadable."""

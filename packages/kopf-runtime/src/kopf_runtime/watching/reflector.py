@@ -183,7 +183,7 @@ class Reflector:
 
     async def _list(self, *, resync: bool = False) -> None:
         """Store all objects, page by page."""
-        before, version = self._position, 0
+        before, version = self._position, 0  # what was seen before, and the list's own
         listed: dict[Key, int] = {}
         repairs = 0
         deleted: dict[Key, int] = {}
@@ -192,12 +192,13 @@ class Reflector:
             self._again.clear()
         try:
             async with contextlib.aclosing(self._lister.pages()) as pages:
-                async for page, version in pages:
-                    self._check_history(version, before)
+                async for page, at in pages:
+                    self._check_history(at, before)
+                    version = version or at
                     for index, raw in enumerate(page.items or ()):
                         if not index % TURN:
                             await asyncio.sleep(0)  # leaves time for other tasks
-                        if (taken := self._sink.take(raw)) is not None:
+                        if (taken := self._sink.take(raw, version)) is not None:
                             key, at, news = taken
                             listed[key] = at
                             repairs += news and at <= before
@@ -208,7 +209,7 @@ class Reflector:
         finally:
             self._deleted = None
         for key, at in deleted.items():  # a page may have brought back what was gone by then
-            if listed.get(key, at + 1) <= at:
+            if version < at and listed.get(key, at + 1) <= at:
                 del listed[key]
         ghosts = set(self._sink.replace(listed, version, self._namespace)) - deleted.keys()
         if resync:

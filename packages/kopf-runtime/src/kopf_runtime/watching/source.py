@@ -169,10 +169,10 @@ class Source(Generic[R]):
     async def fetch(self, key: Key) -> tuple[R, Any] | None:
         """Read and store an object; return its record and the object, or None if it is gone.
 
-        The answer comes from etcd, so it is current even if the watch is late. Raise `ApiError` or
-        `UnreadableError`.
+        The answer comes from etcd, so it is no older than what is known when it is asked for, even
+        if the watch is late. Raise `ApiError` or `UnreadableError`.
         """
-        before = self.cache.get(key)
+        before, at = self.cache.get(key), self._newest(key)
         try:
             raw = await self._client.request("GET", self.kind.at(key))
         except ApiError as error:
@@ -180,11 +180,12 @@ class Source(Generic[R]):
                 raise
             cached = self.cache.get(key)
             if before is not None and cached is not None and cached.uid == before.uid:
-                self.cache.drop(cached)  # but not a new object that arrived meanwhile
+                # But not a new object that arrived meanwhile.
+                self.cache.remove(key, cached.version)
                 self._changed(None, cached)
             return None
         thing = decode(self._decoder, raw)
-        return self._learn(thing), thing
+        return self._learn(thing, at), thing
 
     async def patch(
         self,
@@ -225,8 +226,8 @@ class Source(Generic[R]):
         for space in self._spaces(namespace):
             lister = Lister(self._client, self.kind.path(space), labels)
             async with contextlib.aclosing(lister.pages()) as pages:
-                async for page, _ in pages:
-                    taken = map(self.take, page.items or ())
+                async for page, version in pages:
+                    taken = (self.take(raw, version) for raw in page.items or ())
                     keys += [entry[0] for entry in taken if entry is not None]
         return keys
 
@@ -247,32 +248,36 @@ class Source(Generic[R]):
             uids, version = set[str](), 0
             lister = Lister(self._client, self.kind.path(namespace), selector)
             async with contextlib.aclosing(lister.pages()) as pages:
-                async for page, version in pages:  # noqa: B007 (the last one is used below)
+                async for page, version in pages:
                     for raw in page.items or ():
                         record = self.read(raw)
-                        cached = self.cache.get(record.key)
                         uids.add(record.uid)
-                        if cached is None or cached.version < record.version:
+                        if self._put(record, version):
                             current = False
-                            self.learn(raw)
             for cached in self.owned(owner):
                 here = namespace in (None, cached.key[0])
                 if here and cached.uid not in uids and cached.version <= version:
                     current = False
-                    self.cache.drop(cached)
+                    self.cache.remove(cached.key, version)
                     self._changed(None, cached)
         return current
 
-    def _learn(self, thing: Object) -> R:
+    def _newest(self, key: Key) -> int:
+        return max(self.cache.newest(key), self.unreadable.newest(key))
+
+    def _learn(self, thing: Object, at: int = 0) -> R:
         record = self._record(thing)
         if record.watched:  # otherwise no event would report its deletion
-            self._put(record)
+            self._put(record, at)
         return record
 
-    def _put(self, record: R) -> bool:
+    def _put(self, record: R, at: int = 0) -> bool:
         former = self.cache.get(record.key)
-        news = self.cache.put(record)
-        if news:
+        if (left_out := self.unreadable.get(record.key)) is not None:
+            if max(record.version, at) < left_out.version:
+                return False
+            self._take_back(left_out)
+        if news := self.cache.put(record, at):
             self._changed(record, former)
         return news
 
@@ -293,17 +298,17 @@ class Source(Generic[R]):
 
     # --- what reflectors bring ----------------------------------------------------------------
 
-    def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
-        """Store an object; report one that cannot be read, and leave it out."""
+    def take(self, raw: Raw, at: int = 0) -> tuple[Key, int, bool] | None:
+        """Store an object, of a list `at` a version; report and leave out an unreadable one."""
         try:
             record = self.read(raw)
         except UnreadableError as error:
-            return self.leave_out(error)
-        if (left_out := self.unreadable.get(record.key)) is not None:
-            if left_out.version > record.version:
-                return record.key, record.version, False  # a page that is older than an event
-            self._take_back(left_out)
-        return record.key, record.version, self._put(record)
+            return self.leave_out(error, at)
+        former, news = self.cache.get(record.key), self._put(record, at)
+        same = not news and former is not None and former.version == record.version
+        if at and same and former != record:
+            self._changed(record, former)  # in another history, the version is of another change
+        return record.key, record.version, news
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
         """Remove a deleted object; return its key and version, or None if it is unreadable."""
@@ -345,14 +350,14 @@ class Source(Generic[R]):
         for left_out in self.unreadable.within(namespace):
             self._warn(left_out)
 
-    def leave_out(self, error: UnreadableError) -> tuple[Key, int, bool] | None:
+    def leave_out(self, error: UnreadableError, at: int = 0) -> tuple[Key, int, bool] | None:
         """Leave an object out; return its key, its version and False if they are known."""
         identity = error.identity
         if identity is None:
             logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
             return None
         key, version = (identity.namespace, identity.name), number(identity.resource_version, 0)
-        if (newer := self.cache.get(key)) is not None and newer.version > version:
+        if (newer := self.cache.get(key)) is not None and newer.version > max(version, at):
             return key, version, False
         labels = identity.labels if isinstance(identity.labels, dict) else {}
         labels = {name: value for name, value in labels.items() if isinstance(value, str)}
@@ -361,8 +366,8 @@ class Source(Generic[R]):
         )
         former = self.unreadable.get(key)
         if former is not None and left_out.is_as(former):
-            self.unreadable.put(replace(left_out, told=former.told))
-        elif self.unreadable.put(left_out):
+            self.unreadable.put(replace(left_out, told=former.told), at)
+        elif self.unreadable.put(left_out, at):
             if (cached := self.cache.get(key)) is not None:
                 self.cache.drop(cached)
                 self._changed(None, cached)  # its owner has to know

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.declaring.indexes import Index, several
@@ -47,7 +48,7 @@ class Reader:
     def owner(self, thing: Resource, former: Owner | None) -> Owner:
         """Return the record of an object."""
         meta = thing.metadata
-        labels = hash((_items(meta.labels), _items(meta.annotations)))
+        content = hash((_items(meta.labels), _items(meta.annotations), _fields(thing)))
         record = Owner(
             former.key if former is not None else meta.key,
             meta.uid,
@@ -59,7 +60,7 @@ class Reader:
             None,
             (),
             "",
-            labels,
+            content,
             created=seconds(meta.creation_timestamp),
             paused=(meta.annotations or {}).get(self._marks.paused) == "true",
             recorded=self._ownership.recorded(meta.managed_fields),
@@ -184,6 +185,16 @@ def _outdated(outcome: Outcome | None) -> Outcome | None:
 
 def _name(text: str) -> str:
     return text if len(text) <= _LONGEST_NAME else ""
+
+
+def _fields(thing: Resource) -> bytes:
+    """Return what an object has beside its metadata and its status."""
+    names = (name for name in thing.__struct_fields__ if name not in ("metadata", "status"))
+    return _ENCODER.encode([getattr(thing, name) for name in names])
+
+
+#: Two equal objects have the same text; what an author's own type holds need not be JSON.
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=repr, order="deterministic")
 
 
 def _items(values: dict[str, str] | None) -> frozenset[tuple[str, str]]:
