@@ -13,7 +13,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,14 @@ class Backup(Struct, tag=True, frozen=True, kw_only=True):
     address: str
     host: str = ""
     tls: bool = False
+    #: What the backup is of.
     cluster_id: str = ""
+    cluster_uid: str = ""
     #: How many backups are kept, and for how many days at most; the newest one is always kept.
     keep: int = 28
     days: int = 0
+    #: The IDs of other clusters, none of whose backups is kept.
+    discard: list[str] = []
 
 
 class Fetch(Struct, tag=True, frozen=True, kw_only=True):
@@ -199,7 +203,7 @@ async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Membe
 
 
 async def backup(request: Backup) -> Report:
-    """Take a backup, verify it, and delete the backups that exceed `keep` and `days`."""
+    """Take a backup, verify it, and delete those of its cluster that exceed `keep` and `days`."""
     store, began, sum_ = open_store(request.store), time.monotonic(), Sum()
     async with aiohttp.ClientSession() as session:
         member, voice = await source(session, request)
@@ -215,45 +219,90 @@ async def backup(request: Backup) -> Report:
         revision=voice.revision,
         version=voice.version,
         cluster_id=voice.cluster_id,
+        cluster_uid=request.cluster_uid,
         size=sum_.size,
         sha256=sum_.sha256,
         seconds=round(time.monotonic() - began, 1),
     )
     await store.create(f"{base}.json", msgspec.json.encode(taken))
-    deleted, warning = [], ""
+    deleted: list[str] = []
     try:
-        async for gone in prune(store, request, base, now):
-            deleted.append(gone)
+        warning = await prune(store, request, taken, now, deleted)
     except StoreError as error:
         warning = f"Old backups stay: {error}"[:500]
     return Report(taken=taken, deleted=deleted, warning=warning)
 
 
-def surplus(older: Iterable[str], keep: int, days: int, now: datetime) -> list[str]:
-    """Return which older backups to delete, now that there is a new one."""
-    ordered = sorted(older)
-    many = ordered[: max(0, len(ordered) - keep + 1)]
-    old = [name for name in ordered if days and now - _time(name) > timedelta(days=days)]
-    return sorted({*many, *old})
+Records = Mapping[str, Taken]
 
 
-async def prune(store: Store, request: Backup, taken: str, now: datetime) -> AsyncIterator[str]:
-    """Delete surplus backups and yield their names; delete files that crashes have left, too.
+def of_cluster(records: Records, *ids: str) -> set[str]:
+    """Return the backups of a cluster, of which a uid or an ID in etcd is known.
+
+    It has had several IDs if it was restored, and several uids if its volumes were adopted. Each
+    backup has one of both, so they lead from one to the other.
+    """
+    known, found = {*ids} - {""}, set[str]()
+    while more := {
+        base
+        for base, taken in records.items()
+        if base not in found and known & {taken.cluster_uid, taken.cluster_id}
+    }:
+        found |= more
+        pairs = ((records[base].cluster_uid, records[base].cluster_id) for base in more)
+        known |= {id_ for pair in pairs for id_ in pair} - {""}
+    return found
+
+
+def surplus(records: Records, request: Backup, taken: Taken, now: datetime) -> list[str]:
+    """Return which older backups to delete, now that there is a new one.
+
+    `keep` and `days` are about this cluster alone. Those of other ones stay until a person decides.
+    """
+    own = of_cluster(records, taken.cluster_uid, taken.cluster_id)
+    ordered = sorted(base for base in own if f"{base}.db" < taken.name)
+    many = ordered[: max(0, len(ordered) - request.keep + 1)]
+    limit = timedelta(days=request.days)
+    old = [base for base in ordered if limit and now - _time(base) > limit]
+    return sorted({*many, *old, *(of_cluster(records, *request.discard) - own)})
+
+
+def others(records: Records, request: Backup, taken: Taken) -> str:
+    """Return a sentence about the backups of other clusters that stay; empty if none do."""
+    known = of_cluster(records, taken.cluster_uid, taken.cluster_id)
+    if not (rest := sorted(records.keys() - known - of_cluster(records, *request.discard))):
+        return ""
+    ids = sorted({records[base].cluster_id for base in rest if records[base].cluster_id})
+    text = f"{len(rest)} backups of former clusters of this name stay, the newest of which is "
+    text += f"{rest[-1]}.db; to delete them, add to spec.keep.discard: {', '.join(ids)}"
+    return f"{text[:499]}."
+
+
+async def prune(
+    store: Store, request: Backup, taken: Taken, now: datetime, deleted: list[str]
+) -> str:
+    """Delete surplus backups, note each one, and return a sentence about those of other clusters.
 
     Only those from before this one count, so that the newest stays though Kubernetes may run the
-    Pod of a Job twice at a time.
+    Pod of a Job twice at a time. Files that crashes have left are deleted, too.
     """
     names = [name for name in await store.names(request.folder) if _time(name) <= now]
     recorded = {name.removesuffix(".json") for name in names if name.endswith(".json")}
-    older = [base for base in recorded if base < taken]
-    for base in surplus(older, request.keep, request.days, now)[:AT_ONCE]:
+    records = {}
+    for base in recorded:
+        content = b"".join([block async for block in store.read(f"{base}.json")])
+        with contextlib.suppress(msgspec.MsgspecError):  # of no cluster that is known
+            records[base] = msgspec.json.decode(content, type=Taken)
+    for base in surplus(records, request, taken, now)[:AT_ONCE]:
         await store.delete(f"{base}.json")  # first: without it, the file is no backup
         await store.delete(f"{base}.db")
-        yield f"{base}.db"
+        deleted.append(f"{base}.db")
+        del records[base]
     for name in names:
         base = name.removesuffix(".json").removesuffix(".part").removesuffix(".db")
         if base not in recorded and now - _time(name) > LEFT:
             await store.delete(name)
+    return others(records, request, taken)
 
 
 def _time(name: str) -> datetime:

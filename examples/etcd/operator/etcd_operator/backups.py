@@ -3,7 +3,7 @@
 The status records a run before its Job is created, and the Job's report before the Job is removed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from msgspec import Meta
 from etcd_operator import agent, jobs, stored
 from etcd_operator.cron import Schedule
 from etcd_operator.jobs import JOB, POD, Course
-from etcd_operator.kinds import BACKUP, CLUSTER, EtcdCluster, Text, fixed, known
+from etcd_operator.kinds import BACKUP, CLUSTER, ID, EtcdCluster, Text, fixed, known
 from etcd_operator.manifests import Manifest
 from etcd_operator.settings import Settings, manager
 from etcd_operator.stored import Taken
@@ -27,12 +27,14 @@ TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Keep(kr.Fields, frozen=True):
-    """Which backups are kept. The newest one always is."""
+    """Which backups of the cluster are kept. The newest one always is."""
 
     last: Annotated[int, Meta(ge=1, le=1000)] = 28
     """How many."""
     days: Annotated[int, Meta(ge=0, le=36_500)] = 0
     """Days to keep; 0 sets no limit."""
+    discard: Annotated[list[ID], Meta(max_length=100)] = []
+    """IDs of former clusters of the same name: their backups are kept, unless listed here."""
 
 
 class Spec(kr.Fields, frozen=True, kw_only=True, omit_defaults=True):  # the API takes no null
@@ -169,28 +171,29 @@ async def follow(backup: EtcdBackup, context: kr.Context[Settings]) -> Look:
     """Record how a run has ended, or begin a run that is due."""
     spec, status = backup.spec, context.last(Status)
     cluster: EtcdCluster = context.read(CLUSTER, spec.cluster)
-    course = Course() if status.run is None else jobs.course(context, status.run.job)
-    if status.run is not None and not status.run.ended:
-        if (end := ended(status, status.run, course, context.now)) is not None:
+    run = status.run
+    course = Course() if run is None else jobs.course(context, run.job)
+    try:
+        look = Look(course, next=_next(spec, context.now))
+    except ValueError as error:
+        look = Look(course, refusal=str(error))
+    if run is not None and not run.ended:
+        if (end := ended(status, run, course, context.now)) is not None:
             await context.record(end)
             if why := end["error"]:
                 context.event("BackupFailed", why, warning=True)
             else:
-                context.event("BackupComplete", f"Job {status.run.job} has taken a backup.")
-        return Look(course)
-    try:
-        created = datetime.fromisoformat(backup.metadata.creation_timestamp or "")
-        moment = due(spec, status, created.timestamp(), context.now)
-        ahead = _next(spec, context.now)
-    except ValueError as error:
-        return Look(course, refusal=str(error))
-    if moment is None:
-        return Look(course, next=ahead)
+                text = f"Job {run.job} has taken a backup. {end['warning']}"
+                context.event("BackupComplete", text.strip())
+        return look
+    created = datetime.fromisoformat(backup.metadata.creation_timestamp or "")
+    if look.refusal or (moment := due(spec, status, created.timestamp(), context.now)) is None:
+        return look
     if not cluster.status.get("clusterId"):
         raise kr.Wait("ClusterNotFormed", f"EtcdCluster {spec.cluster} has not been formed yet.")
     job = f"{backup.metadata.name}-{int(moment) // 60}"
     await context.record({"run": Run(job=job, due=moment)})
-    return Look(Course(), next=ahead)
+    return replace(look, course=Course())
 
 
 def _next(spec: Spec, now: float) -> datetime | None:
@@ -207,6 +210,8 @@ def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]
     if run is None or (run.ended and not exists):
         return []
     cluster: EtcdCluster = context.read(CLUSTER, backup.spec.cluster)
+    if not (exists or cluster.status.get("clusterId")):
+        raise kr.Wait("ClusterNotFormed", f"EtcdCluster {backup.spec.cluster} is not formed.")
     namespace, name, spec = backup.metadata.namespace, cluster.metadata.name, backup.spec
     request = agent.Backup(
         store=spec.store,
@@ -215,8 +220,10 @@ def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]
         host=f"client.{name}.{namespace}.svc",
         tls=cluster.spec.tls is not None,
         cluster_id=cluster.status.get("clusterId", ""),
+        cluster_uid=cluster.metadata.uid,
         keep=spec.keep.last,
         days=spec.keep.days,
+        discard=spec.keep.discard,
     )
     return [jobs.backup(cluster, run.job, request, spec.timeout, spec.retries, context.settings)]
 
@@ -263,8 +270,11 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[bool, str, str]:
         return False, "BackupFailed", f"The last backup has failed: {status.error}"
     if spec.suspended:
         return True, "Suspended", "No backup is begun while spec.suspended is true."
-    if spec.schedule is not None and look.next:
-        return True, "Scheduled", f"The next backup begins at {look.next:{TIME}}."
+    if spec.schedule is not None:
+        text = "The schedule has no time within 50 years."
+        if look.next is not None:
+            text = f"The next backup begins at {look.next:{TIME}}."
+        return True, "Scheduled", f"{text} {status.warning}".strip()
     if not status.backups:
         return False, "Pending", "The backup is about to begin."
     text = f"It has revision {status.backups[0].revision}. {status.warning}"

@@ -65,6 +65,9 @@ class Taken(kr.Fields, frozen=True, kw_only=True):
     version: Version
     """The version of etcd that it is of."""
     cluster_id: ID = ""
+    """The ID of the cluster in etcd; a restore gives it another one."""
+    cluster_uid: Text = ""
+    """The uid of the EtcdCluster; one that adopts its volumes has another one."""
     size: Annotated[int, Meta(ge=0)]
     """Its bytes."""
     sha256: Sha256

@@ -47,6 +47,7 @@ class Process:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=a={peer}",
+            f"--initial-cluster-token={self.data}",
         )
         [etcd] = tools.etcd(self.minor, "etcd")
         self._process = subprocess.Popen([etcd, *flags])
@@ -469,6 +470,11 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
 DAYS = [f"ns/c/202601{day:02}T000000Z-{day}-x" for day in range(1, 31)]
 
 
+def record(base: str, uid: str = "u1", id_: str = "a1") -> stored.Taken:
+    fields: Any = {"time": "", "revision": 1, "version": "3.7.0", "size": 1, "sha256": "0" * 64}
+    return stored.Taken(name=f"{base}.db", cluster_uid=uid, cluster_id=id_, **fields)
+
+
 @pytest.mark.parametrize(
     ("keep", "days", "kept"),
     [(1, 0, 0), (28, 0, 27), (31, 0, 30), (1000, 0, 30), (1000, 7, 7), (3, 7, 2), (5, 3, 3)],
@@ -476,23 +482,63 @@ DAYS = [f"ns/c/202601{day:02}T000000Z-{day}-x" for day in range(1, 31)]
 def test_so_many_are_kept_beside_the_new_one_and_for_so_long(
     keep: int, days: int, kept: int
 ) -> None:
-    gone = agent.surplus(DAYS, keep, days, NOW)
+    records, new = {base: record(base) for base in DAYS}, record(f"ns/c/{NOW:%Y%m%dT%H%M%SZ}-9-x")
+    wants = Backup(store=STORE, folder="ns/c", address="", keep=keep, days=days)
 
-    assert gone == DAYS[: len(DAYS) - kept]
+    assert agent.surplus(records, wants, new, NOW) == DAYS[: len(DAYS) - kept]
 
 
 async def test_of_two_that_run_at_a_time_the_newer_one_is_kept(tmp_path: Path) -> None:
     store, both = Folder(tmp_path), [f"ns/c/{NOW:%Y%m%dT%H%M%SZ}-5-{token}" for token in "ab"]
     for base in (*DAYS[-2:], *both):
-        for end in ("json", "db"):
-            await store.create(f"{base}.{end}", b"x")
+        await store.create(f"{base}.json", msgspec.json.encode(record(base)))
+        await store.create(f"{base}.db", b"x")
     wants = Backup(store=STORE, folder="ns/c", address="", keep=1)
 
     deleted: list[str] = []
     for base in both:
-        deleted += [name async for name in agent.prune(store, wants, base, NOW)]
+        await agent.prune(store, wants, record(base), NOW, deleted)
 
     assert deleted == [f"{base}.db" for base in (*DAYS[-2:], both[0])]
+
+
+async def test_f1_backups_of_a_former_cluster_stay_until_a_person_names_it(
+    etcd: Process, session: aiohttp.ClientSession, volumes: Path
+) -> None:
+    async def back_up(**more: Any) -> tuple[str, stored.Report]:
+        await asyncio.sleep(1)  # their names are in the order of the seconds
+        report = await agent.act(request(etcd, keep=1, **more))
+        assert report.taken is not None
+        return report.taken.name, report
+
+    def kept() -> set[str]:
+        return {str(file.relative_to(agent.BACKUPS)) for file in Path(agent.BACKUPS).rglob("*.db")}
+
+    former = (await (await etcd.start(session)).status()).cluster_id
+    await back_up(cluster_uid="u1")
+    first, _ = await back_up(cluster_uid="u1")
+    assert kept() == {first}
+    etcd.stop()
+    etcd.data = volumes / "next"
+    await etcd.start(session)  # another cluster, at the same address
+
+    for _ in range(3):
+        name, report = await back_up(cluster_uid="u2")
+        assert kept() == {first, name}
+    assert f"the newest of which is {first}" in report.warning
+    assert report.warning.endswith(f"add to spec.keep.discard: {former}.")
+
+    name, report = await back_up(cluster_uid="u2", discard=[former])
+    assert (kept(), report.warning) == ({name}, "")
+
+
+def test_f1_backups_are_of_one_cluster_though_it_was_restored_and_its_volumes_adopted() -> None:
+    pairs = [("", "a1"), ("u1", "a1"), ("u1", "a2"), ("u2", "a2"), ("u2", "a3"), ("u3", "a4")]
+    records = {base: record(base, *pair) for base, pair in zip(DAYS, pairs, strict=False)}
+    wants = Backup(store=STORE, folder="ns/c", address="", keep=1)
+
+    assert agent.surplus(records, wants, record(DAYS[6], "u2", "a3"), NOW) == DAYS[:5]
+    assert agent.surplus(records, wants, record(DAYS[6], "u3", "a5"), NOW) == DAYS[5:6]
 
 
 async def test_what_a_crash_has_left_is_deleted_later_and_other_files_never(
@@ -500,12 +546,13 @@ async def test_what_a_crash_has_left_is_deleted_later_and_other_files_never(
 ) -> None:
     folder = Path(agent.BACKUPS, "ns", "c")
     folder.mkdir(parents=True)
-    for name in (f"{DAYS[0]}.db", f"{DAYS[1]}.json", f"{DAYS[1]}.db", f"{DAYS[2]}.db.part"):
+    for name in (f"{DAYS[0]}.db", f"{DAYS[1]}.db", f"{DAYS[2]}.db.part"):
         Path(agent.BACKUPS, name).touch()
+    Path(agent.BACKUPS, f"{DAYS[1]}.json").write_bytes(msgspec.json.encode(record(DAYS[1])))
     (folder / "mine.txt").touch()
     await etcd.start(session)
 
-    report = await agent.act(request(etcd, keep=1))
+    report = await agent.act(request(etcd, keep=1, cluster_uid="u1"))
 
     assert report.taken is not None
     assert report.deleted == [f"{DAYS[1]}.db"]

@@ -102,44 +102,95 @@ def test_a_failed_one_leaves_the_list_as_it_is_and_says_why() -> None:
     assert backups.ended(status, RUN, Course(True, None, failures=1), BORN) is None
 
 
-@pytest.mark.parametrize(
-    ("course", "told"),
-    [
-        (Course(True, "Failed", failure="the store: refused"), ["BackupFailed", True]),
-        (Course(True, "", Report(taken=TAKEN)), ["BackupComplete", False]),
-        (Course(True, None), []),
-    ],
-)
-async def test_the_end_of_a_backup_is_told_as_an_event(
-    monkeypatch: pytest.MonkeyPatch, course: Course, told: list[Any]
+class World:
+    """An EtcdBackup, the course of its Job, and what the operator does with them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, spec: Spec, now: float = BORN) -> None:
+        monkeypatch.setattr(jobs, "course", lambda *_: self.course)
+        meta = SimpleNamespace(name="b", creation_timestamp="2026-01-01T12:00:00Z")
+        self.backup: Any = SimpleNamespace(spec=spec, metadata=meta)
+        self.owner: Any = SimpleNamespace(key=("ns", "b"), view=spec)
+        self.course: Course = Course()
+        self.now = now
+        self.stored: dict[str, Any] = {}
+        self.events: list[tuple[str, bool]] = []
+
+    async def step(self) -> tuple[bool | None, str, str]:
+        """Look once; return the status that follows: whether it is ready, why, and a sentence."""
+
+        async def record(fields: dict[str, Any]) -> None:
+            self.stored |= msgspec.to_builtins(fields)
+
+        def event(reason: str, message: str, *, warning: bool = False) -> None:
+            assert message
+            self.events.append((reason, warning))
+
+        formed = SimpleNamespace(status={"clusterId": "a1"})
+        reads: Any = {CLUSTER: {("ns", "c"): formed}}
+        more: Any = {"namespace": "ns", "reads": reads, "record": record, "event": event}
+        context = kr.Context(Settings(), stored=self.stored, now=self.now, **more)
+        look = await backups.follow(self.backup, context)
+        seen = kr.Observed(None, object=self.owner, outcome=look, now=self.now, stored=self.stored)
+        status = backups.status(seen)
+        return status.ready, status.reason, status.message
+
+
+@pytest.mark.parametrize("complete", [True, False])
+async def test_f3_the_status_is_right_before_during_and_after_each_run(
+    monkeypatch: pytest.MonkeyPatch, complete: bool
 ) -> None:
-    events = list[Any]()
+    world = World(monkeypatch, DAILY)
+    end = Course(True, "", Report(taken=TAKEN)) if complete else Course(True, "Failed", failure="x")
+    text = "The next backup begins at 2026-01-{:02}T03:00:00Z."
+    assert await world.step() == (True, "Scheduled", text.format(2))
 
-    async def record(_: Any) -> None:
-        pass
+    for day in (2, 3, 4):
+        world.now, world.course = at(f"2026-01-{day:02}T03:00"), Course()
+        for _ in range(2):
+            assert (await world.step())[:2] == (complete and day > 2, "Running")
+        world.course = end
+        for _ in range(2):
+            failed = (False, "BackupFailed", "The last backup has failed: x")
+            rests = (True, "Scheduled", text.format(day + 1)) if complete else failed
+            assert await world.step() == rests
 
-    def event(reason: str, message: str, *, warning: bool = False) -> None:
-        assert message
-        events.extend([reason, warning])
+    assert world.events == 3 * [("BackupComplete", False) if complete else ("BackupFailed", True)]
 
-    monkeypatch.setattr(jobs, "course", lambda *_: course)
-    backup: Any = SimpleNamespace(spec=ONCE)
-    reads: Any = {CLUSTER: {("ns", ONCE.cluster): object()}}
-    stored = msgspec.to_builtins(Status(run=RUN))
-    await backups.follow(
-        backup,
-        kr.Context(
-            Settings(),
-            stored=stored,
-            now=BORN,
-            namespace="ns",
-            reads=reads,
-            record=record,
-            event=event,
-        ),
-    )
 
-    assert events == told
+def test_f3_each_state_has_a_sentence() -> None:
+    later = datetime(2026, 1, 2, 3, tzinfo=UTC)
+    runs = (None, RUN, Run(job="b-1", due=BORN, ended=True))
+    statuses = [
+        Status(run=run, backups=taken, failures=failures, error="why" * failures, warning=warning)
+        for run in runs
+        for taken in ([], [TAKEN])
+        for failures in (0, 1)
+        for warning in ("", "Some stay.")
+    ]
+    courses = [
+        Course(exists, ended, report, failures, failure)
+        for exists in (True, False)
+        for ended in (None, "", "Failed")
+        for report in (None, Report(), Report(taken=TAKEN))
+        for failures, failure in ((0, ""), (1, "down"))
+    ]
+    looks = [
+        Look(course, refusal, moment)
+        for course in courses
+        for refusal in ("", "no schedule")
+        for moment in (None, later)
+    ]
+    for spec in (ONCE, DAILY, msgspec.structs.replace(DAILY, suspended=True)):
+        for status in statuses:
+            for look in looks:
+                ready, reason, text = backups.verdict(spec, status, look)
+                assert reason
+                assert text
+                assert "None" not in text
+                assert not (ready and (status.failures or look.refusal))
+                waits = status.run is None or status.run.ended
+                if spec.schedule and waits and not status.failures and not look.refusal:
+                    assert ready
 
 
 def test_a_report_that_comes_after_the_news_that_its_job_is_complete_is_waited_for() -> None:
@@ -189,6 +240,26 @@ def test_how_it_fares_is_told(
 
     assert (ready, reason) == expected[:2]
     assert expected[2] in text
+
+
+def test_f1_no_backup_begins_of_a_cluster_whose_id_is_not_known() -> None:
+    def plan(*children: Any, **status: Any) -> list[Any]:
+        meta = {"name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+        there = {"metadata": meta, "spec": {"version": "3.6.16"}, "status": status}
+        reads: Any = {CLUSTER: {("ns", "c"): msgspec.convert(there, kinds.EtcdCluster)}}
+        more: Any = {"namespace": "ns", "reads": reads, "children": children}
+        backup: Any = SimpleNamespace(spec=ONCE, metadata=kr.ObjectMeta("b", "u", "", "ns"))
+        context = kr.Context(Settings(), stored=msgspec.to_builtins(Status(run=RUN)), **more)
+        return backups.desired(backup, context)
+
+    [job] = plan(clusterId="a1")
+    [variable] = job["spec"]["template"]["spec"]["containers"][0]["env"]
+    wants = msgspec.json.decode(variable["value"], type=agent.Request)
+    assert isinstance(wants, Backup)
+    assert (wants.cluster_uid, wants.cluster_id) == ("u", "a1")
+    with pytest.raises(kr.Wait, match="is not formed"):
+        plan()  # another one has its name by now
+    assert plan(SimpleNamespace(kind=jobs.JOB, key=("ns", RUN.job)))
 
 
 # --- Jobs ----------------------------------------------------------------------------------------
@@ -283,7 +354,8 @@ def test_why_a_pod_failed_or_does_not_start_is_found() -> None:
 def test_the_longest_report_fits_into_a_termination_message() -> None:
     folder = f"{'n' * 63}/{'c' * 40}/{'b' * 40}"
     names = [f"{folder}/20260101T000000Z-1234567890-0a1b2c3d.db"] * agent.AT_ONCE
-    taken = msgspec.structs.replace(TAKEN, name=names[0], cluster_id="f" * 16)
+    ids = {"cluster_id": "f" * 16, "cluster_uid": "f" * 36}
+    taken = msgspec.structs.replace(TAKEN, name=names[0], **ids)
     report = Report(taken=taken, deleted=names, warning="w" * 500)
 
     assert len(msgspec.json.encode(report)) <= 4096
