@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import aiohttp
 import kopf_runtime as kr
@@ -21,7 +21,7 @@ from msgspec import Struct
 from etcd_operator import backups, client, manifests, restores, versions
 from etcd_operator.backups import EtcdBackup
 from etcd_operator.client import Alarm, EtcdError, Listed, Voice
-from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, meanwhile
 from etcd_operator.jobs import PodObject
 from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status, condition
 from etcd_operator.manifests import Make
@@ -32,7 +32,7 @@ POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.S
 #: Seconds between two looks: while something is under way, without a quorum, and otherwise.
 SOON, LATER, SELDOM = 1.0, 3.0, 10.0
 #: Seconds until a refused growth is tried again, and until data that differ are compared again.
-GROWTH, DIFFERING = 60.0, 60.0
+GROWTH, DIFFERING = 20.0, 60.0
 HOUR = 3600.0
 #: Seconds after which one call of `sync` takes no further step; restarts that make a crash loop.
 ENOUGH, RESTARTS = 20.0, 3
@@ -55,6 +55,8 @@ EVENTS = {
 }
 #: Seconds after which a look tells nothing of how a cluster fares now.
 STALE = 30.0
+#: etcd's own quota, and the part of a volume that leaves enough for the log and snapshots.
+QUOTA, ROOM = float(2 << 30), 0.8
 
 
 # --- what is read of objects --------------------------------------------------------------------
@@ -68,10 +70,26 @@ class _VolumeSpec(Struct, frozen=True):
     resources: _Resources = _Resources()
 
 
+class _VolumeStatus(Struct, frozen=True):
+    capacity: dict[str, str] = {}
+
+
 class VolumeObject(kr.Object):
     """The claim of a member's volume."""
 
     spec: _VolumeSpec = _VolumeSpec()
+    status: _VolumeStatus = _VolumeStatus()
+
+
+class Kept(NamedTuple):
+    """What is known of a volume."""
+
+    #: The size that is requested.
+    size: str
+    #: The version of etcd that its data are of, if it is noted.
+    version: str
+    #: The size that it has; empty if nobody has told it.
+    capacity: str = ""
 
 
 class SecretObject(kr.Object):
@@ -118,14 +136,14 @@ def secrets(cluster: EtcdCluster) -> list[str]:
     return [*certificates(cluster), *([auth.root_secret] if auth is not None else [])]
 
 
-def _kept(volume: VolumeObject) -> tuple[str, str]:
-    """Return the size of a volume, and the version of etcd that its data are of, if it is noted."""
+def _kept(volume: VolumeObject) -> Kept:
     annotations = volume.metadata.annotations or {}
     size = volume.spec.resources.requests.get("storage", "")
-    return size, annotations.get(manifests.VERSION, "")
+    capacity = volume.status.capacity.get("storage", "")
+    return Kept(size, annotations.get(manifests.VERSION, ""), capacity)
 
 
-def _left(volume: VolumeObject) -> tuple[str, str] | None:
+def _left(volume: VolumeObject) -> Kept | None:
     """Return the same of a volume that stays; None if it is being deleted or has an owner."""
     gone = volume.metadata.deletion_timestamp or volume.metadata.owner_references
     return None if gone else _kept(volume)
@@ -206,7 +224,7 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
         seen = await eye.look(latched)
         begun = latched.recovery.uid if latched.recovery is not None else ""
         order = restores.order(eye.cluster.metadata.namespace, seen.name, begun)
-        step = recover(seen, order) or decide(seen)
+        step = meanwhile(seen, recover(seen, order) or decide(seen))
         if step.do in (Do.NOTHING, Do.REFUSE):
             step = await eye.compare(seen) or note(seen) or step
         if step.latched is not None:
@@ -363,17 +381,21 @@ class Eye:
         claims = {
             manifests.member_of(child.key[1]): child for child in self.context.children_of(VOLUME)
         }
-        least = manifests.in_bytes(spec.storage.size)
-        small = {n for n, claim in claims.items() if manifests.in_bytes(claim.view[0]) < least}
+        in_bytes = manifests.in_bytes
+        least = in_bytes(spec.storage.size)
+        small = {n for n, claim in claims.items() if in_bytes(claim.view.size) < least}
+        growing = {
+            n for n, c in claims.items() if in_bytes(c.view.capacity) < in_bytes(c.view.size)
+        }
         names = [name for name, pod in pods.items() if pod.address and not pod.deleting]
         await self._log_in({name: pods[name].address for name in names})
         answers = await asyncio.gather(*(self._voice(latched, name, pods[name]) for name in names))
         voices = {name: voice for name, voice in zip(names, answers, strict=True) if voice}
         left = {name: kept for (_, name), kept in self.context.reads_of(VOLUME).items() if kept}
-        mine = {name: claim.view[1] for name, claim in claims.items() if not claim.deleting}
+        mine = {name: claim.view.version for name, claim in claims.items() if not claim.deleting}
         for name in list(left):
             if manifests.volume_name(self.cluster, member := manifests.member_of(name)) == name:
-                mine[member] = left.pop(name)[1]
+                mine[member] = left.pop(name).version
         members, alarms = await self._membership(pods, voices)
         tasks = spec.maintenance
         template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
@@ -395,9 +417,11 @@ class Eye:
             alarms,
             self.context.now,
             frozenset(small),
+            frozenset(growing),
             self._backup(),
             tuple(sorted(left)),
             mine,
+            self.cluster.metadata.uid,
         )
 
     def _backup(self) -> str | None:
@@ -480,15 +504,15 @@ def desired(cluster: EtcdCluster, context: kr.Context[Settings]) -> Iterable[man
             continue
         uids[member := manifests.member_of(child.key[1])] = child.uid
         grows = (step.do, step.uid) == (Do.GROW_VOLUME, child.uid)
-        size, version = child.view
+        size, version = child.view.size, child.view.version
         if look.seen.latched.cluster_id and member in entries:  # before, nobody knows if it fits
             version = entries[member].version
         yield manifests.volume(cluster, member, version, "" if grows else size)
     if step.do is Do.CREATE_VOLUME and step.member not in uids:
         name = manifests.volume_name(cluster, step.member)
-        new = "", entries[step.member].version
-        size, version = context.reads_of(VOLUME).get((cluster.metadata.namespace, name)) or new
-        yield manifests.volume(cluster, step.member, version, size)  # one that is adopted stays
+        adopted = context.reads_of(VOLUME).get((cluster.metadata.namespace, name))
+        kept = adopted or Kept("", entries[step.member].version)
+        yield manifests.volume(cluster, step.member, kept.version, kept.size)
     begun = bool(context.children_of(BACKUP)) and look.seen.upgrades
     if cluster.spec.maintenance.backup_before_upgrade and (begun or step.do is Do.BACK_UP):
         yield backups.before_upgrade(cluster, context)
@@ -581,14 +605,36 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
         return False, "CertificateExpired", text
     if seen.latched.cluster_id and not seen.available:
         serves = available(seen)
-        return False, serves.reason, serves.message
+        return False, serves.reason, f"{serves.message}{_grows(look)}{_quota(spec)}"
     if step.do is Do.REFUSE:
         return False, "Refused", f"{step.why}."
     if step.do is not Do.NOTHING:
-        return False, "Progressing", f"{step.why or step.do.name.lower()}."
+        why = step.why or step.do.name.lower()
+        return False, "Progressing", f"{why}.{_grows(replace(look, step=Step(Do.WAIT)))}"
     if seen.refusal:
         return False, "VersionRefused", f"{seen.refusal}."
     text = f"{well} of {spec.size} members are healthy."
     if spec.size % 2 == 0:
         text += f" They bear no more losses than {spec.size - 1} would."
-    return True, "Healthy", text
+    return True, "Healthy", f"{text}{_grows(look)}{_quota(spec)}"
+
+
+def _grows(look: Look) -> str:
+    """Return sentences about volumes that are to grow, or that have not grown yet."""
+    text, growing = "", ", ".join(sorted(look.seen.growing))
+    if look.step.do is Do.GROW_VOLUME:
+        text += f" {look.step.why.capitalize()}."
+    if growing:
+        text += f" The volumes of {growing} do not have the requested size yet."
+    return text
+
+
+def _quota(spec: Spec) -> str:
+    """Return a warning if the disks may be full before etcd's quota is reached."""
+    quota = spec.options.quota_backend_bytes or QUOTA
+    if quota <= ROOM * manifests.in_bytes(spec.storage.size):
+        return ""
+    text = (
+        f" etcd's quota, {quota / 2**30:.3g} GiB, is more than 80 % of spec.storage.size, so the "
+    )
+    return f"{text}disks may be full before it is reached: raise the size, or lower the quota."

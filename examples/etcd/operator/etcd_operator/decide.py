@@ -97,8 +97,9 @@ class Seen:
     voices: Mapping[str, Voice] = field(default_factory=dict)
     alarms: tuple[Alarm, ...] = ()
     now: float = 0.0
-    #: Members whose volumes are smaller than is wanted.
+    #: Members whose volumes are smaller than is wanted, and those whose volumes have not grown yet.
     small: frozenset[str] = frozenset()
+    growing: frozenset[str] = frozenset()
     #: Why the backup before an upgrade has failed; empty if it is complete, None before it ends.
     backup: str | None = None
     #: The names of the volumes that an earlier cluster of the same name has left.
@@ -106,6 +107,8 @@ class Seen:
     #: The members whose volumes are there, even if they are not adopted yet, and the versions that
     #: their data are of, where that was noted.
     kept: Mapping[str, str] = field(default_factory=dict)
+    #: The uid of the EtcdCluster.
+    uid: str = ""
 
     @property
     def staying(self) -> list[Entry]:
@@ -325,6 +328,15 @@ def _move_leader(s: Seen, member: Entry) -> Step:
 def decide(s: Seen) -> Step:
     """Return the next step: that of the first rule that has one."""
     return next((step for rule in RULES if (step := rule(s)) is not None), Step(Do.NOTHING))
+
+
+def meanwhile(s: Seen, step: Step) -> Step:
+    """Enlarge volumes in place of a step that only waits: it may wait because disks are full.
+
+    If the status was lost, the volumes stay as they are.
+    """
+    waits = step.do is Do.WAIT or (step.do is Do.REFUSE and s.latched.cluster_id != "")
+    return (_grow(s) if waits else None) or step
 
 
 # --- rules: what has to be known first ----------------------------------------------------------
@@ -566,6 +578,18 @@ def _leave(s: Seen) -> Step | None:
             return Step(Do.DELETE_VOLUME, member.name, member.leaving, uid=s.volumes[member.name])
         left = [other for other in s.latched.members if other.name != member.name]
         return latch(s, f"nothing is left of {member.name}", members=left)
+    return None
+
+
+def _late(s: Seen) -> Step | None:
+    """Take back the addition of a member that had no entry any more when etcd carried it out."""
+    entries = {entry.name for entry in s.latched.members}
+    for listed in s.members or ():
+        if listed.started or not listed.learner or listed.name in ("", *entries):
+            continue
+        if _number(listed) <= s.latched.last_member:
+            why = "it was given up before it was added"
+            return Step(Do.REMOVE, listed.name, why, body={"ID": listed.id})
     return None
 
 
@@ -821,10 +845,14 @@ def _size(s: Seen) -> Step | None:
 
 
 def _grow(s: Seen) -> Step | None:
-    """Grow a volume that is smaller than wanted."""
-    for member in s.staying:
-        if member.name in s.small:
-            return Step(Do.GROW_VOLUME, member.name, "its volume grows", uid=member.volume)
+    """Request more space for a volume that is smaller than wanted, which can only help.
+
+    Without a quorum, do so for members that are leaving, too: the quorum may need them.
+    """
+    for member in s.staying if s.members is not None else s.latched.members:
+        if member.name in s.small and s.intact(member):
+            why = f"the volume of {member.name} is to grow"
+            return Step(Do.GROW_VOLUME, member.name, why, uid=member.volume)
     return None
 
 
@@ -842,7 +870,7 @@ def _tidy(s: Seen) -> Step | None:
     return None
 
 
-def _number(member: Entry) -> int:
+def _number(member: Entry | Listed) -> int:
     return int(member.name.rpartition("-")[2])
 
 
@@ -859,6 +887,7 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _disarm_the_gone,
     _stay,
     _leave,
+    _late,
     _removed,
     _dead,
     _learner,

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from etcd_operator import versions
 from etcd_operator.client import Alarm, Listed, Voice
-from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, quorum
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, meanwhile, quorum, refuse
 from etcd_operator.kinds import Compared, Defragmented, Entry, Status
 
 OLD, NEW = "3.6.16", "3.6.17"
@@ -434,6 +434,23 @@ def test_a_learner_may_take_over_from_the_only_voter() -> None:
     assert step.do is Do.PROMOTE
 
 
+def test_f5_a_member_that_is_added_after_it_was_given_up_is_removed() -> None:
+    s = latching(healthy(2), last_member=4)
+    late = Listed("f", "c-4", learner=True, started=False)
+
+    for size in (1, 2, 3):
+        step = decide(wanting(replace(s, members=(*(s.members or ()), late)), size=size))
+        assert (step.do, step.body) == (Do.REMOVE, {"ID": "f"})
+    for other in (
+        replace(late, name="c-5"),
+        replace(late, name=""),
+        replace(late, started=True),
+        replace(late, learner=False),
+    ):
+        step = decide(replace(s, members=(*(s.members or ()), other)))
+        assert (step.do, "added the member f" in step.why) == (Do.REFUSE, True)
+
+
 def test_a_foreign_member_is_left_alone() -> None:
     s = healthy(3)
     for name in ("", "c-4"):
@@ -552,6 +569,23 @@ def test_volumes_grow_one_at_a_time_once_all_else_is_done() -> None:
     step = decide(s)
     assert (step.do, step.member, step.uid) == (Do.GROW_VOLUME, "c-2", "v2")
     assert decide(silent(s, 3)).do is Do.WAIT
+
+
+@pytest.mark.parametrize("sick", [[3], [2, 3], [1, 2, 3]])
+def test_f4_volumes_grow_though_members_are_not_healthy(sick: list[int]) -> None:
+    s = silent(replace(healthy(3), small=frozenset({"c-2", "c-3"})), *sick)
+    s = s if len(sick) == 1 else replace(s, members=None)
+    waits = decide(s)
+    assert waits.do is Do.WAIT
+
+    step = meanwhile(s, waits)
+    assert (step.do, step.member, step.uid) == (Do.GROW_VOLUME, "c-2", "v2")
+    step = meanwhile(entry(s, 2, leaving="it is not wanted"), waits)
+    assert step.member == ("c-2" if s.members is None else "c-3")
+    assert meanwhile(alone(alone(s, 2), 3), waits) == waits
+    assert meanwhile(s, refuse("a person decides")).do is Do.GROW_VOLUME
+    lost = latching(s, cluster_id="")
+    assert decide(lost).do is meanwhile(lost, decide(lost)).do is Do.REFUSE
 
 
 # --- versions -----------------------------------------------------------------------------------

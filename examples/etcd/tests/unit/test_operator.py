@@ -166,7 +166,7 @@ def context_for(step: Step, volume: str = "", formed: str = "c1", **more: Any) -
             key=("ns", f"data-{name}-abcde"),
             uid=uid,
             deleting=False,
-            view=("8Gi", "3.6.15"),
+            view=clusters.Kept("8Gi", "3.6.15"),
         )
         for name, uid in uids.items()
     ]
@@ -236,8 +236,8 @@ def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
 # --- how it fares -------------------------------------------------------------------------------
 
 
-def status_of(seen: Seen, step: Step | None = None) -> kr.Status:
-    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster(size=seen.wanted.size).spec)
+def status_of(seen: Seen, step: Step | None = None, **spec: Any) -> kr.Status:
+    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster(size=seen.wanted.size, **spec).spec)
     look = Look(seen, step or Step(Do.NOTHING))
     return clusters.status(kr.Observed(None, object=owner, outcome=look))
 
@@ -262,6 +262,52 @@ def test_without_a_quorum_it_is_not_available(answering: int, reason: str) -> No
 
     assert (status.ready, status.reason) == (False, reason)
     assert [condition.status for condition in status.conditions] == [False, None]
+
+
+def test_f4_what_a_cluster_without_space_waits_for_is_told() -> None:
+    down = replace(silent(healthy(3), 1, 2, 3), members=None)
+    grow, wait = Step(Do.GROW_VOLUME, "c-1", "the volume of c-1 is to grow"), Step(Do.WAIT, why="x")
+
+    assert status_of(down, grow).message == ("0 of 3 members answer. The volume of c-1 is to grow.")
+    status = status_of(replace(down, growing=frozenset({"c-1", "c-2"})), wait)
+    assert (status.reason, status.message) == (
+        "Unreachable",
+        "0 of 3 members answer. The volumes of c-1, c-2 do not have the requested size yet.",
+    )
+    one = replace(silent(healthy(3), 3), growing=frozenset({"c-3"}))
+    assert status_of(one, wait).message == (
+        "x. The volumes of c-3 do not have the requested size yet."
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({}, False),
+        ({"storage": {"size": "2560Mi"}}, False),
+        ({"storage": {"size": "2Gi"}}, True),
+        ({"storage": {"size": "2Gi"}, "options": {"quotaBackendBytes": 1 << 30}}, False),
+        ({"options": {"quotaBackendBytes": 7 << 30}}, True),
+    ],
+)
+def test_f4_a_quota_that_disks_cannot_hold_is_told(spec: dict[str, Any], told: bool) -> None:
+    for seen in (healthy(3), replace(silent(healthy(3), 1, 2), members=None)):
+        message = status_of(seen, **spec).message
+        assert ("GiB, is more than 80 % of spec.storage.size" in message) is told
+
+
+async def test_f4_a_volume_grows_until_it_has_the_size_that_is_requested() -> None:
+    [child, *_] = context_for(Step(Do.WAIT)).children
+    for size, capacity, small, growing in (
+        ("8Gi", "8Gi", True, False),
+        ("9Gi", "8Gi", False, True),
+        ("9Gi", "9Gi", False, False),
+        ("9Gi", "", False, False),
+    ):
+        child.view = clusters.Kept(size, "", capacity)
+        context = kr.Context(Settings(), stored={}, children=[child], now=5.0, reads={VOLUME: {}})
+        look = await clusters.advance(cluster(paused=True, storage={"size": "9Gi"}), context)
+        assert (bool(look.seen.small), bool(look.seen.growing)) == (small, growing)
 
 
 def test_with_a_quorum_it_is_available_and_not_ready() -> None:
@@ -366,6 +412,19 @@ async def test_what_was_done_to_the_members_is_told_as_an_event(
     assert events == told
 
 
+async def test_f4_whatever_waits_volumes_grow_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look(*_: Any) -> Seen:
+        return replace(silent(healthy(3), 1, 2, 3), members=None, small=frozenset({"c-2"}))
+
+    monkeypatch.setattr(clusters.Eye, "look", look)
+    monkeypatch.setattr(restores, "order", lambda *_: None)
+    for waits in (None, Step(Do.WAIT, why="the volume of c-2 gets the backup")):
+        monkeypatch.setattr(clusters, "recover", lambda *_, waits=waits: waits)
+        context = kr.Context(Settings(), stored={}, children=[])
+        step = (await clusters.advance(cluster(), context)).step
+        assert (step.do, step.member) == (Do.GROW_VOLUME, "c-2")
+
+
 def test_each_call_of_etcd_has_an_event() -> None:
     assert clusters.EVENTS.keys() == {do for do in Do if isinstance(do.value, str)}
 
@@ -399,8 +458,8 @@ async def test_roots_password_is_changed_unless_the_cluster_is_paused(
 
 async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
     stays: Any = {
-        ("ns", "data-c-1-abcde"): ("1Gi", "3.6.16"),
-        ("ns", "data-c-2-fffff"): ("1Gi", ""),
+        ("ns", "data-c-1-abcde"): clusters.Kept("1Gi", "3.6.16"),
+        ("ns", "data-c-2-fffff"): clusters.Kept("1Gi", ""),
         ("ns", "data-c-3-fffff"): None,
     }
     context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: stays})
@@ -422,7 +481,9 @@ async def test_the_version_of_adopted_data_is_known_once_their_volume_has_an_own
 
 def test_a_volume_that_is_adopted_keeps_its_size_and_the_version_of_its_data() -> None:
     wants = cluster(storage={"adopt": "fffff", "size": "9Gi"})
-    reads: Any = {VOLUME: {("ns", "data-c-2-fffff"): ("8Gi", "3.6.11"), ("ns", "x"): None}}
+    reads: Any = {
+        VOLUME: {("ns", "data-c-2-fffff"): clusters.Kept("8Gi", "3.6.11"), ("ns", "x"): None}
+    }
 
     for member, kept in (("c-2", ("8Gi", "3.6.11")), ("c-3", ("9Gi", "3.6.16"))):
         context = context_for(Step(Do.CREATE_VOLUME, member), reads=reads)
