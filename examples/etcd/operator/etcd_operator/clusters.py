@@ -222,9 +222,8 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
     until = clock() + ENOUGH
     while True:
         seen = await eye.look(latched)
-        begun = latched.recovery.uid if latched.recovery is not None else ""
-        order = restores.order(eye.cluster.metadata.namespace, seen.name, begun)
-        step = meanwhile(seen, recover(seen, order) or decide(seen))
+        orders = restores.orders(eye.cluster.metadata.namespace, seen.name)
+        step = meanwhile(seen, recover(seen, orders) or decide(seen))
         if step.do in (Do.NOTHING, Do.REFUSE):
             step = await eye.compare(seen) or note(seen) or step
         if step.latched is not None:

@@ -187,6 +187,23 @@ class Recovery(kr.Fields, frozen=True, kw_only=True):
     ended: bool = False
 
 
+class Basis(kr.Fields, frozen=True, kw_only=True):
+    """What an EtcdRestore is for: an EtcdCluster, as the last EtcdRestore has left it."""
+
+    cluster: Text
+    """The uid of the EtcdCluster."""
+    restore: Text = ""
+    """The uid of the last EtcdRestore that it began with, and whether that one has ended."""
+    ended: bool = False
+
+
+def basis(uid: str, recovery: Recovery | None) -> Basis:
+    """Return what an EtcdRestore is for that is created now."""
+    if recovery is None:
+        return Basis(cluster=uid)
+    return Basis(cluster=uid, restore=recovery.uid, ended=recovery.ended)
+
+
 class Shown(kr.Fields, frozen=True):
     """The fields that are only for users."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from etcd_operator.decide import Do, Seen, Step, create_pod, delete_pod, latch, start, wait
-from etcd_operator.kinds import Entry, Recovery, Status
+from etcd_operator.kinds import Basis, Entry, Recovery, Status, basis
 
 #: Why the members leave that do not survive.
 LOST = "lost with the quorum"
@@ -24,6 +24,8 @@ class Order:
 
     uid: str
     name: str
+    #: What it is for; None until that is recorded.
+    basis: Basis | None = None
     #: Whether its backup was read and verified, or the loss is accepted.
     accepted: bool = False
     #: Whether the data of a member are what is restored; of which one, empty for the best.
@@ -33,13 +35,19 @@ class Order:
     filled: str = ""
 
 
-def recover(s: Seen, order: Order | None) -> Step | None:
-    """Return the next step of a recovery; None if there is nothing to recover."""
+def recover(s: Seen, orders: Sequence[Order]) -> Step | None:
+    """Return the next step of a recovery; None if there is nothing to recover.
+
+    Nothing begins as long as the EtcdRestore that began last does not say itself that it is done.
+    """
     now = s.latched.recovery
     if not s.latched.members and (s.pods or s.volumes):
         return None  # the status was lost, and names that are taken with it
-    if order is not None and (now is None or now.uid != order.uid):
-        return _begin(s, order)
+    order = next((one for one in orders if now is not None and one.uid == now.uid), None)
+    if order is None:
+        begun = (_begin(s, one) for one in sorted(orders, key=lambda one: not one.accepted))
+        if (step := next(filter(None, begun), None)) is not None:
+            return step
     if now is None or now.ended:
         return None
     if now.survivor:
@@ -60,10 +68,19 @@ def _highest(s: Seen) -> int:
 
 
 def _begin(s: Seen, order: Order) -> Step | None:
-    """Record which restore begins, and that all members leave, or which one survives."""
+    """Record which restore begins, and that all members leave, or which one survives.
+
+    The status of the cluster alone tells which restore was the last. So of two that are for the
+    same state of the cluster, only one begins, no matter when each is accepted; and none begins in
+    another cluster of that name.
+    """
+    meant = order.basis == basis(s.uid, s.latched.recovery)
     if not order.accepted:
         # A new cluster has nothing to do in the meantime: it is born with the backup.
-        return None if s.latched.members else wait(f"EtcdRestore {order.name} is checked")
+        new = not s.latched.members and (meant or order.basis is None)
+        return wait(f"EtcdRestore {order.name} is checked") if new else None
+    if not meant:
+        return None
     why = f"EtcdRestore {order.name} replaces the data"
     if not order.survivor:
         gone = [replace(entry, leaving=entry.leaving or why) for entry in s.latched.members]

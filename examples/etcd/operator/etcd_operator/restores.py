@@ -82,6 +82,9 @@ class Shown(kr.Fields, frozen=True):
 class Status(Shown, frozen=True):
     """The status, with what the operator has to remember."""
 
+    basis: kinds.Basis | None = None
+    """What it is for. It acts neither for another EtcdCluster of that name, nor after another
+    EtcdRestore."""
     accepted: bool = False
     """Whether it may be carried out."""
     backup: Taken | None = None
@@ -150,24 +153,26 @@ controller.reads(
 )
 
 
-def order(namespace: str, cluster: str, begun: str) -> Order | None:
-    """Return the EtcdRestore to carry out for a cluster, first the one whose uid is `begun`."""
+def orders(namespace: str, cluster: str) -> list[Order]:
+    """Return the EtcdRestores of a cluster that are neither complete nor refused."""
     pending = [
+        (owner, msgspec.convert(owner.status, Status))
+        for owner in controller.owners
+        if owner.key[0] == namespace and owner.view.cluster == cluster
+    ]
+    return [
         Order(
             owner.uid,
             owner.key[1],
-            accepted=bool(owner.status.get("accepted")),
+            status.basis,
+            accepted=status.accepted,
             survivor=owner.view.source.survivor is not None,
             member=owner.view.source.survivor.member if owner.view.source.survivor else "",
-            filled=owner.status.get("filled", ""),
+            filled=status.filled,
         )
-        for owner in controller.owners
-        if owner.key[0] == namespace
-        and owner.view.cluster == cluster
-        and not (owner.status.get("complete") or owner.status.get("refused"))
+        for owner, status in sorted(pending, key=lambda pair: pair[0].key)
+        if not (status.complete or status.refused)
     ]
-    pending.sort(key=lambda choice: (choice.uid != begun, not choice.accepted, choice.name))
-    return pending[0] if pending else None
 
 
 # --- what is restored ----------------------------------------------------------------------------
@@ -201,17 +206,20 @@ class Target:
     seed: Entry | None
     #: The status of its condition Available.
     available: str
+    #: What an EtcdRestore would be for that is created now.
+    basis: kinds.Basis | None = None
 
 
 def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     """Return what the cluster's status says about this EtcdRestore."""
     latched = msgspec.convert(cluster.status, kinds.Status)
     available = kinds.condition(cluster.status, "Available").get("status", "")
-    now = latched.recovery
+    now, own = latched.recovery, kinds.basis(cluster.metadata.uid, latched.recovery)
     if now is None or now.uid != restore.metadata.uid:
-        return Target(None, None, available)
+        return Target(None, None, available, own)
     seeds = [member for member in latched.members if member.volume and not member.leaving]
-    return Target(now, seeds[0] if seeds and not now.survivor else None, available)
+    seed = seeds[0] if seeds and not now.survivor else None
+    return Target(now, seed, available, own)
 
 
 def news(
@@ -219,12 +227,14 @@ def news(
 ) -> dict[str, Any] | None:
     """Return the fields to record now; None if nothing has changed.
 
-    `rival` is another EtcdRestore that is being carried out for the cluster.
+    `rival` is another EtcdRestore that the cluster has begun with.
     """
+    if status.basis is None and to.basis is not None:
+        return {"basis": to.basis}
     if to.recovery is not None and to.recovery.ended:
         return {"complete": True, "lost": to.recovery.lost}
-    if rival and not status.accepted:
-        return {"refused": f"EtcdRestore {rival} is being carried out"}
+    if to.recovery is None and (why := superseded(spec.cluster, status.basis, to.basis, rival)):
+        return {"refused": why}
     if spec.source.survivor is not None:
         if to.available == "True" and to.recovery is None:
             # Even if it was accepted: what was asked for is not to happen at the next loss.
@@ -239,6 +249,20 @@ def news(
     if check.ended == "" and check.report is not None and check.report.taken is not None:
         return {"accepted": True, "backup": check.report.taken}
     return None
+
+
+def superseded(cluster: str, basis: kinds.Basis | None, now: kinds.Basis | None, rival: str) -> str:
+    """Return why an EtcdRestore is not for the cluster that is there now; empty if it is."""
+    if rival:
+        return f"EtcdRestore {rival} is being carried out"
+    if basis == now or basis is None or now is None:
+        return ""
+    if basis.cluster != now.cluster:
+        return (
+            f"it was for another EtcdCluster {cluster}, which was deleted; if it is for this one"
+            ", too, create it again"
+        )
+    return "another EtcdRestore has begun since; if it is to follow that one, create it again"
 
 
 @dataclass(frozen=True)
@@ -263,15 +287,17 @@ def _names(restore: EtcdRestore, seed: Entry | None) -> tuple[str, str]:
 @controller.sync(every=5, on=(JOB, POD))
 async def follow(restore: EtcdRestore, context: kr.Context[Settings]) -> Look:
     """Record how far the Jobs and the cluster are."""
-    status = context.last(Status)
-    to = target(restore, context.read(CLUSTER, restore.spec.cluster))
+    status, cluster = context.last(Status), context.read(CLUSTER, restore.spec.cluster)
+    to = target(restore, cluster)
     check, fill = (jobs.course(context, name) for name in _names(restore, to.seed))
-    first = order(restore.metadata.namespace, restore.spec.cluster, "")
-    rivals = first is not None and first.accepted and first.uid != restore.metadata.uid
-    rival = first.name if first is not None and rivals else ""
-    fields = news(restore.spec, status, to, check, fill, rival)
-    if fields is not None and not (status.complete or status.refused):
+    pending = orders(restore.metadata.namespace, restore.spec.cluster)
+    began = to.basis.restore if to.basis is not None and to.recovery is None else ""
+    rival = next((order.name for order in pending if order.uid == began), "")
+    while not (status.complete or status.refused):
+        if (fields := news(restore.spec, status, to, check, fill, rival)) is None:
+            break
         await context.record(fields)
+        status = msgspec.structs.replace(status, **fields)
     return Look(to, check, fill)
 
 
@@ -313,7 +339,7 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
         lost = f" At least {status.lost} revisions are lost." if status.lost else ""
         return "Complete", f"The data of {spec.cluster} are restored.{lost}"
     if status.refused:
-        return "Refused", f"Nothing was changed: {status.refused}"
+        return "Refused", f"It is not carried out: {status.refused.rstrip('.')}."
     if not status.accepted:
         if spec.source.survivor is not None:
             return "Checking", "It is not known yet whether the quorum is lost."

@@ -402,7 +402,7 @@ async def test_what_was_done_to_the_members_is_told_as_an_event(
 
     monkeypatch.setattr(clusters.Eye, "look", look)
     monkeypatch.setattr(clusters.Eye, "call", call)
-    monkeypatch.setattr(restores, "order", lambda *_: None)
+    monkeypatch.setattr(restores, "orders", lambda *_: [])
     monkeypatch.setattr(clusters, "recover", lambda *_: next(steps))
     event: Any = lambda *what: events.append(what)  # noqa: E731
     await clusters.advance(
@@ -417,7 +417,7 @@ async def test_f4_whatever_waits_volumes_grow_meanwhile(monkeypatch: pytest.Monk
         return replace(silent(healthy(3), 1, 2, 3), members=None, small=frozenset({"c-2"}))
 
     monkeypatch.setattr(clusters.Eye, "look", look)
-    monkeypatch.setattr(restores, "order", lambda *_: None)
+    monkeypatch.setattr(restores, "orders", lambda *_: [])
     for waits in (None, Step(Do.WAIT, why="the volume of c-2 gets the backup")):
         monkeypatch.setattr(clusters, "recover", lambda *_, waits=waits: waits)
         context = kr.Context(Settings(), stored={}, children=[])

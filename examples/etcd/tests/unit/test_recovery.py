@@ -2,12 +2,13 @@
 
 import dataclasses
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
 from etcd_operator.client import Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
-from etcd_operator.kinds import Entry, Recovery, Status
+from etcd_operator.kinds import Basis, Entry, Recovery, Status, basis
 from etcd_operator.recovery import Order, note, recover
 
 NAMES = ("c-1", "c-2", "c-3")
@@ -17,7 +18,7 @@ ENTRIES = [
     for name in NAMES
 ]
 FORMED = Status(cluster_id="1d7a", last_member=3, members=ENTRIES, revision=120)
-BACKUP = Order("r1", "back", accepted=True)
+BACKUP = Order("r1", "back", Basis(cluster="u1"), accepted=True)
 
 
 @dataclass
@@ -47,10 +48,15 @@ class World:
                 )
         forced = [name for name in voices if self.pods[name].boot == "force"]
         listed = tuple(Listed(name[-1], name) for name in forced) or self.members
-        return Seen("c", self.wanted, self.latched, self.pods, self.volumes, listed, voices)
+        there = self.pods, self.volumes, listed, voices
+        return Seen("c", self.wanted, self.latched, *there, uid="u1")
+
+    def order(self, uid: str, **more: Any) -> Order:
+        """Return an EtcdRestore that is created now."""
+        return Order(uid, "again", basis("u1", self.latched.recovery), accepted=True, **more)
 
     def step(self, order: Order | None) -> Step | None:
-        step = recover(self.seen, order)
+        step = recover(self.seen, [order] if order else [])
         if step is None:
             return None
         self.steps.append((step.do, step.member))
@@ -113,9 +119,38 @@ def test_it_acts_once_and_another_one_acts_again() -> None:
 
     assert World(latched=done).run(BACKUP) is None
     assert World(latched=done).run(None) is None
-    step = World(latched=done).step(Order("r2", "again", accepted=True))
+    again = World(latched=done)
+    step = again.step(again.order("r2"))
     assert step is not None
     assert step.do is Do.LATCH
+
+
+def test_f2_of_two_restores_at_once_only_one_is_carried_out() -> None:
+    world, other = World(), Order("r2", "other", Basis(cluster="u1"), accepted=True)
+    orders, done = [other, BACKUP], dataclasses.replace(other, filled="c-4")
+    assert recover(world.seen, orders) == recover(world.seen, [other, world.order("r3")])
+
+    world.run(other)
+    assert recover(world.seen, [BACKUP]) == recover(world.seen, []), (
+        "the one that began was deleted"
+    )
+    world.revisions["c-4"] = 1_000_000_100
+    world.run(done)
+    assert (world.latched.recovery or Recovery(uid="")).ended
+    assert recover(world.seen, [done, world.order("r3")]) is None, (
+        "it does not say itself that it is done"
+    )
+    assert recover(world.seen, [BACKUP]) is None
+    assert recover(world.seen, [BACKUP, world.order("r3")]) is not None
+
+
+def test_f8_an_accepted_restore_does_nothing_in_another_cluster_of_the_name() -> None:
+    other = World(latched=Status(), pods={}, volumes={}).seen
+    other = dataclasses.replace(other, uid="u2")
+
+    for accepted in (True, False):
+        assert recover(other, [dataclasses.replace(BACKUP, accepted=accepted)]) is None
+    assert recover(other, [dataclasses.replace(BACKUP, basis=Basis(cluster="u2"))]) is not None
 
 
 def test_the_revision_is_noted_now_and_then() -> None:
@@ -152,7 +187,7 @@ def test_a_claim_that_waits_to_be_adopted_does_not_get_the_backup() -> None:
     kept = {"c-1": "3.7.3", "c-10": "3.7.3"}
     latched = Status(recovery=Recovery(uid="r1"))
 
-    step = recover(Seen("c", wanted, latched, kept=kept), BACKUP)
+    step = recover(Seen("c", wanted, latched, kept=kept, uid="u1"), [BACKUP])
 
     assert step is not None
     assert step.latched is not None
@@ -226,13 +261,13 @@ def test_without_its_restore_a_recovery_waits_and_another_one_goes_on() -> None:
     assert step is not None
     assert step.do is Do.WAIT
 
-    world.run(Order("r2", "again", accepted=True))
+    world.run(world.order("r2"))
     assert list(world.volumes) == ["c-5"]
 
 
 #: A member whose volume is adopted from an earlier cluster.
 LEFT = Entry(name="c-2", version="3.6.16", volume="u-c-2")
-SURVIVES = Order("r1", "back", accepted=True, survivor=True)
+SURVIVES = dataclasses.replace(BACKUP, survivor=True)
 
 
 def test_the_member_with_the_newest_data_survives_a_lost_quorum() -> None:
@@ -317,7 +352,7 @@ def test_of_silent_members_none_is_chosen() -> None:
     learner.latched = replace(FORMED, members=[replace(entry, proved=False) for entry in ENTRIES])
 
     assert several.run(SURVIVES) is None
-    assert recover(dataclasses.replace(adopted.seen, kept=kept), SURVIVES) is None
+    assert recover(dataclasses.replace(adopted.seen, kept=kept), [SURVIVES]) is None
     assert learner.run(dataclasses.replace(SURVIVES, member="c-2")) is None
 
 
@@ -331,4 +366,4 @@ def test_a_cluster_with_a_quorum_has_no_survivor() -> None:
 def test_a_cluster_that_nobody_remembers_is_not_replaced_by_a_backup() -> None:
     lost = World(latched=Status())
 
-    assert recover(lost.seen, BACKUP) is None
+    assert recover(lost.seen, [BACKUP]) is None

@@ -9,7 +9,7 @@ import pytest
 
 from etcd_operator import agent, restores, stored
 from etcd_operator.jobs import Course
-from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Recovery
+from etcd_operator.kinds import BACKUP, CLUSTER, Basis, Entry, EtcdCluster, Recovery
 from etcd_operator.restores import EtcdRestore, Look, Status, Target
 from etcd_operator.settings import Settings
 from etcd_operator.stored import Report, Taken
@@ -105,19 +105,37 @@ def test_what_is_remembered(
     assert restores.news(it.spec, status, to, check, fill) == news
 
 
-def test_of_two_restores_only_one_is_carried_out() -> None:
-    for it in (FROM_BACKUP, SURVIVOR):
-        refused = restores.news(it.spec, Status(), WELL, READ, NONE, "other")
-        assert refused == {"refused": "EtcdRestore other is being carried out"}
-    going = restores.news(FROM_BACKUP.spec, Status(accepted=True), FILLS, NONE, READ, "other")
-    assert going == {"filled": "c-4"}
+FIRST, NEXT = Basis(cluster="u1"), Basis(cluster="u1", restore="r0", ended=True)
+
+
+@pytest.mark.parametrize("it", [FROM_BACKUP, SURVIVOR])
+@pytest.mark.parametrize("accepted", [True, False])
+@pytest.mark.parametrize(
+    ("now", "rival", "why"),
+    [
+        (FIRST, "other", "EtcdRestore other is being carried out"),
+        (NEXT, "", "another EtcdRestore has begun since"),
+        (Basis(cluster="u2"), "", "it was for another EtcdCluster c, which was deleted"),
+    ],
+)
+def test_f2_f8_a_restore_is_refused_once_the_cluster_is_not_what_it_was_for(
+    it: EtcdRestore, accepted: bool, now: Basis, rival: str, why: str
+) -> None:
+    status, to = Status(basis=FIRST, accepted=accepted), dataclasses.replace(WELL, basis=now)
+
+    refused = restores.news(it.spec, status, to, READ, NONE, rival)
+    assert refused is not None
+    assert refused["refused"].startswith(why)
+    assert restores.news(it.spec, Status(), to, READ, NONE, "") == {"basis": now}
+    going = dataclasses.replace(FILLS, basis=now)
+    assert "refused" not in (restores.news(it.spec, status, going, READ, READ, "") or {})
 
 
 @pytest.mark.parametrize(
     ("status", "look", "phase", "text"),
     [
         (Status(), Look(WELL, RUNS, NONE), "Checking", "read and verified"),
-        (Status(refused="cut"), Look(WELL, FAILED, NONE), "Refused", "Nothing was changed: cut"),
+        (Status(refused="cut"), Look(WELL, FAILED, NONE), "Refused", "It is not carried out: cut."),
         (Status(accepted=True), Look(WELL, READ, NONE), "Waiting", "about to begin"),
         (Status(accepted=True), Look(FILLS, READ, RUNS), "Restoring", "gets the backup"),
         (Status(accepted=True), Look(FILLS, READ, FAILED), "Restoring", "delete the Job to try"),
