@@ -43,14 +43,23 @@ class Hands(Nodes):
 
     #: Whether a full file system is mounted in place of the volume for backups.
     full = False
+    #: What the names of Pods begin with that do not run yet.
+    held = "-"
 
     async def _pod(self, pod: Raw, claims: dict[str, Raw]) -> None:
         if pod["metadata"]["labels"].get("app.kubernetes.io/name") != "etcd-agent":
             await super()._pod(pod, claims)
+        elif (
+            pod["metadata"]["name"].startswith(self.held) or not self._mounts(pod) <= claims.keys()
+        ):
+            return
         elif (pod.get("status") or {}).get("phase") == "Pending":
             status = await self._run(pod, claims)
             body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
             await self.cluster.patch(f"{self.path('pods', pod['metadata']['name'])}/status", body)
+
+    def _mounts(self, pod: Raw) -> set[str]:
+        return {volume["persistentVolumeClaim"]["claimName"] for volume in pod["spec"]["volumes"]}
 
     async def _run(self, pod: Raw, claims: dict[str, Raw]) -> Raw:
         spec = pod["spec"]
@@ -82,7 +91,7 @@ class Hands(Nodes):
     async def _container(
         self, container: Raw, places: dict[str, Path], uid: str
     ) -> tuple[int, str]:
-        message, data = self.folder / "message", str(places.get("data", self.folder))
+        message, data = self.folder / f"message-{uid}", str(places.get("data", self.folder))
         backups = str(places.get("backups", self.folder))
         message.write_text("")
         if container["name"] == "etcdutl":
@@ -93,7 +102,7 @@ class Hands(Nodes):
             command = [sys.executable, "-c", AGENT, backups, data, str(message)]
         member = next((process for process in self.containers.values() if process.runs), None)
         door = f"{self.address(member.name)} {NAME}-client.{self.namespace}.svc\n" if member else ""
-        hosts = self.folder / "agent-hosts"
+        hosts = self.folder / f"hosts-{uid}"
         hosts.write_text(self.hosts.read_text() + door)
         env = {entry["name"]: entry.get("value", uid) for entry in container.get("env", ())}
         full = f'mount -t tmpfs -o size=4k full "{backups}" && ' if self.full else ""

@@ -144,6 +144,16 @@ def test_f2_of_two_restores_at_once_only_one_is_carried_out() -> None:
     assert recover(world.seen, [BACKUP, world.order("r3")]) is not None
 
 
+def test_an_unfinished_restore_forms_no_empty_cluster_while_another_one_is_checked() -> None:
+    world = World()
+    world.run(BACKUP)
+
+    step = world.step(Order("r2", "again", basis("u1", world.latched.recovery)))
+    assert step is not None
+    assert step.why == "the volume of c-4 gets the backup"
+    assert world.pods == {}
+
+
 def test_f8_an_accepted_restore_does_nothing_in_another_cluster_of_the_name() -> None:
     other = World(latched=Status(), pods={}, volumes={}).seen
     other = dataclasses.replace(other, uid="u2")

@@ -50,6 +50,9 @@ class World:
     left: tuple[str, ...] = ()
     #: Those of its members that are to be adopted.
     kept: dict[str, str] = field(default_factory=dict)
+    #: Its uid in Kubernetes, and its ID in etcd.
+    uid: str = ""
+    id: str = "c1"
 
     def number(self) -> str:
         self.count += 1
@@ -96,7 +99,7 @@ class World:
         voices = {
             name: Voice(
                 self.members[name].id,
-                "c1",
+                self.id,
                 self.pods[name].version,
                 lead,
                 learner=self.members[name].learner,
@@ -125,6 +128,7 @@ class World:
             now=self.now,
             left=self.left,
             kept=dict.fromkeys({**self.volumes, **self.kept}, "3.6.16"),
+            uid=self.uid,
         )
         self.saved = self.saved and s.upgrades
         return replace(s, backup="" if self.saved else None)
