@@ -122,15 +122,12 @@ def login(secret: Secret) -> Login:
 
 
 controller.reads(kr.kinds.SECRET, Secret, keys=lambda site: [site.spec.login], project=login)
-hosts = controller.index(lambda site: [site.spec.host])
+controller.unique("host", lambda site: [site.spec.host])
 
 
 @controller.desired
 def desired(site: StaticSite, context: kr.Context[Settings]) -> Iterable[dict[str, Any]]:
     """Return the children of a StaticSite."""
-    first, *_ = context.holders(hosts, site.spec.host)
-    if first != site.metadata.key:
-        raise kr.Wait("HostTaken", f"Another StaticSite has the host {site.spec.host}.")
     known: Login = context.read(kr.kinds.SECRET, site.spec.login)
 
     name, spec, image = site.metadata.name, site.spec, context.settings.web_image

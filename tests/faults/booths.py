@@ -55,7 +55,7 @@ controller.reads(
 controller.watches(
     kr.kinds.SERVICE, to=lambda service: [(service.metadata.labels or {}).get("booth", "none")]
 )
-spots = controller.index(lambda booth: [booth.spec.spot] if booth.spec.spot else [])
+controller.unique("spot", lambda booth: [booth.spec.spot] if booth.spec.spot else [])
 controller.gauge("text_length", "Length of the text.", lambda booth: booth.view)
 checks = manager.metrics.counter("checks", "Calls of `check`.", "name")
 forgotten = manager.metrics.counter("forgotten", "Calls of `gone`.", "name")
@@ -64,9 +64,6 @@ forgotten = manager.metrics.counter("forgotten", "Calls of `gone`.", "name")
 @controller.desired
 def desired(booth: Booth, context: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
     """Return the children, the ConfigMap first, though it is made after the claim."""
-    mine = booth.metadata.namespace, booth.metadata.name
-    if booth.spec.spot and context.holders(spots, booth.spec.spot)[0] != mine:
-        raise kr.Wait("SpotTaken", "Another Booth has this spot.")
     metadata = {"name": f"booth-{booth.metadata.name}"}
     data = {
         "text": booth.spec.text,

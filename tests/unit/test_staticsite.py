@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 
 import kopf_runtime as kr
 from examples.staticsite import staticsite
-from examples.staticsite.staticsite import Login, Settings, StaticSite, desired, hosts
+from examples.staticsite.staticsite import Login, Settings, StaticSite, desired
 from tests.support.api_server import ApiServer
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -30,9 +30,8 @@ def site(**more: Any) -> StaticSite:
     return msgspec.convert({"metadata": metadata, "spec": spec}, StaticSite)
 
 
-def plan(one: StaticSite, holder: tuple[str, str] = KEY) -> dict[str, dict[str, Any]]:
-    held = {hosts: {HOST: [holder]}}
-    context = kr.Context(Settings(), namespace="web", reads=SECRETS, held=held)
+def plan(one: StaticSite) -> dict[str, dict[str, Any]]:
+    context = kr.Context(Settings(), namespace="web", reads=SECRETS)
     return {child["kind"]: child for child in desired(one, context)}
 
 
@@ -51,11 +50,6 @@ def test_job_and_deployment_have_the_pages_and_another_name_for_others() -> None
 def test_more_than_one_replica_has_a_budget() -> None:
     assert "PodDisruptionBudget" not in plan(site())
     assert "PodDisruptionBudget" in plan(site(replicas=2))
-
-
-def test_a_host_of_an_older_site_keeps_the_children() -> None:
-    with pytest.raises(kr.Wait, match=r"HostTaken: Another StaticSite has the host a\.example\.o"):
-        plan(site(), holder=("other", "one"))
 
 
 @pytest.mark.parametrize(

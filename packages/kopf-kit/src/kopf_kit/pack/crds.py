@@ -1,6 +1,7 @@
 """Generates the CustomResourceDefinition of a kind that an author declares in Python."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from kopf_runtime.declaring.declaration import (
     CustomResource,
     rules,
 )
+from kopf_runtime.declaring.records import HOLDS
 from kopf_runtime.process.controller import Controller
 
 Manifest = dict[str, Any]
@@ -70,16 +72,19 @@ _CONDITION: Schema = {
 
 def of(controller: Controller) -> Manifest:
     """Return the CustomResourceDefinition of a controller's kind; raise `DeclarationError`."""
-    versions = controller.versions
+    versions, unique = controller.versions, [index.name for index in controller.uniques.values()]
     return definition(
-        *(versions.all.values() if versions else [declaration.declared(controller.type)])
+        *(versions.all.values() if versions else [declaration.declared(controller.type)]),
+        unique=unique,
     )
 
 
-def definition(own: CustomResource, *others: CustomResource) -> Manifest:
+def definition(
+    own: CustomResource, *others: CustomResource, unique: Sequence[str] = ()
+) -> Manifest:
     """Return the CustomResourceDefinition of a kind and its versions; raise `DeclarationError`.
 
-    The names are those that the first one declares.
+    The names are those that the first one declares; `unique` names what no two objects may share.
     """
     kind = own.kind
     names: Manifest = {
@@ -98,13 +103,13 @@ def definition(own: CustomResource, *others: CustomResource) -> Manifest:
             "group": kind.group,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "names": names,
-            "versions": [_version(own, bool(others)), *(_version(other, True) for other in others)],
+            "versions": [_version(each, bool(others), unique) for each in (own, *others)],
         },
     }
 
 
-def _version(declared: CustomResource, several: bool) -> Manifest:
-    schema = _schema(declared)
+def _version(declared: CustomResource, several: bool, unique: Sequence[str]) -> Manifest:
+    schema = _schema(declared, unique)
     return {
         "name": declared.kind.version,
         "served": declared.served,
@@ -120,7 +125,7 @@ def _version(declared: CustomResource, several: bool) -> Manifest:
 # --- the schema ---------------------------------------------------------------------------------
 
 
-def _schema(declared: CustomResource) -> Schema:
+def _schema(declared: CustomResource, unique: Sequence[str]) -> Schema:
     kind = declared.kind
     own = [
         (field.name, field.type, _default(field))
@@ -146,7 +151,7 @@ def _schema(declared: CustomResource) -> Schema:
             "kind": {"type": "string", "description": f"Kind of this object, {kind.kind}."},
             "metadata": {"type": "object", "properties": {"name": name}},
             **schema["properties"],
-            "status": _status(declared),
+            "status": _status(declared, unique),
         },
     }
 
@@ -157,12 +162,26 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     return field.default
 
 
-def _status(declared: CustomResource) -> Schema:
+def _holds(kind: str, unique: Sequence[str]) -> Schema:
+    """Return the schema of what the runtime records of an object's unique values."""
+    values: Schema = {"type": "array", "items": {"type": "string"}}
+    return {
+        "type": "object",
+        "description": f"What this {kind} has, and no other one can have. It is recorded by the "
+        "operator alone.",
+        "properties": {
+            name: {"description": f"Each {name} that it has.", **values} for name in unique
+        },
+    }
+
+
+def _status(declared: CustomResource, unique: Sequence[str]) -> Schema:
     """Return the schema of the status."""
+    runtime = ("conditions", "observedGeneration", *([HOLDS] if unique else ()))
     own: Schema = {"description": "What the operator last observed."}
     if declared.status is not None:
         own = structural(declared.status, ".status")
-    for name in ("conditions", "observedGeneration"):
+    for name in runtime:
         if name in own.get("properties", {}):
             raise DeclarationError(f".status.{name} is the runtime's; leave it out of the class")
     return {
@@ -170,6 +189,7 @@ def _status(declared: CustomResource) -> Schema:
         "description": own.get("description", ""),
         "properties": {
             **_observed(own).get("properties", {}),
+            **({HOLDS: _holds(declared.kind.kind, unique)} if unique else {}),
             "observedGeneration": {
                 **_GENERATION,
                 "description": "The metadata.generation that this status is about. While it is "

@@ -121,6 +121,7 @@ class Identity(Struct, rename="camel"):
         labels: Any = None  # what makes it unreadable may be here
 
     metadata: Meta
+    status: Any = None
 
 
 class Position(Struct, rename="camel"):
@@ -168,10 +169,12 @@ class Failure(Struct):
 class UnreadableError(Exception):
     """An object's fields do not match its kind."""
 
-    def __init__(self, identity: Identity.Meta | None, reason: str) -> None:
+    def __init__(self, identity: Identity.Meta | None, reason: str, status: Any = None) -> None:
         super().__init__(reason)
         #: The object's identity; None if not even that can be read.
         self.identity = identity
+        #: Its status, whatever form that has.
+        self.status = status
 
 
 T = TypeVar("T")
@@ -218,11 +221,11 @@ def decode(decoder: Decoder[T], raw: bytes | Raw) -> T:
     except (msgspec.MsgspecError, UnicodeError) as error:
         reason = str(error)[:500] or type(error).__name__
     try:
-        identity = parse(_IDENTITY, raw).metadata
-        number(identity.resource_version)
+        known = parse(_IDENTITY, raw)
+        number(known.metadata.resource_version)
     except (msgspec.MsgspecError, ValueError):
-        identity = None
-    raise UnreadableError(identity, reason)
+        raise UnreadableError(None, reason) from None
+    raise UnreadableError(known.metadata, reason, known.status)
 
 
 _IDENTITY = msgspec.json.Decoder(Identity)

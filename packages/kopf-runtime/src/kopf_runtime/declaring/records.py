@@ -15,6 +15,8 @@ from kopf_runtime.declaring.errors import Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
 
+#: The field of a status in which the runtime records which unique values an object has.
+HOLDS = "holds"
 #: The label with the operator's name; watches select children by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
@@ -194,10 +196,25 @@ class Owner(Struct, frozen=True):
         """Whether a watch reports its changes."""
         return True
 
+    def holds(self, name: str) -> tuple[str, ...]:
+        """Return the unique values of a name that it has according to its status."""
+        return held(self.status).get(name, ())
+
     @property
     def state(self) -> tuple[str, int, int]:
         """A value that changes exactly when its children may have to change."""
         return self.uid, self.generation, self.content
+
+
+def held(status: Any) -> dict[str, tuple[str, ...]]:
+    """Return the unique values that are recorded in a status, by their names."""
+    recorded = status.get(HOLDS) if isinstance(status, dict) else None
+    lists = recorded.items() if isinstance(recorded, dict) else ()
+    return {
+        name: tuple(value for value in values if isinstance(value, str))
+        for name, values in lists
+        if isinstance(values, list)
+    }
 
 
 class Child(Struct, frozen=True):
@@ -266,6 +283,12 @@ class Unreadable(Struct, frozen=True):
     told: bool = False
     controller_uid: str = ""
     labels: dict[str, str] = {}
+    #: The unique values that are recorded in its status, by their names: it keeps them.
+    held: dict[str, tuple[str, ...]] = {}
+
+    def holds(self, name: str) -> tuple[str, ...]:
+        """Return the unique values of a name that it has according to its status."""
+        return self.held.get(name, ())
 
     def is_as(self, other: "Unreadable | None") -> bool:
         """Return whether the other record reports the same problem."""

@@ -18,6 +18,7 @@ from kopf_runtime.declaring.conditions import stored
 from kopf_runtime.declaring.declaration import CustomResource, declared
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.objects import Resource
+from kopf_runtime.declaring.records import HOLDS
 
 Raw = dict[str, Any]
 Convert = Callable[[Any], Any]
@@ -46,8 +47,8 @@ class _Metadata(Struct):
 class Versions:
     """The versions of one kind; raise `DeclarationError` if they do not belong together."""
 
-    def __init__(self, own: type[Resource], steps: Steps) -> None:
-        self.kind = declared(own).kind
+    def __init__(self, own: type[Resource], steps: Steps, *, holds: bool = False) -> None:
+        self.kind, self._holds = declared(own).kind, holds
         self._steps = {(_version(old), _version(new)): step for (old, new), step in steps.items()}
         self.all: dict[str, CustomResource] = {}
         for type_ in (own, *(type_ for pair in steps for type_ in pair)):
@@ -148,6 +149,7 @@ class Versions:
             raw, old = self._whole(raw, old, kept)
             former = dict(kept)
             fields = _fields_of(raw) if old == new else self._converted(raw, old, new, kept)
+            fields = self._as_held(fields, original)
         except Exception as error:
             name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
             text = f"{original.get('kind')} {name} cannot be converted from {old} to {new}"
@@ -164,6 +166,18 @@ class Versions:
             del metadata["annotations"]
         kind = original.get("kind")
         return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+    def _as_held(self, fields: Raw, raw: Raw) -> Raw:
+        """Return fields with the unique values that an object has, in place of any others.
+
+        Neither a function nor the annotation, into which others may write, gives it some.
+        """
+        if not self._holds:
+            return fields
+        status = {n: part for n, part in (fields.get("status") or {}).items() if n != HOLDS}
+        before = raw.get("status") or {}
+        status |= {n: part for n, part in before.items() if n == HOLDS}
+        return {**fields, "status": status} if status or "status" in fields else fields
 
     def _of(self, api_version: Any) -> str:
         group, _, version = str(api_version).rpartition("/")

@@ -13,7 +13,7 @@ from kopf_runtime.declaring import given
 from kopf_runtime.declaring.admission import Webhook, webhook
 from kopf_runtime.declaring.conditions import Status
 from kopf_runtime.declaring.declaration import declared
-from kopf_runtime.declaring.indexes import Index
+from kopf_runtime.declaring.indexes import Index, Unique
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
 from kopf_runtime.declaring.records import Fate, Owned, Read, Update
@@ -74,7 +74,8 @@ class Controller:
     @property
     def versions(self) -> Versions | None:
         """The versions of the kind, or None if it has one; raise `DeclarationError`."""
-        return Versions(self.type, self._steps) if self._steps else None
+        steps = self._steps
+        return Versions(self.type, steps, holds=bool(self.uniques)) if steps else None
 
     def owns(
         self,
@@ -222,6 +223,32 @@ class Controller:
             raise TypeError(f"index({values!r}): use a function that returns an object's values")
         self.indexes.append(Index(values))
         return self.indexes[-1]
+
+    def unique(
+        self, name: str, values: Callable[[Any], Iterable[str]], *, on_taken: Fate = Fate.RETAIN
+    ) -> None:
+        """Declare that no two objects may have a value that a function returns for an object.
+
+        The object that has a value keeps it until it needs it no longer or is gone; its
+        `status.holds` says so, by `name`. For another one that wants it nothing is done, and its
+        condition says `NameTaken` (with `name="host"`, `HostTaken`). If that one was edited, its
+        children stay as they were, and so do the values that it had; with `on_taken=kr.DELETE`, it
+        loses both. Raise `TypeError` or `ValueError` if this cannot be meant.
+        """
+        if not re.fullmatch("[a-z][A-Za-z0-9]{0,62}", name):
+            raise ValueError(f"{name!r} cannot name what is unique: use one word, such as host")
+        if not callable(values):
+            raise TypeError(f"unique({values!r}): use a function that returns an object's values")
+        if on_taken not in (Fate.DELETE, Fate.RETAIN):
+            raise TypeError(f"on_taken={on_taken!r}: use kr.DELETE or kr.RETAIN")
+        if any(unique.name == name for unique in self.uniques.values()):
+            raise ValueError(f"unique({name!r}) is declared twice for {self.kind.kind}; do it once")
+        self.indexes.append(Unique(name, values, drops=on_taken is Fate.DELETE))
+
+    @property
+    def uniques(self) -> dict[int, Unique]:
+        """The indexes of unique values, by their places among all."""
+        return {n: index for n, index in enumerate(self.indexes) if isinstance(index, Unique)}
 
     def _check(self, kind: Kind, declared: Collection[Kind]) -> None:
         if not isinstance(kind, Kind):

@@ -6,7 +6,7 @@ It connects the sources with the work queue and the reconciler. `manager` runs i
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -19,7 +19,7 @@ from kopf_runtime.declaring.context import Context, Dry
 from kopf_runtime.declaring.errors import DeclarationError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource, UnreadableError
-from kopf_runtime.declaring.records import Child, Owner, Wanted
+from kopf_runtime.declaring.records import Child, Owner, Unreadable, Wanted
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.declaring.versions import Complete
 from kopf_runtime.process.controller import Controller, nothing
@@ -33,6 +33,7 @@ from kopf_runtime.watching.source import Source
 from kopf_runtime.working.admission import Asked
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.external import External
+from kopf_runtime.working.holds import Holds
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.queue import WorkQueue
 from kopf_runtime.working.reader import Reader
@@ -118,7 +119,7 @@ class Engine(Controller):
             self.type,
             reader.owner,
             self._owner_changed,
-            lambda left_out: self._add(left_out.key),
+            self._owner_unreadable,
             metrics,
             selected=self._selection.has,
             decoder=self._decoder,
@@ -168,6 +169,7 @@ class Engine(Controller):
         applier = Applier(
             client, templates, marks, self.owners, self.children, self._pace, self._planned
         )
+        self._holds = Holds(self.owners, self.children, self.uniques, self._selection.has)
         self._external = External(
             client,
             self.owners,
@@ -205,6 +207,7 @@ class Engine(Controller):
             self._planned,
             self._reads,
             self._is_current if self._stepwise or self.read or self.indexes else None,
+            self._holds,
         )
         workers = self._workers or settings.workers
         self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
@@ -326,6 +329,7 @@ class Engine(Controller):
     async def work(self) -> None:
         """Reconcile until cancelled, while this replica leads."""
         self._external.invalidate()
+        self._holds.begin()
         if self._plans_late:
             # What the former leader did or went by may be newer than what our watches have brought.
             peers = {self.kind: self.owners} if self.indexes else {}
@@ -507,7 +511,7 @@ class Engine(Controller):
         listing = None in self.owners.reflectors and bool(self.owners.why_unserved(""))
         for number, index in enumerate(self.indexes):
             had, has = (
-                (owner.key, owner.created, owner.values[number]) if owner is not None else None
+                (owner.key, owner.created, self._values_of(owner, number)) if owner else None
                 for owner in (former, record)
             )
             if had is not None:
@@ -518,6 +522,22 @@ class Engine(Controller):
             for value in values if turned or (had != has and not listing) else ():
                 for holder in index.holders(value):
                     self.queue.add(holder, listed=True)  # there may be very many
+
+    def _values_of(self, owner: Owner, number: int) -> tuple[Hashable, ...]:
+        """Return the values by which an object is found; of unique ones, also those that it has."""
+        values = owner.values[number] if owner.values else ()
+        if (unique := self.uniques.get(number)) is None:
+            return values
+        return tuple(dict.fromkeys((*values, *owner.holds(unique.name))))
+
+    def _owner_unreadable(self, left_out: Unreadable) -> None:
+        """Queue an object that cannot be read, or can be again, and who wants what it has."""
+        self._add(left_out.key)
+        for unique in self.uniques.values():
+            for key in {
+                key for value in left_out.holds(unique.name) for key in unique.holders(value)
+            }:
+                self.queue.add(key, listed=True)
 
     def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
         def changed(record: Child | None, former: Child | None) -> None:

@@ -63,6 +63,23 @@ def author_waits(reason: str, message: str, again: float) -> WaitingError:
     return WaitingError(Trouble(reason, message), retry, paused=True)
 
 
+def taken(word: str, name: str, value: str) -> StopError:
+    """Return the error for an object that wants a unique value which another one has."""
+    text = f"Another {word} has the {name} {value:.200}."
+    reason = f"{name[:1].upper()}{name[1:]}Taken"
+    return StopError(Trouble(reason, text), RetryError(text, pause=INVALID), paused=True)
+
+
+def holds_lost(word: str, name: str) -> StopError:
+    """Return the error for an API server that does not keep which unique values an object has."""
+    text = (
+        f"The API server does not keep which {name} this {word} has (status.holds), so nothing is "
+        "made for it; install the CRD that comes with this operator, and exempt the status from "
+        "webhooks that change it"
+    )
+    return _stop("HoldsLost", text, INVALID, final=True)
+
+
 def _stop(reason: str, message: str, again: float, *, final: bool = False) -> StopError:
     """Return the error for a trouble; a final one is also reported by an Event."""
     retry = RetryError(message, pause=again)

@@ -26,7 +26,7 @@ from kopf_runtime.declaring.objects import (
     decode,
     number,
 )
-from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable
+from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable, held
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.watching.listing import Lister
 from kopf_runtime.watching.reflector import Reflector
@@ -294,7 +294,8 @@ class Source(Generic[R]):
                 meta.generation,
                 meta.labels,
             )
-            raise UnreadableError(identity, f"{type(error).__name__}: {error}"[:500]) from error
+            why, status = f"{type(error).__name__}: {error}"[:500], getattr(thing, "status", None)
+            raise UnreadableError(identity, why, status) from error
 
     # --- what reflectors bring ----------------------------------------------------------------
 
@@ -362,7 +363,13 @@ class Source(Generic[R]):
         labels = identity.labels if isinstance(identity.labels, dict) else {}
         labels = {name: value for name, value in labels.items() if isinstance(value, str)}
         left_out = Unreadable(
-            key, identity.uid, version, identity.generation, str(error), labels=labels
+            key,
+            identity.uid,
+            version,
+            identity.generation,
+            str(error),
+            labels=labels,
+            held=held(error.status),
         )
         former = self.unreadable.get(key)
         if former is not None and left_out.is_as(former):

@@ -39,6 +39,7 @@ from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
+from kopf_runtime.working.holds import Holds
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import plan, strays, stripped, surplus
 
@@ -90,9 +91,10 @@ class Reconciler:
         progress: Callable[[Key], None],
         planned: Callable[[Owner], Owner],
         reads: Reads,
-        is_current: Callable[[Owner], Awaitable[bool]] | None = None,
+        is_current: Callable[[Owner], Awaitable[bool]] | None,
+        holds: Holds,
     ) -> None:
-        self._is_current = is_current
+        self._is_current, self._holds = is_current, holds
         self._planned, self._reads = planned, reads
         self._client, self._owners, self._children = client, owners, children
         self._owned, self._watched, self._applier, self._pace = owned, watched, applier, pace
@@ -152,6 +154,7 @@ class Reconciler:
 
     async def _work(self, owner: Owner) -> None:
         """Reconcile an object: first its external resources, then its children, then its check."""
+        owner = await self._hold(owner)
         await self._external.ensure_finalizer(owner)
         await self._read(owner)
         stops, late = list[StopError](), list[StopError]()
@@ -224,7 +227,39 @@ class Reconciler:
             raise RetryError(f"the {self._word} changed meanwhile")
         owner = cached
         if self._external.may_plan(owner):
-            await self._steps(await self._with_plan(owner), held=held)
+            await self._steps(owner := await self._with_plan(owner), held=held)
+            if self._holds.surplus(owner) and not held and self._is_settled(owner):
+                await self._holds.release(owner)
+
+    async def _hold(self, owner: Owner) -> Owner:
+        """Have an object hold its unique values; raise `StopError` if another one has one."""
+        try:
+            return await self._holds.take(owner)
+        except StopError:
+            if self._holds.drops(owner):
+                await self._give_up(owner)
+            raise
+
+    async def _give_up(self, owner: Owner) -> None:
+        """Delete the children of an object that cannot have a unique value."""
+        if former := self._former(bare := replace(owner, wanted=(), problem="")):
+            await self._verified(owner, planned=False)
+            if not self._holds.drops(owner):
+                raise RetryError(f"who has what the {self._word} wants changed meanwhile")
+            await _each(self._remove(owner, child) for child in former if not self._missing(child))
+        if self._holds.surplus(owner, everything=True) and self._is_settled(bare):
+            await self._holds.release(owner, everything=True)
+
+    def _is_settled(self, owner: Owner) -> bool:
+        """Return whether an object has no child of a former plan any more that is to change."""
+        wanted = {(wish.kind, wish.key): wish.template for wish in owner.wanted}
+        for kind, source in self._children.items():
+            once = self._owned[kind].update is Update.CREATE
+            for child in source.owned(owner):
+                template = wanted.get((kind, child.key))
+                if child.deleting or (template and not once and child.template != template):
+                    return False
+        return not self._former(owner)
 
     async def _with_plan(self, owner: Owner) -> Owner:
         """Return an object with its plan; raise `StopError` or `RetryError` if it has none now."""
@@ -287,8 +322,8 @@ class Reconciler:
         owner = await self._verified(owner)
         return [child for child in self._former(owner) if child.uid in uids]
 
-    async def _verified(self, owner: Owner) -> Owner:
-        """Read all that the plan depends on; return the object with a plan of what is there now.
+    async def _verified(self, owner: Owner, *, planned: bool = True) -> Owner:
+        """Read all that the plan depends on; return the object, `planned` by what is there now.
 
         Raise `RetryError` if a watch was late: the plan was of another state.
         """
@@ -302,7 +337,8 @@ class Reconciler:
         if not current:
             raise RetryError(f"what the {self._word} depends on changed meanwhile")
         await self._applier.verify(owner)  # and stores its status, on which the plan may depend
-        return await self._with_plan(self._owners.cache.get(owner.key) or owner)
+        owner = self._owners.cache.get(owner.key) or owner
+        return await self._with_plan(owner) if planned else owner
 
     def _wishes(self, owner: Owner) -> list[Wanted]:
         """Return the wanted children of served kinds, in their order."""
@@ -327,6 +363,8 @@ class Reconciler:
         In a dry run, return what would change in the cluster: `sync` and `check` are not called.
         Raise `StopError` if its children cannot be planned.
         """
+        if (stop := self._holds.taken(owner)) is not None:
+            return self._without_value(owner, stop)
         steps = self._external.pending(owner, dry=dry)
         intents = [Intent(f"{action} the {self._word}") for action in steps]
         if owner.deleting or not (dry or self._external.may_plan(owner)):
@@ -350,11 +388,22 @@ class Reconciler:
                     except StopError as error:
                         verb, why, waits = "hold back", str(error).rstrip("."), True
                     intents.append(Intent(f"{verb} {wanted}", why, wanted, child, waits))
-        for child in [] if held else self._former(owner):
-            if not self._missing(child):
-                text = f"delete {child.kind.kind} {child.key[1]}"
-                intents.append(Intent(text, "it is not wanted any more", None, child))
-        return intents
+        former = [] if held else self._former(owner)
+        return [*intents, *self._deletions(former, "it is not wanted any more")]
+
+    def _deletions(self, former: list[Child], why: str) -> list[Intent]:
+        return [
+            Intent(f"delete {child.kind.kind} {child.key[1]}", why, child=child)
+            for child in former
+            if not self._missing(child)
+        ]
+
+    def _without_value(self, owner: Owner, stop: StopError) -> list[Intent]:
+        """Return what would be done for an object that cannot have a unique value; or raise why."""
+        former = self._former(replace(owner, wanted=())) if self._holds.drops(owner) else []
+        if not former:
+            raise stop
+        return self._deletions(former, str(stop).rstrip("."))
 
     async def differences(self, owner: Owner) -> list[str]:
         """Return what `--dry-run` prints of an object; raise as `preview` does."""

@@ -1,0 +1,179 @@
+"""Decides which object has a unique value, and records that in its status.
+
+An author declares the values by `Controller.unique`. The object that has one keeps it until it
+needs it no longer or is gone: neither its age nor an edit of another object takes it away. A free
+one goes to an object that has children already, else to the oldest that wants it; this is decided
+once the leader has listed all objects, and holds in memory until the API server has confirmed it.
+Nothing is done for an object before that.
+
+The record is in `status.holds`, which the API server keeps from a `kubectl create` or `edit`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kopf_runtime.declaring.errors import RetryError
+from kopf_runtime.declaring.indexes import Unique
+from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.records import HOLDS, Child, Owner, Unreadable
+from kopf_runtime.reporting import troubles
+from kopf_runtime.reporting.troubles import StopError
+from kopf_runtime.watching.source import Source
+from kopf_runtime.working.fields import RECORD
+
+Held = dict[str, tuple[str, ...]]
+
+
+class Holds:
+    """Who has the unique values of the objects of one kind."""
+
+    def __init__(
+        self,
+        owners: Source[Owner],
+        children: Mapping[Kind, Source[Child]],
+        uniques: Mapping[int, Unique],
+        selected: Callable[[str], bool],
+    ) -> None:
+        self._owners, self._children, self._uniques = owners, children, uniques
+        self._selected = selected
+        # The uids of the objects to which values were given that no answer has confirmed yet.
+        self._given: dict[tuple[str, str], str] = {}
+
+    def begin(self) -> None:
+        """Forget what a former time as the leader has left open."""
+        self._given.clear()
+
+    def taken(self, owner: Owner) -> StopError | None:
+        """Return the error for an object that cannot have all values that it wants; else None."""
+        for unique, value in self._wishes(owner) if not owner.deleting else ():
+            if (holder := self._holder(unique, value)) is None:
+                holder = self._first(unique, value)
+            if holder is not None and holder.uid != owner.uid:
+                return troubles.taken(self._owners.kind.kind, unique.name, value)
+        return None
+
+    def drops(self, owner: Owner) -> bool:
+        """Return whether an object loses its children, because another one has what it wants."""
+        others = (
+            unique.drops
+            for unique, value in self._wishes(owner)
+            if (holder := self._holder(unique, value)) is not None and holder.uid != owner.uid
+        )
+        return any(others)
+
+    async def take(self, owner: Owner) -> Owner:
+        """Give an object the values that it wants; return it as it is then.
+
+        Raise `StopError` if another one has one of them, or if that cannot be told now.
+        """
+        if stop := self.taken(owner):
+            await self._record(owner, self._kept(owner))  # which somebody may have added to
+            raise stop
+        unconfirmed = [
+            (unique.name, value)
+            for unique, value in self._wishes(owner)
+            if value not in owner.holds(unique.name)
+        ]
+        if unconfirmed:
+            for space in self._owners.reflectors:
+                if why := self._owners.why_unserved(space or ""):
+                    raise RetryError(f"who has the {unconfirmed[0][0]} is not known yet: {why}")
+        self._given.update(dict.fromkeys(unconfirmed, owner.uid))
+        kept, wanted = self._kept(owner), self._wanted(owner)
+        owner = await self._record(
+            owner,
+            {name: tuple(dict.fromkeys((*kept[name], *wanted[name]))) for name in kept},
+        )
+        for entry in unconfirmed:
+            self._given.pop(entry, None)
+        return owner
+
+    def surplus(self, owner: Owner, *, everything: bool = False) -> bool:
+        """Return whether an object has a value that it does not want, or any at all."""
+        wanted = {} if everything else self._wanted(owner)
+        return any(
+            set(owner.holds(unique.name)).difference(wanted.get(unique.name, ()))
+            for unique in self._uniques.values()
+        )
+
+    async def release(self, owner: Owner, *, everything: bool = False) -> None:
+        """Record that an object has no values but those that it wants, or none at all."""
+        wanted = self._wanted(owner)
+        await self._record(owner, dict.fromkeys(wanted, ()) if everything else wanted)
+
+    def _wanted(self, owner: Owner) -> Held:
+        wanted: Held = {unique.name: () for unique in self._uniques.values()}
+        for unique, value in self._wishes(owner):
+            wanted[unique.name] += (value,)
+        return wanted
+
+    def _kept(self, owner: Owner) -> Held:
+        """Return what an object has by right: it may have more according to its status."""
+        return {
+            unique.name: tuple(
+                value
+                for value in owner.holds(unique.name)
+                if (holder := self._holder(unique, value)) is not None and holder.uid == owner.uid
+            )
+            for unique in self._uniques.values()
+        }
+
+    def _wishes(self, owner: Owner) -> Iterator[tuple[Unique, str]]:
+        for number, unique in self._uniques.items():
+            for value in owner.values[number] if owner.values else ():
+                yield unique, str(value)
+
+    def _holder(self, unique: Unique, value: str) -> Owner | Unreadable | None:
+        """Return who has a value; None if nobody has."""
+        known = self._known(unique.everyone(value))
+        given = self._given.get((unique.name, value))
+        if given is not None:
+            if holder := next((owner for owner in known if owner.uid == given), None):
+                return holder
+            del self._given[unique.name, value]  # it is gone, or does not want it any more
+        if recorded := [owner for owner in known if value in owner.holds(unique.name)]:
+            return recorded[0] if len(recorded) == 1 else min(recorded, key=self._rank)
+        unreadable = (o for o in self._owners.unreadable if value in o.holds(unique.name))
+        return next(unreadable, None)
+
+    def _first(self, unique: Unique, value: str) -> Owner | None:
+        """Return which object a free value goes to; None if none can have it now."""
+        wanting = [
+            owner
+            for owner in self._known(unique.everyone(value))
+            if not owner.paused and not owner.deleting and self._may_have_all(owner)
+        ]
+        return min(wanting, key=self._rank) if len(wanting) > 1 else next(iter(wanting), None)
+
+    def _known(self, keys: Sequence[Key]) -> list[Owner]:
+        return [owner for key in keys if (owner := self._owners.cache.get(key)) is not None]
+
+    def _may_have_all(self, owner: Owner) -> bool:
+        """Return whether an object is served, and nobody else has a value that it wants."""
+        served = self._selected(owner.key[0]) and not self._owners.why_unserved(owner.key[0])
+        holders = (self._holder(unique, value) for unique, value in self._wishes(owner))
+        return served and all(holder is None or holder.uid == owner.uid for holder in holders)
+
+    def _rank(self, owner: Owner) -> tuple[bool, float, Key]:
+        """Return what the first of several is told by.
+
+        An object whose status was lost, as by a restore, still has the children of its value.
+        """
+        space, name = owner.key
+        has = any(
+            source.owned(owner)
+            or any(child.parent == name for child in source.cache.within(space) if child.template)
+            for source in self._children.values()
+        )
+        return not has, owner.created, owner.key
+
+    async def _record(self, owner: Owner, held: Held) -> Owner:
+        """Record what an object has, unless it changed meanwhile; return it as it is then."""
+        if all(owner.holds(name) == values for name, values in held.items()):
+            return owner
+        changes = {"status": {HOLDS: {name: list(values) for name, values in held.items()}}}
+        stored = await self._owners.patch(
+            owner.key, str(owner.version), changes, "status", role=RECORD
+        )
+        if lost := [name for name, values in held.items() if stored.holds(name) != values]:
+            raise troubles.holds_lost(self._owners.kind.kind, lost[0])
+        return stored
