@@ -16,6 +16,7 @@ PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "etcd"))
 POD = "demo-etcd-operator-5d7c9b-x2x4z"
 #: What the labels of the operator's samples, and of the members', begin with.
 OURS = f'namespace="{helm.NAMESPACE}",pod="{POD}",exported_namespace="team",name="c"'
+VOLUME = 'namespace="team",persistentvolumeclaim="data-c-1-0a1b2"'
 MEMBER = 'namespace="team",pod="c-1",etcd_namespace="team",etcd_cluster="c"'
 _ALERT = '{{alertname="EtcdOperator{}"}}'
 
@@ -33,6 +34,8 @@ WELL = {
     f"etcd_server_has_leader{{{MEMBER}}}": "1x240",
     f"etcd_mvcc_db_total_size_in_bytes{{{MEMBER}}}": "10x240",
     f"etcd_server_quota_backend_bytes{{{MEMBER}}}": "100x240",
+    f"kubelet_volume_stats_available_bytes{{{VOLUME}}}": "50x240",
+    f"kubelet_volume_stats_capacity_bytes{{{VOLUME}}}": "100x240",
 }
 TROUBLE = {
     "ClusterUnavailable": {"etcd_operator_available": "0x120 1x120"},
@@ -46,6 +49,7 @@ TROUBLE = {
         "etcd_operator_backup_last_success_timestamp_seconds": "900x120 1001x120",
     },
     "MemberWithoutLeader": {"etcd_server_has_leader": "0x120 1x120"},
+    "VolumeNearlyFull": {"kubelet_volume_stats_available_bytes": "10x120 50x120"},
     "QuotaNear": {"etcd_mvcc_db_total_size_in_bytes": "90x120 10x120"},
 }
 

@@ -87,6 +87,20 @@ to its section in docs/runbooks.md, which a release commits; write the section i
   expr: |-
     max by (etcd_namespace, etcd_cluster) (etcd_mvcc_db_total_size_in_bytes{etcd_cluster!=""}
     / etcd_server_quota_backend_bytes{etcd_cluster!=""}) > 0.8
+{{- /* The kubelets tell this of each claim; the labels of the members are taken from its name. */}}
+- alert: EtcdOperatorVolumeNearlyFull
+  severity: warning
+  for: 15m
+  summary: A volume of an etcd cluster is nearly full
+  description: >-
+    A volume of {{ $members }} has been {{ "{{ $value | humanizePercentage }}" }} full for 15 minutes;
+    once it is full, its member ends.
+  expr: |-
+    max by (etcd_namespace, etcd_cluster) (label_replace(label_replace(
+    1 - kubelet_volume_stats_available_bytes{persistentvolumeclaim=~"data-.+-[0-9]+-[0-9a-f]{5}"}
+    / kubelet_volume_stats_capacity_bytes,
+    "etcd_cluster", "$1", "persistentvolumeclaim", "data-(.+)-[0-9]+-[0-9a-f]{5}"),
+    "etcd_namespace", "$1", "namespace", "(.+)")) > 0.85
 {{- end }}
 
 {{/* How one sees it work, in a namespace that is watched. */}}
