@@ -222,7 +222,7 @@ class World:
 
     def reflect(self) -> list[Any]:
         return [
-            source.reflect(None, PERIOD, lambda: None, lambda: False).run()
+            source.reflect(None, PERIOD, lambda _: None, lambda: False).run()
             for source in self.sources.values()
         ]
 
@@ -298,7 +298,7 @@ class World:
             return
         now, cached = self.server.objects.get((source.kind, key)), source.cache.get(key)
         unchanged = now is stored and now and now.raw["metadata"]["resourceVersion"] == version
-        if unchanged and cached is not None and cached is before and _watched(stored):
+        if unchanged and cached is before and cached is not None and _watched(stored):
             assert str(cached.version) == version, f"a look at {key} was no use"
 
     def _ask(self, asking: Any) -> None:

@@ -234,7 +234,7 @@ async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
             namespace=None,
             selector="",
             resync_period=300.0,
-            changed=lambda: None,
+            changed=lambda _: None,
             stands_by=lambda: False,
         )
         task = asyncio.create_task(following.run())

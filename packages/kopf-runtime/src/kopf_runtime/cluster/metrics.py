@@ -130,6 +130,7 @@ class Metrics:
             "resource",
             "watched_namespace",  # Prometheus itself sets `namespace` to the operator's own
         )
+        self._unserved: dict[tuple[str, str], set[int]] = {}
         self._unreadable: dict[str, list[Callable[[], int]]] = {}
         self.unreadable = self.gauge(
             "unreadable_objects", "Objects left out because they cannot be read.", "resource"
@@ -164,6 +165,12 @@ class Metrics:
             "lease_failures", "Attempts at the Lease that failed or were refused."
         )
         self.leader = self.gauge("leader", "1 while this replica leads.")
+
+    def tell_unserved(self, resource: str, namespace: str, who: object, *, waited: bool) -> None:
+        """Set whether one of those that list a resource cannot; several may list the same."""
+        those = self._unserved.setdefault((resource, namespace), set())
+        (those.add if waited else those.discard)(id(who))
+        self.unserved.labels(resource, namespace).set(bool(those))
 
     def count_unreadable(self, resource: str, count: Callable[[], int]) -> None:
         """Add a count of unreadable objects: several controllers may own one kind."""

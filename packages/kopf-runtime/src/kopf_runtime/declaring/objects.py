@@ -5,8 +5,8 @@ others are served. An author derives the class of a served kind from `Resource`,
 owned kind from `Object`.
 """
 
+import functools
 import re
-import sys
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +19,8 @@ from kopf_runtime.declaring.kinds import Key
 _DIGITS = 20
 #: Levels that are kept of JSON that is nested too deeply to be parsed as a whole.
 _LEVELS = 200
+#: Characters of the longest text that objects share.
+_LONGEST_SHARED = 512
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]')
 
 
@@ -251,12 +253,18 @@ def seconds(timestamp: str | None) -> float:
         return 0.0
 
 
+@functools.lru_cache(maxsize=4096)
+def _shared(text: str) -> str:
+    """Return an equal text. Unlike `sys.intern`, which keeps each for good in Python 3.12."""
+    return text
+
+
 def shared(value: Any) -> Any:
-    """Copy a JSON value and intern its strings: thousands of statuses contain the same ones."""
+    """Copy a JSON value and share its strings: thousands of statuses contain the same ones."""
     if isinstance(value, str):
-        return sys.intern(value)
+        return _shared(value) if len(value) <= _LONGEST_SHARED else value
     if isinstance(value, dict):
-        return {sys.intern(name): shared(part) for name, part in value.items()}
+        return {shared(name): shared(part) for name, part in value.items()}
     if isinstance(value, list):
         return [shared(part) for part in value]
     return value

@@ -26,6 +26,7 @@ from kopf_runtime.process.controller import Controller, nothing
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.status import StatusReporter
+from kopf_runtime.watching.availability import State, Use
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.selection import Selection
@@ -232,7 +233,7 @@ class Engine(Controller):
         for source in self.sources:
             scope = namespace if source.kind.namespaced else None
             if scope not in source.reflectors:  # else it is of no namespace, and reflected already
-                changed = functools.partial(self._synced, scope)
+                changed = functools.partial(self._listed, scope, source is self.owners)
                 period, stands_by = self.settings.resync_period, lambda: not self.queue.running
                 reflectors.append(source.reflect(scope, period, changed, stands_by))
         # Children come after what owns them: only then can be told whether they were altered.
@@ -248,31 +249,33 @@ class Engine(Controller):
         if not self._selection.has(namespace):
             return "--namespace-selector does not select it"
         for source in self.sources:
-            if why := source.why_unserved(namespace, again=again):
-                needed = source in (self.owners, *self._selection.sources)
-                if needed or not source.why_missing(namespace):
-                    return why
+            needed = source in (self.owners, *self._selection.sources)
+            use = Use.SERVE if needed else Use.BESIDE
+            if why := source.why_not(use, namespace, again=again):
+                return why
         return ""
 
     def _why_missing(self, kind: Kind, namespace: str) -> str:
         """Return why a kind of children or grandchildren cannot be served in a namespace."""
         sources = (self.children.get(kind), self.grandchildren.get(kind))
-        reasons = (source.why_missing(namespace) for source in sources if source is not None)
+        reasons = (
+            source.why_not(Use.CHANGE, namespace) for source in sources if source is not None
+        )
         return next(filter(None, reasons), "")
 
     def unserved(self) -> tuple[list[str], int]:
         """Return the paths that cannot be served, and the number of those that are."""
         reflectors = [watch for source in self.sources for watch in source.reflectors.values()]
-        waiting = [watch for watch in reflectors if not watch.served and not watch.absent]
-        reasons = [f"{watch.path}: {watch.trouble or 'is being listed'}" for watch in waiting]
+        waiting = [watch for watch in reflectors if watch.availability.is_waited_for]
+        reasons = [f"{w.path}: {w.availability.why or 'is being listed'}" for w in waiting]
         served = [n for n in self.owners.reflectors if self._serves(n or "")]
-        first = [watch for watch in waiting if watch.trouble is None]
+        first = [watch for watch in waiting if watch.availability.state is State.LISTING]
         return reasons, 0 if first else len(served)
 
     def _serves(self, namespace: str) -> bool:
         """Return whether objects of a namespace can have children of any kind."""
         needed = [s for s in self.children.values() if not s.absent(namespace)]
-        missing = [bool(source.why_missing(namespace)) for source in needed]
+        missing = [bool(source.why_not(Use.CHANGE, namespace)) for source in needed]
         return not self.why_unserved(namespace, again=True) and not (missing and all(missing))
 
     def last_resync(self) -> float:
@@ -299,10 +302,10 @@ class Engine(Controller):
     async def first_lists(self) -> list[str]:
         """Wait until each kind was listed, or could not be; return why not."""
         every = [watch for source in self.sources for watch in source.reflectors.values()]
-        while any(watch.trouble is None for watch in every):  # noqa: ASYNC110 (any may change it)
-            await asyncio.sleep(0.05)
-        troubled = (watch for watch in every if watch.trouble and not watch.absent)
-        return [f"{watch.path}: {watch.trouble}" for watch in troubled]
+        for watch in every:
+            await watch.tried.wait()
+        states = ((watch.path, watch.availability) for watch in every)
+        return [f"{path}: {known.why}" for path, known in states if known.is_waited_for]
 
     async def differences(self, key: Key) -> list[str]:
         """Return what `--dry-run` prints of an object; raise if that cannot be told."""
@@ -459,12 +462,30 @@ class Engine(Controller):
             for owner in self.owners.cache.within(namespace):
                 self._index(owner, owner, turned=True)
 
+    def _listed(self, namespace: str | None, own: bool, resync: bool) -> None:
+        """Queue the objects of a namespace once a kind is, or is not, served there.
+
+        The resync of the objects' own kind queues them, too: what that of another kind finds out
+        has queued those that it concerns.
+        """
+        if own or not resync:
+            self._synced(namespace)
+
     def _synced(self, namespace: str | None) -> None:
-        """Queue the objects of a namespace, after each full list."""
+        """Queue the objects of a namespace."""
         served = not self.why_unserved(namespace or "" if self.kind.namespaced else "")
         keys = self.keys(namespace) if served else []
-        for key in (*keys, *self._vanished):
+        for key in (*keys, *self._vanished, *self._sharing(keys if namespace else [])):
             self.queue.add(key, listed=True)
+
+    def _sharing(self, keys: list[Key]) -> set[Key]:
+        """Return the others that share an index's value with some, which were just listed."""
+        sharing = set[Key]()
+        for number, index in enumerate(self.indexes):
+            owners = filter(None, map(self.owners.cache.get, keys))
+            for value in {value for owner in owners for value in owner.values[number]}:
+                sharing.update(index.holders(value))
+        return sharing.difference(keys)
 
     def _add(self, key: Key, namespace: str | None = None, *, follows: bool = False) -> None:
         """Queue an object because of a change in a namespace, by default its own.
@@ -508,7 +529,9 @@ class Engine(Controller):
     def _index(self, record: Owner | None, former: Owner | None, *, turned: bool = False) -> None:
         """Index an object's values, and queue the others with a value that it gained or lost."""
         # The end of a list of all queues all: meanwhile, many with one value would cost its square.
-        listing = None in self.owners.reflectors and bool(self.owners.why_unserved(""))
+        owner = record or former
+        assert owner is not None
+        listing = bool(self.owners.why_not(Use.SERVE, owner.key[0]))
         for number, index in enumerate(self.indexes):
             had, has = (
                 (owner.key, owner.created, self._values_of(owner, number)) if owner else None

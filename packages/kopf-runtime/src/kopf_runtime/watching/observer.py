@@ -6,6 +6,7 @@ from typing import Any
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.records import Child, Owner, Wanted
+from kopf_runtime.watching.availability import Use
 from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.source import Source
 
@@ -86,7 +87,7 @@ class Observer:
     def _serves(self, kind: Kind, namespace: str) -> bool:
         if (source := self._children.get(kind)) is None:
             raise LookupError(f"{kind.kind} is not owned; declare it by controller.owns")
-        return not source.why_missing(namespace)
+        return not source.why_not(Use.CHANGE, namespace)
 
 
 def served(owner: Owner, children: Mapping[Kind, Source[Child]]) -> list[Wanted]:

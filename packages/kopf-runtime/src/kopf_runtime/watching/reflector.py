@@ -21,6 +21,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError, Backoff
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import Bookmark, Event, Failure, number, parse
+from kopf_runtime.watching.availability import Availability, Failures, State
 from kopf_runtime.watching.listing import LOST, Lister, Sink
 
 logger = logging.getLogger(__name__)
@@ -36,8 +37,6 @@ LONG = 30.0
 RARELY = 12
 #: Objects of a list that are stored before other tasks have their turn.
 TURN = 100
-#: Seconds for which a list may fail before its path counts as missing.
-PATIENCE = 15.0
 
 
 class HistoryError(Exception):
@@ -58,7 +57,7 @@ class Reflector:
         namespace: str | None,
         selector: str,
         resync_period: float,
-        changed: Callable[[], object],
+        changed: Callable[[bool], object],
         stands_by: Callable[[], bool],
         optional: bool = False,
     ) -> None:
@@ -70,17 +69,11 @@ class Reflector:
         self._listed = False  # whether the next watch follows a full list
         self._deleted: dict[Key, int] | None = None  # what events delete while a list lasts
         self._unconfirmed: set[Key] = set()  # deleted objects for which no event has arrived yet
-        #: Why the path is not served, empty if it is; None until the first attempt has ended.
-        self.trouble: str | None = None
-        #: Whether a full list has filled the cache since the path was last lost.
-        self.synced = False
+        #: What is known of its objects. `changed` is called with False once that is another, and
+        #: with True after each further full list.
+        self.availability = Availability()
+        self._failures = Failures()
         self._optional = optional
-        #: Whether it is a kind that need not be there, and the API server does not know it.
-        self.absent = False
-        self._missing_since = 0.0  # by `time.monotonic`; 0 while it is served
-        #: Whether the API server has not known the kind for a while.
-        self.unknown = False
-        self._unknown_since = 0.0  # by the same clock; 0 while it is known
         self._known = False  # whether it has ever been there
         self.listed_at = 0.0  # when the last full list was complete, in Unix time
         self._resync_at = 0.0  # when the next resync is due, by `time.monotonic`
@@ -102,7 +95,6 @@ class Reflector:
                 elif time.monotonic() > self._resync_at:  # interrupted each time, as watches fail
                     self._put_off_resync()
                     await self._list(resync=True)
-                self._well()
                 await self._follow()
             except HistoryError as error:
                 logger.warning("%s; listing again", error)
@@ -110,74 +102,69 @@ class Reflector:
                     self._sink.reset(self._namespace)
                     self._position = 0
                 stale = not stale
-                self.synced = False
+                self._lose_track()
                 backoff.reset()
             except ApiError as error:
                 after = error.after
                 self._failed(error)
             if time.monotonic() - began > LONG:
                 backoff.reset()
-            await asyncio.sleep(max(after, backoff.next()))
+            pause = min(backoff.next(), self._failures.left(time.monotonic()) + 0.01)
+            await asyncio.sleep(max(after, pause))
 
     def list_again(self) -> None:
         """List the path again, and do not count as synced until then."""
-        self.synced = False
+        self._lose_track()
         self._again.set()
 
     @property
-    def served(self) -> bool:
-        """Whether the cache is filled, even if it is being listed again."""
-        return self.synced or self.trouble == ""
+    def synced(self) -> bool:
+        """Whether a full list has filled the cache since the path was last lost."""
+        return self.availability.state is State.SYNCED
 
-    def why_missing(self) -> str:
-        """Return why the path cannot be served for a while, empty if it is or soon may be."""
-        missing = self._missing_since and time.monotonic() >= self._missing_since
-        return (self.trouble or "") if missing and not self.synced else ""
+    def _lose_track(self) -> None:
+        if self.synced:
+            self.availability = Availability(State.RELISTING)
+
+    def _become(self, new: Availability, *, listed: bool = False) -> None:
+        """Take the new availability, and tell if that matters, or a full list has ended."""
+        former, self.availability = self.availability, new
+        waited = new.is_waited_for
+        self._metrics.tell_unserved(self._resource, self._namespace or "", self, waited=waited)
+        turned = (former.state, former.status) != (new.state, new.status)
+        if turned or listed:
+            self._changed(not turned)
 
     def _well(self) -> None:
-        if self.trouble:
-            logger.info("%s is served again", self.path)
-        self._metrics.unserved.labels(self._resource, self._namespace or "").set(0)
+        """Note that a request has succeeded."""
         self.tried.set()
-        self.absent = self.unknown = False
-        self._known = True
-        self._missing_since = self._unknown_since = 0.0
-        self.trouble = ""
+        self._known, self._failures = True, Failures()
 
     def _failed(self, error: ApiError) -> None:
         self.tried.set()
         if error.status == 410 and self.synced:  # the version is too old to watch from
-            self.synced = False
+            self._lose_track()
             return
-        if error.status in LOST:
-            now, unknown = time.monotonic(), error.status == 404
-            if unknown:
-                self._unknown_since = self._unknown_since or now
-            # What depends on its objects is deleted once it is absent, and one answer may be wrong.
-            self.unknown = unknown and now - self._unknown_since >= PATIENCE
-            self.absent = self._optional and unknown and (self.unknown or not self._known)
-            trouble = {
-                404: "the API server does not know it; install its CRD",
-                403: f"the operator has no right to it: {error.message}",
-            }.get(error.status, str(error))
-            if error.status == 404:
-                self._sink.reset(self._namespace)
-            self.synced = False
-            self._missing_since = time.monotonic()
-        else:  # it may pass
-            trouble = str(error)
-            self._missing_since = self._missing_since or time.monotonic() + PATIENCE
-        if self.trouble != trouble and (not self.synced or self.trouble is None):
-            level = logging.INFO if self.absent else logging.WARNING
-            logger.log(level, "%s cannot be served: %s", self.path, trouble)
-        if not self.synced:
-            self._metrics.unserved.labels(self._resource, self._namespace or "").set(
-                not self.absent
-            )
-            self.trouble = trouble
-            self._changed()
-        else:
+        now, former = time.monotonic(), self.availability
+        self._failures = self._failures.then(error.status, now)
+        state = self._failures.state(
+            now, synced=self.synced, optional=self._optional, known=self._known
+        )
+        if state is State.SYNCED:
+            if error.status in LOST:
+                self._resync_at = 0.0  # rights or a kind may have been away, and watches with them
             logger.info("The watch of %s is opened again: %s", self.path, error)
+            return
+        why = {
+            404: "the API server does not know it; install its CRD",
+            403: f"the operator has no right to it: {error.message}",
+        }.get(error.status, str(error))
+        if (former.why, former.state is State.ABSENT) != (why, state is State.ABSENT):
+            level = logging.INFO if state is State.ABSENT else logging.WARNING
+            logger.log(level, "%s cannot be served: %s", self.path, why)
+        if state in (State.UNKNOWN, State.ABSENT) and state is not former.state:
+            self._sink.reset(self._namespace)
+        self._become(Availability(state, why, error.status))
 
     # --- lists --------------------------------------------------------------------------------
 
@@ -220,10 +207,17 @@ class Reflector:
             self._unconfirmed = ghosts
         else:
             self._position, self._listed = version, True
-        self.synced = not self._again.is_set()
+        self._complete()
+
+    def _complete(self) -> None:
+        """Note that a full list has ended."""
         self.listed_at = time.time()
         self._put_off_resync()
-        self._changed()
+        if self.availability.why:
+            logger.info("%s is served again", self.path)
+        self._well()
+        again = self._again.is_set()
+        self._become(Availability(State.RELISTING if again else State.SYNCED), listed=True)
 
     def _check_history(self, version: int, before: int) -> None:
         """Raise `HistoryError` if etcd was restored: a watch from a future version stays silent."""
@@ -290,6 +284,7 @@ class Reflector:
         async with contextlib.aclosing(self._client.lines(self.path, urlencode(query))) as lines:
             async for line in lines:
                 self._event(line)
+                self._well()
 
     def _event(self, line: bytes) -> None:
         try:

@@ -12,6 +12,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import NAMESPACE
 from kopf_runtime.declaring.objects import Object
 from kopf_runtime.declaring.records import Selected
+from kopf_runtime.watching.availability import Use
 from kopf_runtime.watching.source import Source
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class Selection:
     @property
     def synced(self) -> bool:
         """Whether the namespaces are known; false during the first list and one after a gap."""
-        return not any(source.why_unserved("") for source in self.sources)
+        return not any(source.why_not(Use.SERVE, "") for source in self.sources)
 
     def _changed(self, record: Selected | None, former: Selected | None) -> None:
         if record is None:

@@ -27,6 +27,7 @@ from kopf_runtime.declaring.objects import (
     number,
 )
 from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable, held
+from kopf_runtime.watching.availability import State, Use, may
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.watching.listing import Lister
 from kopf_runtime.watching.reflector import Reflector
@@ -96,7 +97,7 @@ class Source(Generic[R]):
         self,
         namespace: str | None,
         resync_period: float,
-        changed: Callable[[], object],
+        changed: Callable[[bool], object],
         stands_by: Callable[[], bool],
     ) -> Reflector:
         """Return a reflector that fills the cache with the objects of a namespace, or of all."""
@@ -115,13 +116,18 @@ class Source(Generic[R]):
         )
         return reflector
 
-    def why_unserved(self, namespace: str, *, again: bool = False) -> str:
-        """Return why a namespace is not in the cache, empty if it is, or is listed `again`."""
-        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
+    def why_not(self, use: Use, namespace: str, *, again: bool = False) -> str:
+        """Return why the objects of a namespace may not be used so now, empty if they may.
+
+        With `again`, they may also while they are only listed again.
+        """
+        reflector = self._reflector(namespace)
         if reflector is None:  # --namespace lists others; an object without one is of another kind
-            return "--namespace does not name it" if namespace else ""
-        served = reflector.served if again else reflector.synced
-        return "" if served else reflector.trouble or f"{reflector.path} is being listed"
+            unnamed = namespace and use is not Use.CHANGE
+            return "--namespace does not name it" if unnamed else ""
+        known = reflector.availability
+        served = may(use, known.state, again=again)
+        return "" if served else known.why or f"{reflector.path} is being listed"
 
     def why_unseen(self, namespace: str, *, gone: bool = False) -> str:
         """Return why some objects of a namespace, or of all if it is empty, cannot be seen.
@@ -129,9 +135,8 @@ class Source(Generic[R]):
         With `gone`, a kind that the API server has not known for a while has no objects.
         """
         spaces = [namespace] if namespace else [space or "" for space in self.reflectors]
-        absent = self.gone_for_good if gone else self.absent
-        reasons = (self.why_unserved(space) for space in spaces if not absent(space))
-        return next(filter(None, reasons), "")
+        use = Use.SEE_AT_END if gone else Use.SEE
+        return next(filter(None, (self.why_not(use, space) for space in spaces)), "")
 
     def why_unread(self, owner: Owner, label: str) -> str:
         """Return why an object with an owner's uid in a label cannot be read; empty if all can."""
@@ -142,20 +147,13 @@ class Source(Generic[R]):
         )
         return next(left_out, "")
 
-    def why_missing(self, namespace: str) -> str:
-        """Return why a namespace cannot be served for now; empty if it is, or is being listed."""
-        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
-        return reflector.why_missing() if reflector is not None else ""
-
     def absent(self, namespace: str) -> bool:
         """Return whether it is an optional kind that the API server does not know now."""
-        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
-        return reflector is not None and reflector.absent
+        reflector = self._reflector(namespace)
+        return reflector is not None and reflector.availability.state is State.ABSENT
 
-    def gone_for_good(self, namespace: str) -> bool:
-        """Return whether the API server has not known the kind for a while: it has no objects."""
-        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
-        return reflector is not None and (reflector.absent or reflector.unknown)
+    def _reflector(self, namespace: str) -> Reflector | None:
+        return self.reflectors.get(namespace) or self.reflectors.get(None)
 
     def read(self, raw: bytes | Raw) -> R:
         """Return the record of an object without storing it; raise `UnreadableError`."""

@@ -17,6 +17,7 @@ from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import HOLDS, Child, Owner, Unreadable
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.troubles import StopError
+from kopf_runtime.watching.availability import Use
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.fields import RECORD
 
@@ -75,7 +76,7 @@ class Holds:
         ]
         if unconfirmed:
             for space in self._owners.reflectors:
-                if why := self._owners.why_unserved(space or ""):
+                if why := self._owners.why_not(Use.SERVE, space or ""):
                     raise RetryError(f"who has the {unconfirmed[0][0]} is not known yet: {why}")
         self._given.update(dict.fromkeys(unconfirmed, owner.uid))
         kept, wanted = self._kept(owner), self._wanted(owner)
@@ -149,7 +150,7 @@ class Holds:
 
     def _may_have_all(self, owner: Owner) -> bool:
         """Return whether an object is served, and nobody else has a value that it wants."""
-        served = self._selected(owner.key[0]) and not self._owners.why_unserved(owner.key[0])
+        served = self._selected(owner.key[0]) and not self._owners.why_not(Use.SERVE, owner.key[0])
         holders = (self._holder(unique, value) for unique, value in self._wishes(owner))
         return served and all(holder is None or holder.uid == owner.uid for holder in holders)
 

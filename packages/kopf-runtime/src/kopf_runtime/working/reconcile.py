@@ -301,12 +301,21 @@ class Reconciler:
         why = self._why_not_yet(owner)
         await _each(self._child(owner, w, why, held=held) for w in wishes if not self._missing(w))
         self._tell_missing(owner, ((w.kind, w.key) for w in wishes))
+        self._wait_to_remove(former)
         if former and self._is_current is not None:
             former = await self._confirmed(owner, former)
         await _each(self._remove(owner, child) for child in former if not self._missing(child))
         left = ((child.kind, child.key) for child in former)
         grandchildren = ((kind, (owner.key[0], "")) for kind in self._watched)
         self._tell_missing(owner, (*left, *grandchildren))
+
+    def _wait_to_remove(self, former: list[Child]) -> None:
+        """Raise `StopError` if others cannot be seen beside these, which they may still need."""
+        for namespace in {child.key[0] for child in former}:
+            for kind, source in self._children.items():
+                why = self._why_missing(kind, namespace)
+                if why and not source.absent(namespace):
+                    raise troubles.missing(kind, why)
 
     def _tell_missing(self, owner: Owner, children: Iterable[tuple[Kind, Key]]) -> None:
         """Raise `StopError` if the kind of one of these children cannot be served."""
