@@ -19,6 +19,14 @@ async def beside(patch: kopf.Patch, **_: Any) -> None:
     patch.metadata.annotations[MARK] = "called"
 
 
+if "PODS" in os.environ:
+
+    @kopf.on.event("pods")
+    async def seen(name: str, **_: Any) -> None:
+        """Note a Pod's name in a file."""
+        Path(os.environ["PODS"]).write_text(name)  # noqa: ASYNC240
+
+
 if "DAEMON" in os.environ:
     NOTED = Path(os.environ["DAEMON"])
 

@@ -19,10 +19,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 import kopf_runtime as kr
 from examples.flightticket.booking.process import booking_service
 from kopf_kit.rig import paths
-from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, Kind
 from kopf_runtime.process.manager import _has_handlers
 from runtime.widgets import ready
-from tests.support.api_server import LEASE, ApiServer
+from tests.support.api_server import LEASE, ApiServer, RefusedError
 from tests.support.waiting import until
 
 CHECKOUT = Path(__file__).parents[4]
@@ -236,6 +236,27 @@ async def test_a_kopf_handler_beside_the_runtime_is_called(
     async with process(server, tmp_path, *PYTHON, BESIDE, POD_NAME="a"):
         await until(lambda: text(server) == "Hello, world!", seconds=60)
         await until(lambda: handled_by(server) == {"beside-a"}, seconds=60)
+
+
+async def test_b4_an_api_group_that_is_away_ends_no_operator(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    """As with an APIService whose Service is down, and a handler that names no group."""
+    server.kinds.add(kr.Kind("metrics.k8s.io", "v1beta1", "podmetrics", "PodMetrics"))
+    away = RefusedError(503, "ServiceUnavailable", "service unavailable")
+    asked = server.refuse("GET", "^/apis/metrics.k8s.io/", away, times=float("inf"))
+    server.put(POD, {"metadata": {"namespace": "ns", "name": "one"}})
+    put(server, "world")
+    pods = tmp_path / "pods"
+
+    more: Any = {"POD_NAME": "a", "PODS": str(pods)}
+    async with process(server, tmp_path, *PYTHON, BESIDE, **more) as log:
+        await until(pods.exists, seconds=60)
+        await until(lambda: text(server) == "Hello, world!", seconds=60)
+        await until(lambda: handled_by(server) == {"beside-a"}, seconds=60)
+
+    assert asked
+    assert "The API group metrics.k8s.io cannot be read" in log.read_text()
 
 
 async def test_d5_a_kopf_handler_beside_the_runtime_is_called_on_the_leader_alone(

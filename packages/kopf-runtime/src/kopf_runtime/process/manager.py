@@ -35,6 +35,7 @@ from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_un
 from kopf_runtime.endpoints.certificates import Certificates
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import CertificateError, Server
+from kopf_runtime.process import discovery
 from kopf_runtime.process.controller import Controller
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.process.lease import Election
@@ -269,6 +270,7 @@ class Manager(Generic[S]):
         settings.networking.request_timeout = configured.request_timeout
         # Only kopf's own handlers need kopf's watches of CRDs and namespaces.
         settings.scanning.disabled = True
+        discovery.forgive(self.registry)
         # First of all: kopf calls this again if it fails, and a port can be bound only once.
         opened = credentials.Credentials(await asyncio.to_thread(credentials.find))
         self.client = Client(
