@@ -9,14 +9,16 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
-from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.client import APPLY_PATCH, Client
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process import lease as leases
 from kopf_runtime.process.lease import Election
 from kopf_runtime.reporting.events import Recorder
+from runtime.widgets import WIDGET, controller, edit, widget
 from tests.support.api_server import LEASE, ApiServer, RefusedError
-from tests.support.running import connected
+from tests.support.running import connected, operating
 from tests.support.waiting import until
 
 KEY = ("ns", "message-operator")
@@ -327,3 +329,31 @@ async def test_r7_a_count_of_transitions_at_its_end_begins_again(
         await until(lambda: one.works)
 
     assert (server.get(LEASE, KEY) or {})["spec"]["leaseTransitions"] == 0
+
+
+async def test_c12_what_a_former_leader_has_applied_late_is_put_right(server: ApiServer) -> None:
+    """It has the uid of the child as its precondition, so it is accepted, whoever leads by then."""
+    applied: list[web.Request] = []
+    bodies: list[bytes] = []
+
+    async def look(request: web.Request) -> None:
+        if request.method == "PATCH" and request.path.endswith("/w-one") and len(applied) < 2:
+            applied.append(request)
+            bodies.append(await request.read())
+
+    def text() -> Any:
+        return (server.get(CONFIG_MAP, ("ns", "w-one")) or {"data": {}})["data"].get("text")
+
+    server.answers.append(look)
+    server.put(WIDGET, widget(text="made"))
+    async with connected(server) as client, operating(client, controller()):
+        await until(lambda: text() == "made")
+        for wanted in ("former", "new"):
+            server.edit(WIDGET, ("ns", "one"), edit(wanted))
+            await until(lambda: text() == wanted)  # noqa: B023 (it is called at once)
+        late, query = applied[1], applied[1].query_string
+        writes = len(server.requests)
+        await client.request("PATCH", late.path, bodies[1], content_type=APPLY_PATCH, query=query)
+        await until(lambda: text() == "new" and len(server.requests) > writes + 1)
+
+    assert b"former" in bodies[1]
