@@ -4,14 +4,17 @@ The tier `chart` with PROJECT=examples/memcached runs these for that one alone. 
 that only its own operator needs is tested elsewhere: the Message's in tests/chart.
 """
 
+import asyncio
 import dataclasses
 import functools
 import itertools
 import json
 import re
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
@@ -335,6 +338,19 @@ def test_kopf_takes_the_command_and_the_arguments(project: Project, values: Valu
     assert taken["liveness_endpoint"].endswith(
         f":{port}{container['livenessProbe']['httpGet']['path']}"
     )
+
+
+@every_adopted_project
+async def test_b14_the_liveness_endpoint_is_served_on_ipv4_and_on_ipv6(project: Project) -> None:
+    (endpoint,) = [word for word in project.command if word.startswith("--liveness=")]
+    host = urlsplit(endpoint.partition("=")[2]).hostname
+
+    # As kopf does.
+    server = await asyncio.start_server(lambda *_: None, host, 0)
+    families = {listener.family for listener in server.sockets}
+    server.close()
+
+    assert len(families) == 1 + socket.has_ipv6
 
 
 @every_adopted_project

@@ -241,7 +241,8 @@ class Project(msgspec.Struct, frozen=True):
         """The command that starts it in its image; its flags follow."""
         if not self.adopted:
             return "python3", "-m", self.package
-        run = "-m", "kopf", "run", "--standalone", "--liveness=http://0.0.0.0:8081/healthz"
+        # glibc takes * for all addresses, of IPv4 and of IPv6; kopf takes nothing for localhost.
+        run = "-m", "kopf", "run", "--standalone", "--liveness=http://*:8081/healthz"
         return "python3", *run, "-m", self.adopted.module
 
     @property
