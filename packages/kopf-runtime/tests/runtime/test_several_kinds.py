@@ -96,3 +96,32 @@ def test_d17_objects_that_cannot_be_read_are_counted_for_all_controllers() -> No
 
     labels = {"resource": "pods"}
     assert metrics.registry.get_sample_value("tester_unreadable_objects", labels) == 3
+
+
+async def test_c14_two_kinds_of_one_plural_are_told_apart_in_the_metrics() -> None:
+    other = WIDGET._replace(group="example.com")
+    asked = list[str]()
+
+    async def fail(request: Any) -> Any:
+        if request.method == "PATCH" and request.path.startswith(f"/apis/{other.group}/"):
+            asked.append(request.path)
+            return RefusedError(403, "Forbidden", "no").response()
+        return None
+
+    one, two = widgets.controller(), Engine(other, widgets.Widget, lambda _: None)
+    two.desired(lambda *_: ())
+    async with ApiServer(WIDGET, other).running() as server:
+        server.put(WIDGET, widget())
+        server.put(other, widget())
+        server.answers.append(fail)
+        async with operating(server, one, two) as operator:
+            await until(lambda: is_ready(server, WIDGET) and len(asked) >= 3)
+            name = "controller_runtime_reconcile_total"
+            failed = {"controller": "widgets.example.com", "result": "requeue"}
+            assert operator.metric(name, **failed) >= 2
+            assert not operator.metric(name, **failed | {"controller": "widgets"})
+            assert operator.metric("status_writes_refused_total", resource="widgets.example.com")
+            assert not operator.metric("status_writes_refused_total", resource="widgets")
+            depth = operator.metrics.registry.get_sample_value
+            for queue in ("widgets", "widgets.example.com"):
+                assert depth("workqueue_depth", {"name": queue}) == 0

@@ -22,7 +22,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.declaring.kinds import Key, Kind
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second, unused series a metric
 
@@ -131,6 +131,7 @@ class Metrics:
             "watched_namespace",  # Prometheus itself sets `namespace` to the operator's own
         )
         self._unserved: dict[tuple[str, str], set[int]] = {}
+        self._groups: dict[str, str] = {}
         self._unreadable: dict[str, list[Callable[[], int]]] = {}
         self.unreadable = self.gauge(
             "unreadable_objects", "Objects left out because they cannot be read.", "resource"
@@ -171,6 +172,14 @@ class Metrics:
         those = self._unserved.setdefault((resource, namespace), set())
         (those.add if waited else those.discard)(id(who))
         self.unserved.labels(resource, namespace).set(bool(those))
+
+    def name_of(self, kind: Kind) -> str:
+        """Return the label value of a kind: its plural, as long as no other kind has that.
+
+        The plural stays that of the kind that was declared first; another group's is written out.
+        """
+        first = self._groups.setdefault(kind.plural, kind.group)
+        return kind.plural if first == kind.group else str(kind)
 
     def count_unreadable(self, resource: str, count: Callable[[], int]) -> None:
         """Add a count of unreadable objects: several controllers may own one kind."""

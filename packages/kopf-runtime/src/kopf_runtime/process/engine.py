@@ -189,7 +189,7 @@ class Engine(Controller):
             observer,
             recorder,
             self._status,
-            metrics.statuses_refused.labels(self.kind.plural),
+            metrics.statuses_refused.labels(metrics.name_of(self.kind)),
         )
         self._reconciler = Reconciler(
             client,
@@ -211,7 +211,7 @@ class Engine(Controller):
             self._holds,
         )
         workers = self._workers or settings.workers
-        self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
+        self.queue = WorkQueue(metrics.name_of(self.kind), self._reconcile, workers, metrics)
 
     def _order(self) -> dict[Kind, int]:
         """Return how many kinds come before each kind of children; raise `DeclarationError`."""

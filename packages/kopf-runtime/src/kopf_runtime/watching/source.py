@@ -69,7 +69,9 @@ class Source(Generic[R]):
         self._needed = needed or (lambda left_out: selected(left_out.key[0]))
         #: Objects that are left out because they cannot be read.
         self.unreadable: Cache[Unreadable] = Cache()
-        metrics.count_unreadable(kind.plural, lambda: sum(map(self._needed, self.unreadable)))
+        metrics.count_unreadable(
+            metrics.name_of(kind), lambda: sum(map(self._needed, self.unreadable))
+        )
         self.reflectors: dict[str | None, Reflector] = {}
 
     def __iter__(self) -> Iterator[R]:
@@ -106,7 +108,7 @@ class Source(Generic[R]):
             self._metrics,
             self,
             self.kind.path(namespace),
-            resource=self.kind.plural,
+            resource=self._metrics.name_of(self.kind),
             namespace=namespace,
             selector=self._selector,
             resync_period=resync_period,

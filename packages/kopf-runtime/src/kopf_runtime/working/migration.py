@@ -79,7 +79,7 @@ class Migration:
                 return ""  # nothing is stored
             raise
         if crd["status"]["storedVersions"] == [present := _present(crd)]:
-            self._metrics.remaining.labels(versions.kind.plural).set(0)
+            self._metrics.remaining.labels(self._metrics.name_of(versions.kind)).set(0)
             return ""
         generation = crd["metadata"]["generation"]
         await asyncio.sleep(SETTLE)
@@ -108,7 +108,7 @@ class Migration:
             done = set()
         self._done[str(kind)] = generation, done
         keys = await self._listed(kind)
-        remaining = self._metrics.remaining.labels(kind.plural)
+        remaining = self._metrics.remaining.labels(self._metrics.name_of(kind))
         remaining.set(sum(key not in done for key in keys))
         clock = asyncio.get_running_loop().time
         due = logged = clock()
@@ -126,7 +126,7 @@ class Migration:
             else:
                 done.add(key)
                 remaining.dec()
-                self._metrics.migrated.labels(kind.plural).inc()
+                self._metrics.migrated.labels(self._metrics.name_of(kind)).inc()
             if len(refused) >= _MAX_REFUSED:
                 break
         return refused
