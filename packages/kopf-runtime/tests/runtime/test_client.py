@@ -169,20 +169,63 @@ async def test_a_server_that_hangs_is_given_up_on() -> None:
     assert error.value.status == 0
 
 
-async def test_l2_a_request_that_is_given_more_time_takes_it() -> None:
-    async def answer(_: web.Request) -> web.Response:
-        await asyncio.sleep(0.3)
+async def test_congestion_one_timeout_gives_all_that_follow_the_time_that_they_need() -> None:
+    asked = list[str]()
+    connections = set[object]()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.method)
+        connections.add(request.transport)
+        await asyncio.sleep(0.4)
         return web.json_response({"slow": True})
 
-    async with serving(answer, timeout=0.1) as client:
-
-        async def ask() -> dict[str, Any]:
-            clients.be_patient()
-            return await client.ask("POST", "/x", {})
-
-        assert await asyncio.create_task(ask()) == {"slow": True}
-        with pytest.raises(ApiError):  # other tasks get no more time than before
+    async with serving(answer, timeout=0.2) as client:
+        with pytest.raises(ApiError) as error:
             await client.ask("POST", "/x", {})
+        assert error.value.timed_out
+        for _ in range(3):
+            sent = (client.ask("POST", "/x", {}) for _ in range(5))
+            assert await asyncio.gather(*sent) == [{"slow": True}] * 5
+
+        with pytest.raises(ApiError):  # a Lease is given up, and tried again
+            await client.ask("PUT", "/lease", {}, fenced=False)
+
+    assert (asked.count("POST"), asked.count("PUT")) == (16, 1)
+    assert len(connections) <= 1 + 5 + 1
+
+
+async def test_congestion_who_does_not_even_connect_is_given_no_more_time() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with serving(answer, timeout=0.2) as client:
+        async with connecting_slowly():
+            for _ in range(3):
+                async with asyncio.timeout(30):  # not PATIENT
+                    with pytest.raises(ApiError):
+                        await client.ask("GET", "/x")
+        assert await client.ask("GET", "/x") == {}
+
+
+def test_congestion_patience_is_twice_the_slowest_answer_and_fades(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passed = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: passed)
+    patience = clients.Patience()
+    assert patience.seconds(10) == 10
+    patience.answered(12)
+    patience.answered(0.01)
+    assert patience.seconds(10) == 24
+    patience.timed_out()
+    assert patience.seconds(10) == clients.PATIENT
+    assert patience.seconds(600) == 600
+    passed += clients.HALVES
+    assert 30 < patience.seconds(10) < 40
+    patience.answered(20)
+    assert patience.seconds(10) == 40
+    passed += 10 * clients.HALVES
+    assert patience.seconds(10) == 10
 
 
 async def test_a_server_that_is_away_is_an_error_like_any_other() -> None:

@@ -728,50 +728,6 @@ async def test_in_a_backlog_every_object_has_its_children_before_one_has_its_nex
 
 
 @in_virtual_time
-async def test_d13_the_patience_for_one_key_is_not_for_those_that_it_starts() -> None:
-    from kopf_runtime.cluster import client
-
-    given: dict[Key, float] = {}
-
-    async def reconcile(key: Key) -> float | None:
-        if key == A and A not in given:
-            given[A] = 0.0
-            raise RetryError("no answer in time", timed_out=True)
-        given[key] = client._patience.get()
-        if key == A:
-            queue.add(B)  # one worker: the task of A starts that of B
-            return 1.0  # and a timer
-        return None
-
-    async with working(reconcile, workers=1) as queue:
-        queue.add(A)
-        await until(lambda: B in given)
-        assert given == {A: client.PATIENT, B: 0.0}
-
-        given[A] = -1.0
-        await until(lambda: given[A] != -1.0)
-        assert given[A] == 0.0
-
-
-@in_virtual_time
-async def test_l2_a_key_that_timed_out_gets_more_time() -> None:
-    from kopf_runtime.cluster import client
-
-    given: list[float] = []
-
-    async def reconcile(_: Key) -> None:
-        given.append(client._patience.get())
-        if len(given) == 1:
-            raise RetryError("no answer in time", timed_out=True)
-
-    async with working(reconcile) as queue:
-        queue.add(A)
-        await until(lambda: len(given) == 2)
-
-    assert given == [0.0, client.PATIENT]
-
-
-@in_virtual_time
 async def test_a_key_whose_task_never_began_is_worked_on_by_the_next_leader() -> None:
     seen: list[Key] = []
 
@@ -814,3 +770,68 @@ async def test_no_time_that_an_author_gives_keeps_a_key_away_for_good(
 
     assert len(began) == 2
     assert began[1] - began[0] == pytest.approx(600)
+
+
+@in_virtual_time
+async def test_c7_a_stall_of_this_process_slows_no_namespace_down() -> None:
+    stalled, busy, most = 0.0, 0, 0
+
+    async def reconcile(_: Key) -> None:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.6)
+        busy -= 1
+
+    queue = WorkQueue("things", reconcile, 16, Metrics("test"), clock=lambda: now() + stalled)
+    task = asyncio.create_task(queue.run(lambda: [("ns", str(number)) for number in range(16)]))
+    await asyncio.sleep(0.45)
+    stalled += 10.0  # as a long list, or an author's slow `desired`
+    await asyncio.sleep(0.5)
+    most = 0
+    for number in range(32):
+        queue.add(("ns", f"later-{number}"))
+    await asyncio.sleep(1)
+    task.cancel()
+
+    assert most == 16  # not four
+
+
+@in_virtual_time
+@pytest.mark.parametrize("also_listed", [False, True])
+async def test_s9_an_edit_during_a_reconcile_goes_before_what_was_listed(
+    also_listed: bool,
+) -> None:
+    order: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        order.append(key)
+        if order == [A]:
+            queue.add(A)
+            if also_listed:
+                queue.add(A, listed=True)
+        await asyncio.sleep(0.1)
+
+    async with working(reconcile, workers=1) as queue:
+        for key in (A, *(("ns", str(number)) for number in range(20))):
+            queue.add(key, listed=True)
+        await until(lambda: order.count(A) == 2)
+
+    assert len(order) <= 3
+
+
+@in_virtual_time
+@pytest.mark.parametrize("times", [(5.0, 50.0), (50.0, 5.0), (50.0, 5.0, 20.0)])
+async def test_s9_the_earliest_of_several_timers_is_kept(times: tuple[float, ...]) -> None:
+    began: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        began.append(now())
+
+    async with working(reconcile) as queue:
+        at = now()
+        for seconds in times:
+            queue.add_after(A, seconds)
+        await asyncio.sleep(100)
+
+    assert [round(moment - at, 3) for moment in began] == [5.0]

@@ -481,7 +481,7 @@ async def test_a_page_that_takes_too_long_is_asked_for_in_smaller_parts(
     async def slow(request: web.Request) -> web.Response | None:
         large = request.path.endswith("/widgets") and int(request.query.get("limit", 0)) > 4
         if large and ("continue" in request.query) == (late == "another page"):
-            await asyncio.sleep(60)
+            await asyncio.sleep(1)
         return None
 
     server.answers.append(slow)

@@ -9,9 +9,9 @@ import asyncio.sslproto
 import contextlib
 import functools
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -33,9 +33,11 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 #: Seconds without a line after which a watch counts as dead; bookmarks arrive every minute.
 SILENCE = 75.0
-#: Seconds that a request may take after the previous attempt timed out: the API server's own limit
-#: is 60, of which a webhook may take 30.
+#: Seconds that a request may take after another one timed out: the API server's own limit is 60, of
+#: which a webhook may take 30.
 PATIENT = 65.0
+#: Seconds in which that patience halves, as long as the answers come sooner.
+HALVES = 60.0
 #: Seconds to wait until it says who this process is, as a review waits meanwhile.
 _WHO = 1.0
 #: Seconds between two readings of the API server's clock.
@@ -44,12 +46,34 @@ _CLOCK = 10.0
 asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
 
 _limits = functools.cache(aiohttp.ClientTimeout)
-_patience: ContextVar[float] = ContextVar("patience", default=0.0)
 
 
-def be_patient() -> None:
-    """Allow each further request of this task `PATIENT` seconds."""
-    _patience.set(PATIENT)
+class Patience:
+    """How long a request may take: twice as long as the slowest answer lately.
+
+    A request that is given up has cost the API server as much as one that is answered, and us a
+    connection; it is sent again, and often has been carried out. So each one that times out gives
+    all that follow as much time as may help. The patience fades when the answers come sooner.
+    """
+
+    def __init__(self) -> None:
+        self._slowest, self._at = 0.0, time.monotonic()
+
+    def seconds(self, usual: float) -> float:
+        """Return the seconds that the next request may take: as many as usual, at least."""
+        return max(usual, math.ceil(min(PATIENT, 2 * self._lately())))
+
+    def answered(self, seconds: float) -> None:
+        """Record how long an answer took."""
+        if seconds > self._lately():
+            self._slowest, self._at = seconds, time.monotonic()
+
+    def timed_out(self) -> None:
+        """Record that a request was not answered in time."""
+        self.answered(PATIENT / 2)
+
+    def _lately(self) -> float:
+        return self._slowest * math.exp2((self._at - time.monotonic()) / HALVES)
 
 
 class Client:
@@ -59,7 +83,7 @@ class Client:
         #: The field manager, which is also the name in the user agent.
         self.manager = manager
         self.agent = f"{manager}/{version or '0'}"
-        self._timeout = timeout
+        self._timeout, self._patience = timeout, Patience()
         self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
         self._credentials: Credentials | None = None
@@ -113,19 +137,22 @@ class Client:
         """Send one request and return the JSON of its answer; raise `ApiError`.
 
         A body of bytes is sent as it is, and so is the query. The error of a write that the fence
-        stops has the reason `Fenced`; `fenced=False` sends it anyway. The error of an answer with
-        more than `most` bytes has the reason `TooLarge`.
+        stops has the reason `Fenced`; `fenced=False` sends it anyway, and is not patient: the Lease
+        does not wait for a slow server. The error of an answer with more than `most` bytes has the
+        reason `TooLarge`.
         """
         data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
         started = time.monotonic()
         code = 0
         try:
-            limits = _limits(total=max(self._timeout, _patience.get()))
+            total = self._patience.seconds(self._timeout) if fenced else self._timeout
+            limits = _limits(total=total, sock_connect=self._timeout)
             with fencing(self.may_write) if fenced else unfenced():
                 response = await self._send(method, path, query, limits, data, content_type)
             async with response:
                 payload = await _read(response, most)
                 code = response.status
+                self._patience.answered(time.monotonic() - started)
                 self._look_at_clock(response)
                 if code >= 300:
                     raise refusal(method, path, response, payload or b"")
@@ -226,6 +253,8 @@ class Client:
         """Return the error of a request without a usable answer."""
         if isinstance(error, aiohttp.ClientConnectorCertificateError) and self._credentials:
             await self._credentials.refresh()  # perhaps the CA was rotated
+        if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
+            self._patience.timed_out()  # not while it was connecting
         reason = type(error).__name__.removesuffix("Error")
         return ApiError(method, path, 0, reason, describe_error(error))
 

@@ -94,7 +94,7 @@ class RetryError(Exception):
         self.after = max(0.0, min(MAX_RETRY_SECONDS, after))
         #: Minimum delay in seconds, unless an event requeues the key earlier.
         self.pause = max(0.0, min(MAX_RETRY_SECONDS, pause))
-        #: Whether a request timed out: the next attempt's requests get more time.
+        #: Whether a request timed out.
         self.timed_out = timed_out
         #: Seconds after which the key is due in any case, however much the delay has grown.
         self.due: float | None = None

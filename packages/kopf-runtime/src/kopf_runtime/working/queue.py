@@ -29,7 +29,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from kopf_runtime.cluster import client, tracing
+from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, RetryError
 from kopf_runtime.declaring.kinds import Key
@@ -125,7 +125,7 @@ class WorkQueue:
         self._begun: set[Key] = set()  # reconciled as listed, until no listed key waits
         self._held = _Turns()  # what waits in slow namespaces,
         self._full = _Turns()  # and in those that have all the slow reconciles that they may have
-        self._busy: dict[Key, float] = {}  # key -> when its reconcile began
+        self._busy: dict[Key, float] = {}  # key -> when what may be slow of its reconcile began
         self._progress: dict[Key, float] = {}  # busy key -> when it began its last step
         self._slow: dict[Key, None] = {}  # busy keys that no longer occupy a worker
         self._slow_in: Counter[str] = Counter()
@@ -135,7 +135,6 @@ class WorkQueue:
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._not_before: dict[Key, float] = {}  # until when a Retry-After holds a key
         self._failures: dict[Key, int] = {}
-        self._timed_out: set[Key] = set()
         self._group: asyncio.TaskGroup | None = None
         self._context = contextvars.copy_context()
         self._reconciles = metrics.reconciles
@@ -220,13 +219,15 @@ class WorkQueue:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                # What a task says of itself, such as its patience, is not for those it starts.
+                # What a task says of itself, such as its trace, is not for those that it starts.
                 self._context = contextvars.copy_context()
                 try:
                     for key in keys():
                         self.add(key, listed=True)
                     while True:
+                        due = self._clock() + SLOW / 2
                         await asyncio.sleep(SLOW / 2)
+                        self._excuse(self._clock() - due)
                         self._find_slow()
                 finally:
                     self._group = None  # the group accepts no task while it waits for the last ones
@@ -250,7 +251,6 @@ class WorkQueue:
                 self._timers,
                 self._not_before,
                 self._failures,
-                self._timed_out,
                 self._slow_until,
             ):
                 state.clear()
@@ -326,6 +326,12 @@ class WorkQueue:
             if not self._slow_in[lane]:
                 del self._slow_in[lane]
 
+    def _excuse(self, late: float) -> None:
+        """Count no reconcile as slow for what this process itself was late, as by an author."""
+        now = self._clock()
+        for key, began in self._busy.items():
+            self._busy[key] = min(now, began + max(0.0, late))
+
     def _find_slow(self) -> None:
         now = self._clock()
         alone = Counter(_lane(slow) for slow in self._slow_until if not isinstance(slow, str))
@@ -370,20 +376,15 @@ class WorkQueue:
         began = self._busy[key]
         self._again.pop(key, None)  # earlier events are observed now
         logs.about(key)
-        if key in self._timed_out:
-            client.be_patient()
         try:
             after = await self._reconcile(key)
             self._failures.pop(key, None)
-            self._timed_out.discard(key)
             self._not_before.pop(key, None)
             if after is not None:
                 result = "requeue_after"
                 self.add_after(key, after)
         except RetryError as error:
             result = "requeue"
-            if error.timed_out:
-                self._timed_out.add(key)
             self._retry(key, error.after, error.pause, error.due)
             tracing.failed("RetryError", str(error))
             logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
