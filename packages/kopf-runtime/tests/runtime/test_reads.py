@@ -796,6 +796,30 @@ async def test_a_mapped_object_queues_only_by_what_project_returns_and_those_it_
         await until(lambda: looked(operator) == before + 3)
 
 
+async def test_c17_a_first_list_costs_no_square_of_those_that_share_a_value(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --namespace, too; and the end of one namespace's list tells the holders in others."""
+    added: list[Key] = []
+    add = WorkQueue.add
+
+    def adding(self: WorkQueue, key: Key, **options: Any) -> None:
+        added.append(key)
+        add(self, key, **options)
+
+    monkeypatch.setattr(WorkQueue, "add", adding)
+    one = widgets.controller()
+    one.index(lambda _: ["a.example"])
+    for number in range(50):
+        server.put(WIDGET, widget(f"w{number}", namespace="ab"[number % 2]))
+    settings = kr.Settings(namespaces=("a", "b"))
+    async with operating(server, one, settings=settings, working=False) as operator:
+        await until(lambda: operator.synced)
+
+    assert {key[0] for key in added} == {"a", "b"}
+    assert len(added) <= 50 * 8
+
+
 async def test_the_next_holder_of_a_value_follows_when_the_oldest_leaves_it(
     server: ApiServer,
 ) -> None:
