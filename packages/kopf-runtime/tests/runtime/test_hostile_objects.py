@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import kopf_runtime as kr
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring import objects
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting.events import Recorder
@@ -380,3 +381,13 @@ def test_any_json_that_an_api_server_accepts_is_taken_in_or_left_out(
 
     assert taken is not None
     assert taken[:2] == (("ns", name), version)
+
+
+def test_c16_texts_of_statuses_are_shared_but_not_kept() -> None:
+    """An interned text stays for good in Python 3.12, and each message may be another."""
+    first, second = ({"reason": "".join(["Recon", "ciled"])} for _ in range(2))
+    assert objects.shared(first)["reason"] is objects.shared(second)["reason"]
+
+    for number in range(10_000):
+        objects.shared({"message": f"It failed for the {number}th time."})
+    assert objects._shared.cache_info().currsize <= 4096
