@@ -225,8 +225,9 @@ class Election:
         assert self._lease is not None
         former = self._lease.get("spec") or {}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        taken = former.get("holderIdentity") != holder
-        self._acquired = now if taken else former.get("acquireTime", now)
+        # Also if our name is there, but written by somebody else.
+        taken = not (holder and self._is_ours(former))
+        self._acquired = now if taken else self._acquired
         body = {
             **self._lease,
             "spec": {
