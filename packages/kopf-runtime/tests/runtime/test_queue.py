@@ -165,21 +165,6 @@ async def test_each_failure_in_a_row_makes_the_pause_longer_and_a_success_ends_t
 
 
 @in_virtual_time
-async def test_a_failing_key_does_not_hold_up_another() -> None:
-    done: list[Key] = []
-
-    async def reconcile(key: Key) -> None:
-        if key == A:
-            raise RetryError("never")
-        done.append(key)
-
-    async with working(reconcile, workers=1) as queue:
-        queue.add(A)
-        queue.add(B)
-        await until(lambda: done == [B])
-
-
-@in_virtual_time
 async def test_minor_4_nothing_brings_a_key_back_before_the_server_allows_it() -> None:
     times: list[float] = []
 
@@ -199,22 +184,6 @@ async def test_minor_4_nothing_brings_a_key_back_before_the_server_allows_it() -
 
 
 @in_virtual_time
-async def test_a_reconcile_may_ask_to_be_called_again_later() -> None:
-    times: list[float] = []
-
-    async def reconcile(_: Key) -> float | None:
-        times.append(now())
-        return 30.0 if len(times) == 1 else None
-
-    async with working(reconcile) as queue:
-        queue.add(A)
-        await asyncio.sleep(600)
-
-    assert times[1] - times[0] == pytest.approx(30.0, abs=0.1)
-    assert len(times) == 2
-
-
-@in_virtual_time
 async def test_a_reconcile_that_comes_earlier_takes_the_place_of_the_later_one() -> None:
     began: list[float] = []
 
@@ -228,25 +197,6 @@ async def test_a_reconcile_that_comes_earlier_takes_the_place_of_the_later_one()
         await asyncio.sleep(60)
 
     assert len(began) == 2
-
-
-@in_virtual_time
-async def test_the_next_run_begins_with_all_keys_that_there_are() -> None:
-    runs: list[Key] = []
-
-    async def reconcile(key: Key) -> None:
-        runs.append(key)
-        await asyncio.Event().wait()
-
-    queue = queue_of(reconcile)
-    first = asyncio.create_task(queue.run(lambda: [A]))
-    await until(lambda: runs == [A])
-    first.cancel()
-    with suppress(asyncio.CancelledError):
-        await first
-    second = asyncio.create_task(queue.run(lambda: [A, B]))
-    await until(lambda: runs == [A, A, B])
-    second.cancel()
 
 
 @in_virtual_time

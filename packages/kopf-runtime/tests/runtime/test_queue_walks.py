@@ -1,0 +1,125 @@
+"""Drawn walks of the work queue, and what it promises in each: nothing is lost, nor done twice."""
+
+import asyncio
+import math
+import random
+from collections import defaultdict
+from contextlib import suppress
+
+import pytest
+
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import RetryError
+from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.working.queue import WorkQueue
+from tests.support.waiting import in_virtual_time, now
+
+#: Seconds by which a reconcile may be late though a worker is free.
+SLACK = 0.05
+KEYS = [(f"ns-{number % 3}", str(number)) for number in range(7)]
+
+
+class Walk:
+    """A queue whose quick reconciles do and end as is drawn, and what is known of each key."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)  # noqa: S311 (the seed is in the test's name)
+        self.workers = self.dice.choice((1, 2, 16))
+        self.queue = WorkQueue("things", self, self.workers, Metrics("test"), clock=now)
+        self.calm = False
+        self.broken: list[str] = []
+        self.busy: set[Key] = set()
+        #: By when each key has to begin, and before when it must not.
+        self.due: dict[Key, float] = {}
+        self.held: dict[Key, float] = defaultdict(lambda: -math.inf)
+
+    async def __call__(self, key: Key) -> float | None:
+        """Check that a reconcile may begin now, and end as is drawn."""
+        # The queue would take an assertion for an error of the author's.
+        if key in self.busy:
+            self.broken.append(f"{key} has two workers")
+        if now() < self.held[key]:
+            self.broken.append(f"{key} does not wait")
+        if now() > self.due.pop(key, math.inf) + SLACK:
+            self.broken.append(f"{key} is late")
+        self.busy.add(key)
+        try:
+            await asyncio.sleep(self.dice.uniform(0.0, 0.001))
+            news = not self.calm and self.dice.random() < 0.3
+            if news:
+                self.queue.add(key, listed=self.dice.random() < 0.5)
+            return self._ended(key, news=news)
+        finally:
+            self.busy.discard(key)
+
+    def _ended(self, key: Key, *, news: bool) -> float | None:
+        how = (
+            "well" if self.calm else self.dice.choice(("well", "again", "retry", "after", "error"))
+        )
+        if how in ("well", "again"):
+            self.held.pop(key, None)
+            again = self.dice.choice((0.5, 20.0)) if how == "again" else None
+            self._expect(key, 0.0 if news else again)
+            return again
+        self._expect(key, 1.0 if news else 60.0)
+        if how == "error":
+            raise ValueError("unforeseen")
+        after = self.dice.choice((1.0, 30.0)) if how == "after" else 0.0
+        if after:
+            self.held[key] = now() + after
+            self.due[key] = max(self.due[key], now() + after)
+        elif not news:
+            self.due[key] = now() + 60.0
+        raise RetryError("not yet", after=after)
+
+    def _expect(self, key: Key, seconds: float | None) -> None:
+        if seconds is not None:
+            when = max(now() + seconds, self.held[key])
+            self.due[key] = min(self.due.get(key, math.inf), when)
+
+    def step(self) -> None:
+        """Do something to the queue from outside."""
+        key, seconds = self.dice.choice(KEYS), self.dice.choice((0.0, 3.0, 40.0))
+        if self.dice.random() < 0.3:
+            self.queue.add_after(key, seconds)
+        else:
+            self.queue.add(key, listed=self.dice.random() < 0.5)
+            seconds = 0.0
+        # What is queued during a reconcile may wait for as long as that fails.
+        if key not in self.busy:
+            self._expect(key, seconds)
+
+    def late(self) -> list[Key]:
+        """Return the keys that should have begun by now."""
+        return [
+            key for key, due in self.due.items() if key not in self.busy and due + SLACK < now()
+        ]
+
+
+@pytest.mark.parametrize("seed", range(100))
+@in_virtual_time
+async def test_a_walk_loses_no_key_works_on_none_twice_and_keeps_the_earliest_timer(
+    seed: int,
+) -> None:
+    walk = Walk(seed)
+    for _ in range(2):  # it leads twice
+        walk.due.clear()
+        walk.held.clear()
+        walk.calm = False
+        task = asyncio.create_task(walk.queue.run(lambda: list(KEYS)))
+        for key in KEYS:
+            walk.due[key] = now()
+        for _ in range(60):
+            await asyncio.sleep(walk.dice.choice((0.0, 0.01, 2.0)))
+            walk.step()
+            assert (walk.late(), walk.broken) == ([], [])
+        walk.calm = True
+        await asyncio.sleep(100)
+        assert (walk.due, len(walk.queue), walk.broken) == ({}, 0, [])
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        walk.step()
+        await asyncio.sleep(100)
+        assert len(walk.queue) == 0
+        assert not walk.busy
