@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import ssl
@@ -25,15 +26,19 @@ from msgspec.structs import replace
 import kopf_runtime as kr
 from kopf_kit.testing.process import free_port
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.declaration import declared
+from kopf_runtime.declaring.errors import ApiError, DeclarationError
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.endpoints import reviews
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import Server
+from kopf_runtime.process.engine import Engine
 from kopf_runtime.working import handlers
 from runtime import festivals, permits
 from runtime.festivals import Festival
+from tests.support.api_server import ApiServer
 from tests.support.certificates import trust_in
+from tests.support.running import operating
 
 # --- what is declared -----------------------------------------------------------------------------
 
@@ -292,6 +297,46 @@ async def test_a_review_of_unknown_size_is_refused_unread(client: Client) -> Non
     for told in ({"data": parts()}, zipped):
         async with client.post(path, **told) as answer:
             assert answer.status == 411
+
+
+async def test_c5_a_function_asks_others_by_post_on_a_standby_too(server: ApiServer) -> None:
+    """The Service of the webhooks sends every second write of a user to the standby."""
+    asked_by: list[str] = []
+
+    async def judge(request: web.Request) -> web.Response:
+        asked_by.append(request.headers.get("Authorization", "nobody"))
+        rude = "rude" in await request.text()
+        return web.json_response({"allow": not rude})
+
+    policies = web.Application()
+    policies.add_routes([web.post("/", judge)])
+    server.put(declared(Festival).kind, festival("a"))
+    async with TestServer(policies) as policy, contextlib.AsyncExitStack() as replicas:
+        for leads in (True, False):
+            one = Engine(declared(Festival).kind, Festival, lambda _: None)
+
+            @one.validate()
+            async def allowed(festival: Festival, context: kr.Context[Any]) -> None:
+                names = [stage.name for stage in festival.spec.stages]
+                async with context.session.post(policy.make_url("/"), json=names) as answer:
+                    if not (await answer.json())["allow"]:
+                        raise kr.Refusal("The policy forbids it.")
+
+            running = await replicas.enter_async_context(operating(server, one, working=leads))
+            running.client.may_write = lambda leads=leads: leads  # type: ignore[misc]
+            application = web.Application()
+            answers = [(path, function.answer) for path, function in one.asked()]
+            application.add_routes(Reviews([], answers).routes)
+            client = await replicas.enter_async_context(TestClient(TestServer(application)))
+            assert await asked(client, "allowed", festival("a")) == {"allowed": True}
+            refused = await asked(client, "allowed", festival("rude"))
+            assert refused["status"]["message"] == "The policy forbids it."
+            # What is no review stays fenced, through the same session.
+            session = await one._external.session()
+            with contextlib.nullcontext() if leads else pytest.raises(ApiError, match="leader"):
+                (await session.post(policy.make_url("/"), json=[])).close()
+
+    assert asked_by == ["nobody"] * 5  # the session has no credentials of the cluster
 
 
 # --- kopf's own handlers --------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from yarl import URL
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.credentials import Credentials
-from kopf_runtime.cluster.fence import fencing, session, unfenced
+from kopf_runtime.cluster.fence import fencing, reviewing, session, unfenced
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError, describe_error, refusal
 
@@ -243,7 +243,7 @@ class Client:
         async def fence(
             request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
         ) -> aiohttp.ClientResponse:
-            with fencing(self.may_write):
+            with unfenced() if reviewing() else fencing(self.may_write):
                 return await handler(request)
 
         # The fence comes last, so it sees what the author's own middlewares send, too.

@@ -23,6 +23,7 @@ _Holds = Callable[[], bool]
 _NOWHERE = "http://fence.invalid"
 
 _condition: ContextVar[_Holds] = ContextVar("condition", default=lambda: True)
+_reviewing: ContextVar[bool] = ContextVar("reviewing", default=False)
 _fence: ContextVar[tuple[tuple[_Holds, str], ...]] = ContextVar(
     "fence", default=((lambda: False, "nothing says when it may be sent"),)
 )
@@ -60,6 +61,20 @@ def fencing(leads: _Holds) -> AbstractContextManager[None]:
 def unfenced() -> AbstractContextManager[None]:
     """Send the block's writes whoever leads: they change nothing that the leader is to change."""
     return _within(_fence, ())
+
+
+def for_a_review() -> AbstractContextManager[None]:
+    """Let the block ask others by any method on every replica: it only judges a write.
+
+    That is about an author's session, which has no credentials of the cluster, and not about the
+    runtime's own requests.
+    """
+    return _within(_reviewing, True)
+
+
+def reviewing() -> bool:
+    """Return whether this task judges a write for the API server."""
+    return _reviewing.get()
 
 
 def session(**arguments: Any) -> aiohttp.ClientSession:

@@ -327,7 +327,7 @@ class Controller:
         or takes longer than `timeout` seconds, or no replica answers, the write is refused, or let
         through with `failure_policy="ignore"`. It is asked only if each expression in CEL of
         `match`, by its name, is true, and in namespaces with these labels; it is not asked for
-        what the control plane does. On a standby, the session sends only GET requests; what the
+        what the control plane does. The session sends any request on every replica; what the
         object names is not read. A `timeout` is at most 25 seconds. Raise `TypeError` or
         `ValueError` as `owns` does.
         """

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from kopf_runtime.cluster.fence import for_a_review
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.conditions import stored
 from kopf_runtime.declaring.context import Context, User
@@ -51,7 +52,8 @@ class Asking(ABC):
         if whole.get("metadata", {}).get("deletionTimestamp"):
             return {"allowed": True}  # nothing may keep it from its end
         try:
-            return await ending(self._judge(request, raw, old), self._webhook.timeout)
+            with for_a_review():
+                return await ending(self._judge(request, raw, old), self._webhook.timeout)
         except Refusal as refusal:
             return _refused(422, "Invalid", str(refusal))
         except TimeoutError:
