@@ -183,7 +183,8 @@ class Case:
     def engine(self) -> Engine:
         one = Engine(HOLDER, Holder, lambda _: None)
         for kind in KINDS:
-            one.owns(kind, **MODES[self.mode], unready=lambda _: "")
+            mode = {"on_surplus": kr.DELETE, **MODES[self.mode]}
+            one.owns(kind, **mode, unready=lambda _: "")
         one.desired(self.desired)
         return one
 

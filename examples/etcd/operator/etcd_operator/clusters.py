@@ -156,12 +156,19 @@ controller.owns(
     VOLUME,
     VolumeObject,
     project=_kept,
+    on_surplus=kr.DELETE,
     on_delete=lambda etcd: kr.RETAIN if etcd.spec.storage.when_deleted == "Retain" else kr.DELETE,
 )
 controller.reads(
     VOLUME, VolumeObject, labels=lambda etcd: {manifests.CLUSTER: etcd.metadata.name}, project=_left
 )
-controller.owns(BACKUP, EtcdBackup, update=kr.CREATE, project=lambda backup: backup.status)
+controller.owns(
+    BACKUP,
+    EtcdBackup,
+    update=kr.CREATE,
+    project=lambda backup: backup.status,
+    on_surplus=kr.DELETE,
+)
 controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
 controller.reads(SECRET, SecretObject, keys=secrets, project=secret, every=60)
 controller.reads(

@@ -49,7 +49,7 @@ def claim(thing: Widget, _: object) -> Iterable[Raw]:
 
 def claims(desired: widgets.Desired = claim) -> Engine:
     controller = Engine(WIDGET, Widget, lambda _: None)
-    controller.owns(PVC)
+    controller.owns(PVC, on_surplus=kr.DELETE)
     controller.desired(desired)
     return controller
 
@@ -604,7 +604,7 @@ async def test_d9_the_text_of_a_secret_is_put_right_like_its_data() -> None:
             return str((served.get(SECRET, CLAIM) or {"data": {}})["data"].get("password"))
 
         controller = Engine(WIDGET, Widget, lambda _: None)
-        controller.owns(SECRET)
+        controller.owns(SECRET, on_surplus=kr.DELETE)
         controller.desired(secret)
         served.put(WIDGET, widget())
         async with operating(served, controller):
@@ -621,7 +621,7 @@ async def test_d9_a_random_password_that_was_lost_is_made_again() -> None:
                 yield {**child, "stringData": {"password": secrets.token_hex()}}
 
         controller = Engine(WIDGET, Widget, lambda _: None)
-        controller.owns(SECRET, update=kr.CREATE)
+        controller.owns(SECRET, update=kr.CREATE, on_surplus=kr.DELETE)
         controller.desired(random)
         served.put(WIDGET, widget())
         async with operating(served, controller, settings=kr.Settings(resync_period=0.05)):
@@ -649,7 +649,7 @@ def monitored(thing: Widget, _: object = None) -> Iterable[Raw]:
 
 def optional() -> Engine:
     controller = widgets.controller(monitored)
-    controller.owns(MONITOR)
+    controller.owns(MONITOR, on_surplus=kr.DELETE)
     return controller
 
 
@@ -776,8 +776,8 @@ def named(kind: kr.Kind, name: str) -> Raw:
 def members(*, optional: bool = False) -> Engine:
     """One more monitor for each that is there, up to three, each with a claim."""
     controller = Engine(WIDGET, Widget, lambda _: None)
-    controller.owns(MONITOR, optional=optional)
-    controller.owns(PVC)
+    controller.owns(MONITOR, optional=optional, on_surplus=kr.DELETE)
+    controller.owns(PVC, on_surplus=kr.DELETE)
 
     @controller.desired(stepwise=True)
     def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
@@ -859,7 +859,7 @@ async def test_grandchildren_that_cannot_be_seen_keep_the_claims_that_are_made_f
 ) -> None:
     def joined() -> Engine:
         controller = Engine(WIDGET, Widget, lambda _: None)
-        controller.owns(PVC)
+        controller.owns(PVC, on_surplus=kr.DELETE)
         controller.watches(POD, project=lambda _: None)
 
         @controller.desired(stepwise=True)
@@ -885,7 +885,7 @@ async def test_a_claim_stays_while_what_takes_its_place_cannot_be_made(server: A
         return [named(MONITOR if thing.spec.text == "moved" else PVC, "data")]
 
     controller = claims(desired)
-    controller.owns(MONITOR)
+    controller.owns(MONITOR, on_surplus=kr.DELETE)
     server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
     server.put(WIDGET, widget())
     async with operating(server, controller):

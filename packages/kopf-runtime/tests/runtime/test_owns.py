@@ -56,7 +56,7 @@ def owning(desired: Callable[..., Iterable[Raw]], **owned: Raw) -> Engine:
     kinds = {"claims": PVC, "monitors": MONITOR, "config_maps": CONFIG_MAP, "pods": POD}
     one = Engine(WIDGET, Widget, lambda _: None)
     for name, options in owned.items():
-        one.owns(kinds[name], **options)
+        one.owns(kinds[name], **{"on_surplus": kr.DELETE, **options})
     one.desired(desired)
     return one
 

@@ -121,3 +121,21 @@ RESOURCE_CLAIM_TEMPLATE = Kind(
     "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"
 )
 RESOURCE_SLICE = _cluster("resource.k8s.io", "v1", "resourceslices", "ResourceSlice")
+
+_BUILT_IN = {
+    (kind.group, kind.plural) for kind in list(globals().values()) if isinstance(kind, Kind)
+}
+_DATA = (
+    PERSISTENT_VOLUME_CLAIM,
+    PERSISTENT_VOLUME,
+    SECRET,
+    STATEFUL_SET,
+    NAMESPACE,
+    CUSTOM_RESOURCE_DEFINITION,
+)
+
+
+def may_hold_data(kind: Kind) -> bool:
+    """Return whether the deletion of an object may cost data: also of each that is not built in."""
+    name = kind.group, kind.plural
+    return name not in _BUILT_IN or name in {(data.group, data.plural) for data in _DATA}

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from msgspec import Raw, Struct
 
 from kopf_runtime.declaring.errors import Wait
-from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.kinds import Key, Kind, may_hold_data
 from kopf_runtime.declaring.objects import Object, Resource
 
 #: The field of a status in which the runtime records which unique values an object has.
@@ -71,14 +71,20 @@ class Owned(Struct, frozen=True):
     after: tuple[Kind, ...] = ()
     #: Whether its children are left out while the API server does not know the kind.
     optional: bool = False
-    #: What becomes of a child that is no longer wanted.
-    on_surplus: Fate = Fate.DELETE
+    #: What becomes of a child that is no longer wanted; None if the author has not said that.
+    on_surplus: Fate | None = Fate.DELETE
     #: What becomes of one whose owner is deleted, or a function of the owner that returns that.
     on_delete: Fate | Callable[[Any], Fate] = Fate.DELETE
     #: What becomes of a child that cannot be changed in place as it is wanted.
     on_immutable: Fate | Update = Fate.REFUSE
     #: What decodes a child, if not just its type, and returns from the whole why it is not ready.
     judge: Judge | None = None
+
+    @property
+    def keeps_surplus(self) -> bool:
+        """Whether a child that is no longer wanted stays."""
+        undeclared = self.on_surplus is None and may_hold_data(self.kind)
+        return undeclared or self.on_surplus is Fate.RETAIN
 
     @property
     def may_outlive(self) -> bool:

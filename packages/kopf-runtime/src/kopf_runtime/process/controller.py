@@ -88,7 +88,7 @@ class Controller:
         unready: Callable[[Any], str] | None = None,
         after: Sequence[Kind] = (),
         optional: bool = False,
-        on_surplus: Fate = Fate.DELETE,
+        on_surplus: Fate | None = None,
         on_delete: Fate | Callable[[Any], Fate] = Fate.DELETE,
         on_immutable: Fate | Update = Fate.REFUSE,
     ) -> None:
@@ -104,7 +104,10 @@ class Controller:
         server does not know the kind; a kind that was there counts as unknown once the server has
         said so for 15 seconds.
 
-        `kr.RETAIN` keeps a child when it is no longer wanted (`on_surplus`) or when its owner is
+        A child that is no longer wanted is deleted once all that are wanted are ready, or at once
+        if `desired` is stepwise; but one that may hold data stays: a claim, volume, Secret,
+        StatefulSet, Namespace, CRD or custom resource. With `on_surplus`, it is deleted at once
+        (`kr.DELETE`) or stays (`kr.RETAIN`). `kr.RETAIN` also keeps a child when its owner is
         deleted (`on_delete`, also a function that returns this for an object). A child with
         `on_delete` has no owner reference: its annotation `KIND-name` names the owner, and the next
         owner of that name adopts it; for any other it is a `Conflict`. If a child cannot be changed
@@ -121,7 +124,8 @@ class Controller:
         fates = {"on_surplus": on_surplus, "on_delete": on_delete}
         for name, fate in fates.items():
             chosen = name == "on_delete" and callable(fate)
-            if not chosen and fate not in (Fate.DELETE, Fate.RETAIN):
+            undeclared = name == "on_surplus" and fate is None
+            if not chosen and not undeclared and fate not in (Fate.DELETE, Fate.RETAIN):
                 raise TypeError(f"{name}={fate!r}: use kr.DELETE or kr.RETAIN")
         if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
             raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")

@@ -19,7 +19,7 @@ from kopf_runtime.declaring.context import Context, Dry
 from kopf_runtime.declaring.errors import DeclarationError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource, UnreadableError
-from kopf_runtime.declaring.records import Child, Owner, Unreadable, Wanted
+from kopf_runtime.declaring.records import Child, Fate, Owned, Owner, Unreadable, Wanted
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.declaring.versions import Complete
 from kopf_runtime.process.controller import Controller, nothing
@@ -195,7 +195,7 @@ class Engine(Controller):
             client,
             self.owners,
             self.children,
-            self.owned,
+            {kind: self._fated(owned) for kind, owned in self.owned.items()},
             self.watched,
             applier,
             self._pace,
@@ -212,6 +212,11 @@ class Engine(Controller):
         )
         workers = self._workers or settings.workers
         self.queue = WorkQueue(metrics.name_of(self.kind), self._reconcile, workers, metrics)
+
+    def _fated(self, owned: Owned) -> Owned:
+        """Return a kind of children with what becomes of those that a step leaves out."""
+        at_once = self._stepwise and owned.on_surplus is None and not owned.keeps_surplus
+        return replace(owned, on_surplus=Fate.DELETE) if at_once else owned
 
     def _order(self) -> dict[Kind, int]:
         """Return how many kinds come before each kind of children; raise `DeclarationError`."""

@@ -225,6 +225,7 @@ class StatusReporter:
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
         self._refused: set[Key] = set()  # the objects whose status cannot be written
         self._would: dict[Key, str] = {}  # what would be done for an object that is paused
+        self._kept: dict[Key, str] = {}  # what stays although it is not wanted
         self._strays: dict[Key, frozenset[str]] = {}  # the uids of what was told to be left alone
 
     def forget(self, key: Key) -> None:
@@ -234,6 +235,7 @@ class StatusReporter:
         self._refused.discard(key)
         self._would.pop(key, None)
         self._strays.pop(key, None)
+        self._kept.pop(key, None)
 
     def is_own_write(self, record: Owner, former: Owner) -> bool:
         """Return whether a change is nothing but the status that is being written."""
@@ -263,6 +265,10 @@ class StatusReporter:
         """Report a child that was deleted for good; `unsure` means that no answer came."""
         done = "Asked without an answer to delete" if unsure else "Deleted"
         self._record(owner, "Deleted", f"{done} {child.kind.kind} {child.key[1]}: {why}.")
+
+    def kept(self, owner: Owner, children: Sequence[Child]) -> None:
+        """Remember what stays although it is not wanted, for the condition that says so."""
+        self._kept[owner.key] = troubles.kept(children) if children else ""
 
     def left_alone(self, owner: Owner, strays: Sequence[Child]) -> None:
         """Report once each of the objects that have an owner's marks and are not deleted for it."""
@@ -422,6 +428,7 @@ class StatusReporter:
 
     def _with_pause(self, owner: Owner, now: Status) -> Status:
         """Return the status with the condition `Paused`, if the object is paused or was so."""
+        now = self._with_kept(owner, now)
         others = [other for other in now.conditions if other.type != "Paused"]
         if owner.paused:
             would = self._would.get(owner.key, "It is paused by its annotation.")
@@ -434,6 +441,18 @@ class StatusReporter:
                 return now
             pause = Condition("Paused", False, "Resumed")
         return replace(now, conditions=(*others, pause))
+
+    def _with_kept(self, owner: Owner, now: Status) -> Status:
+        """Return the status with the condition `SurplusKept`, if something stays or did so."""
+        text = self._kept.get(owner.key)  # None: that is not known yet
+        stored = condition(owner.status, "SurplusKept")
+        was = (stored.get("status"), stored.get("reason")) == ("True", "MayHoldData")
+        theirs = any(other.type == "SurplusKept" for other in now.conditions)
+        if theirs or text is None or not (text or was):
+            return now
+        reason = "MayHoldData" if text else "Gone"
+        kept = Condition("SurplusKept", bool(text), reason, text)
+        return replace(now, conditions=(*now.conditions, kept))
 
 
 def _as_before(owner: Owner) -> Status:

@@ -63,6 +63,17 @@ def author_waits(reason: str, message: str, again: float) -> WaitingError:
     return WaitingError(Trouble(reason, message), retry, paused=True)
 
 
+def kept(children: Sequence[Child]) -> str:
+    """Return what is said of children that stay although they are not wanted any more."""
+    names = [f"{child.kind.kind} {child.key[1]}" for child in children[:3]]
+    more = f" and {len(children) - 3} more" if len(children) > 3 else ""
+    return (
+        f"Not wanted any more: {', '.join(names)}{more}. It stays because it may hold data; delete "
+        "it if nobody needs it. (With on_surplus=, the operator's author declares what becomes of "
+        "it.)"
+    )
+
+
 def taken(word: str, name: str, value: str) -> StopError:
     """Return the error for an object that wants a unique value which another one has."""
     text = f"Another {word} has the {name} {value:.200}."

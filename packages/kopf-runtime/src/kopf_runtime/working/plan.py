@@ -7,6 +7,8 @@ matter which events were missed, repeated or interrupted.
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from kopf_runtime.declaring.records import Child, Fate, Owned, Owner, Plan, Step, Update, Wanted
 
 KEEP, WAIT, CONFLICT, ADMISSION = (
@@ -131,8 +133,16 @@ def strays(owner: Owner, children: list[Child], owned: Owned) -> list[Child]:
     return [child for child in _unwanted(owner, children, owned) if not _is_own(owner, child)]
 
 
+def kept(owner: Owner, children: list[Child], owned: Owned) -> list[Child]:
+    """Return what is no longer wanted, and stays because nobody has said what becomes of it."""
+    if owned.on_surplus is not None or not owned.keeps_surplus:
+        return []
+    those = _unwanted(owner, children, replace(owned, on_surplus=Fate.DELETE))
+    return [child for child in those if _is_own(owner, child)]
+
+
 def _unwanted(owner: Owner, children: list[Child], owned: Owned) -> list[Child]:
-    if owned.on_surplus is Fate.RETAIN:
+    if owned.keeps_surplus:
         return []
     keys = {child.key for child in owner.wanted if child.kind == owned.kind}
     return [child for child in children if child.key not in keys and not child.deleting]

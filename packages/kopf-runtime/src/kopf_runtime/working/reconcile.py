@@ -41,7 +41,7 @@ from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
 from kopf_runtime.working.holds import Holds
 from kopf_runtime.working.pace import Pace
-from kopf_runtime.working.plan import plan, strays, stripped, surplus
+from kopf_runtime.working.plan import kept, plan, strays, stripped, surplus
 
 #: Returns the child of a kind that is not ready yet, and why.
 WhyNotYet = Callable[[Kind], tuple[Wanted, str] | None]
@@ -243,6 +243,7 @@ class Reconciler:
     async def _give_up(self, owner: Owner) -> None:
         """Delete the children of an object that cannot have a unique value."""
         if former := self._former(bare := replace(owner, wanted=(), problem="")):
+            self._wait_to_remove(former)
             await self._verified(owner, planned=False)
             if not self._holds.drops(owner):
                 raise RetryError(f"who has what the {self._word} wants changed meanwhile")
@@ -297,11 +298,13 @@ class Reconciler:
         former = [] if held else self._former(owner)
         if not held:
             self._reporter.left_alone(owner, self._unwanted(owner, strays))
+            self._reporter.kept(owner, self._unwanted(owner, kept))
         wishes = self._wishes(owner)
         why = self._why_not_yet(owner)
         await _each(self._child(owner, w, why, held=held) for w in wishes if not self._missing(w))
         self._tell_missing(owner, ((w.kind, w.key) for w in wishes))
         self._wait_to_remove(former)
+        former = self._dispensable(owner, former)
         if former and self._is_current is not None:
             former = await self._confirmed(owner, former)
         await _each(self._remove(owner, child) for child in former if not self._missing(child))
@@ -316,6 +319,17 @@ class Reconciler:
                 why = self._why_missing(kind, namespace)
                 if why and not source.absent(namespace):
                     raise troubles.missing(kind, why)
+
+    def _dispensable(self, owner: Owner, former: list[Child]) -> list[Child]:
+        """Return which children can go now: what is wanted may need the others until it is ready.
+
+        A rollout that goes on needs the ConfigMap of the Pods that it has not replaced yet.
+        """
+        if any(self._owned[child.kind].on_surplus is None for child in former) and any(
+            self._why_unready(owner, wish) for wish in self._wishes(owner)
+        ):
+            return [child for child in former if self._owned[child.kind].on_surplus is not None]
+        return former
 
     def _tell_missing(self, owner: Owner, children: Iterable[tuple[Kind, Key]]) -> None:
         """Raise `StopError` if the kind of one of these children cannot be served."""
@@ -397,7 +411,7 @@ class Reconciler:
                     except StopError as error:
                         verb, why, waits = "hold back", str(error).rstrip("."), True
                     intents.append(Intent(f"{verb} {wanted}", why, wanted, child, waits))
-        former = [] if held else self._former(owner)
+        former = [] if held else self._dispensable(owner, self._former(owner))
         return [*intents, *self._deletions(former, "it is not wanted any more")]
 
     def _deletions(self, former: list[Child], why: str) -> list[Intent]:
