@@ -96,7 +96,9 @@ class ApiServer(Store):
         return [
             str(request)
             for request in self.requests
-            if request.method != "GET" and not re.search("/(events|leases)(/|$)", request.path)
+            if request.method != "GET"
+            and not request.query.get("dryRun")
+            and not re.search("/(events|leases)(/|$)", request.path)
         ]
 
     def refuse(
@@ -140,7 +142,8 @@ class ApiServer(Store):
             return await self._serve_object(request, kind, key, match["subresource"] or "")
         if request.method == "POST":
             raw = await request.json()
-            return self._create(kind, match["namespace"] or "", raw, _manager(request))
+            dry = bool(request.query.get("dryRun"))
+            return self._create(kind, match["namespace"] or "", raw, _manager(request), dry=dry)
         if request.query.get("watch"):
             return await self._watch(request, kind, match["namespace"])
         return self._list(request, kind, match["namespace"])
@@ -150,6 +153,9 @@ class ApiServer(Store):
     ) -> web.Response:
         body = json.loads(await request.read() or b"{}")
         manager = _manager(request)
+        if request.query.get("dryRun"):
+            raw = copy.deepcopy(self.objects[kind, key].raw)
+            return _json(json.dumps(_merge(raw, body)).encode())
         if request.method == "PATCH" and "apply" in request.content_type:
             return self._apply(kind, key, body, manager)
         stored = self.objects.get((kind, key))
@@ -254,7 +260,9 @@ class ApiServer(Store):
             del self.watches[queue]
         return response
 
-    def _create(self, kind: Kind, namespace: str, raw: Raw, manager: str) -> web.Response:
+    def _create(
+        self, kind: Kind, namespace: str, raw: Raw, manager: str, *, dry: bool = False
+    ) -> web.Response:
         meta = raw["metadata"]
         key = namespace, meta.setdefault("name", f"{meta.pop('generateName', '')}{self.version}")
         if (kind, key) in self.objects:
@@ -264,6 +272,8 @@ class ApiServer(Store):
         created.owners.changed({}, raw, manager)  # before admission, which may remove some
         self.admission(kind, raw)
         key = namespace, meta["name"]
+        if dry:
+            return _json(json.dumps(raw).encode(), 201)
         self.store(kind, key, created, manager)
         return _json(self.objects[kind, key].encode(), 201)
 

@@ -54,7 +54,6 @@ def child(state: pods.PodState, **changes: Any) -> kr.Child:
         "generation": 1,
         "replaced": 0,
         "unlabelled": (),
-        "altered": False,
         "editors": "",
         "view": state,
     }

@@ -30,7 +30,6 @@ CHILD = Child(
     generation=1,
     replaced=0,
     unlabelled=(),
-    altered=False,
     editors="",
     view=None,
 )

@@ -57,6 +57,8 @@ class ObjectMeta(Struct, rename="camel"):
     owner_references: list[OwnerReference] | None = None
     finalizers: list[str] | None = None
     managed_fields: list[ManagedFields] | None = None
+    #: The empty maps and lists of the whole object; `source` counts them.
+    empties: int = 0
 
     @property
     def key(self) -> Key:

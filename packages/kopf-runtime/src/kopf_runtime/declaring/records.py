@@ -143,8 +143,8 @@ class Wanted(Struct, frozen=True):
     key: Key
     #: The hash of its manifest.
     template: str
-    #: The fields that its manifest sets (`fields.shape`).
-    shape: bytes
+    #: A digest of the fields that its manifest sets (`fields.shape`).
+    shape: str
     #: Whether it stays when its owner is deleted, so it has no owner reference.
     outlives: bool = False
 
@@ -250,9 +250,6 @@ class Child(Struct, frozen=True):
     replaced: int
     #: The labels set on every child that this one lacks, or has with other values.
     unlabelled: tuple[str, ...]
-    #: Whether the operator no longer owns a field of its template; None if that is not decided yet,
-    #: because another one was wanted, or none was known.
-    altered: bool | None
     #: Who else changed it, for an Event.
     editors: str
     #: The part of it that the author keeps.
@@ -262,8 +259,8 @@ class Child(Struct, frozen=True):
     #: Whether its owner reference names another version of the owner's API. Once that version is no
     #: longer served, the garbage collector cannot find the owner, and never deletes the child.
     outdated: bool = False
-    #: A digest of the fields that the operator owns, if it is altered; empty otherwise.
-    fields: bytes = b""
+    #: A digest of who owns which of its fields (`fields.Ownership`).
+    fields: str = ""
     #: Whether only its marks say whose it is: it may outlive its owner, and has no reference to it.
     retained: bool = False
     #: Whether all marks name one owner, and the operator itself has set them: a copy that somebody

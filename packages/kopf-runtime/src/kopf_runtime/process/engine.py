@@ -108,7 +108,6 @@ class Engine(Controller):
             self.kind,
             self._project,
             templates,
-            self._wanted,
             self._reads.named,
             self.indexes,
             late=self._plans_late,
@@ -500,11 +499,6 @@ class Engine(Controller):
         selected = self._selection.has(key[0] if namespace is None else namespace)
         if selected and self.queue.running and not self.why_unserved(key[0]):
             self.queue.add(key, follows=follows)
-
-    def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
-        owner = self.owners.cache.get(parent)
-        wanted = owner.wanted if owner is not None else ()
-        return next((child for child in wanted if child.key == key and child.kind == kind), None)
 
     def _owner_changed(self, record: Owner | None, former: Owner | None) -> None:
         self._reads.follow(record, former)

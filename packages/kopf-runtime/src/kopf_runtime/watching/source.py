@@ -159,12 +159,12 @@ class Source(Generic[R]):
 
     def read(self, raw: bytes | Raw) -> R:
         """Return the record of an object without storing it; raise `UnreadableError`."""
-        thing = decode(self._decoder, raw)
+        thing = self._decode(raw)
         return self._record(thing)
 
     def learn(self, raw: bytes | Raw) -> R:
         """Store an object, such as the answer to a write; raise `UnreadableError`."""
-        return self._learn(decode(self._decoder, raw))
+        return self._learn(self._decode(raw))
 
     async def fetch(self, key: Key) -> tuple[R, Any] | None:
         """Read and store an object; return its record and the object, or None if it is gone.
@@ -172,6 +172,11 @@ class Source(Generic[R]):
         The answer comes from etcd, so it is no older than what is known when it is asked for, even
         if the watch is late. Raise `ApiError` or `UnreadableError`.
         """
+        found = await self.read_again(key)
+        return found[:2] if found is not None else None
+
+    async def read_again(self, key: Key) -> tuple[R, Any, bytes] | None:
+        """Do the same, and return the JSON of the object, too."""
         before, at = self.cache.get(key), self._newest(key)
         try:
             raw = await self._client.request("GET", self.kind.at(key))
@@ -184,8 +189,8 @@ class Source(Generic[R]):
                 self.cache.remove(key, cached.version)
                 self._changed(None, cached)
             return None
-        thing = decode(self._decoder, raw)
-        return self._learn(thing, at), thing
+        thing = self._decode(raw)
+        return self._learn(thing, at), thing, raw
 
     async def patch(
         self,
@@ -265,6 +270,12 @@ class Source(Generic[R]):
     def _newest(self, key: Key) -> int:
         return max(self.cache.newest(key), self.unreadable.newest(key))
 
+    def _decode(self, raw: bytes | Raw) -> Object:
+        thing: Object = decode(self._decoder, raw)
+        text = bytes(raw)
+        thing.metadata.empties = text.count(b"{}") + text.count(b"[]")
+        return thing
+
     def _learn(self, thing: Object, at: int = 0) -> R:
         record = self._record(thing)
         if record.watched:  # otherwise no event would report its deletion
@@ -314,7 +325,7 @@ class Source(Generic[R]):
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
         """Remove a deleted object; return its key and version, or None if it is unreadable."""
         try:
-            thing = decode(self._decoder, raw)
+            thing = self._decode(raw)
             key, version = thing.metadata.key, thing.metadata.version
         except (UnreadableError, ValueError) as error:
             identity = getattr(error, "identity", None)

@@ -6,7 +6,7 @@ a stale event cannot make us act twice.
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -19,12 +19,11 @@ from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Child, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting.troubles import changed_by_admission, contradicted, invalid_plan
 from kopf_runtime.watching.source import Source
+from kopf_runtime.working.drift import Drift, remember
 from kopf_runtime.working.fields import OWNER
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import stripped
 from kopf_runtime.working.templates import Marks, Templates
-
-V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +31,6 @@ logger = logging.getLogger(__name__)
 #: creates an object and changes none: the API server compares the version only with an existing
 #: object's, and refuses. Without it, an apply would merge into whatever exists by then.
 NEVER = "1"
-#: Children that are remembered, so that they are not written again in vain.
-REMEMBERED = 10_000
 
 
 class Applier:
@@ -56,8 +53,7 @@ class Applier:
         self._query = urlencode({"fieldValidation": "Strict", "fieldManager": client.manager})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
-        # The fields that were ours right after a write, of children that looked altered by then.
-        self._as_made: dict[str, bytes] = {}
+        self._drift = Drift(client, children)
 
     async def create(self, owner: Owner, wanted: Wanted, update: Update) -> Child | None:
         """Create a child; return None if an object of its name exists."""
@@ -76,7 +72,7 @@ class Applier:
             if (error.status, error.reason) != (409, exists) or error.about not in ours:
                 raise
             return None
-        child = self._learn(owner, wanted, raw, "created")
+        child = self._learn(owner, wanted, body, raw, "created")
         if child.key != wanted.key:
             await self._drop_renamed(owner, wanted, child)
         return child
@@ -108,7 +104,7 @@ class Applier:
             raw = await self._apply(wanted, self.marks.only(body), force=True, role=OWNER)
         else:
             raw = await self._apply(wanted, body, force=True)
-        child = self._learn(owner, wanted, raw, "applied")
+        child = self._learn(owner, wanted, body, raw, "applied")
         return await self._release(child) if wanted.outlives and not child.retained else child
 
     async def _release(self, child: Child) -> Child:
@@ -203,12 +199,18 @@ class Applier:
             update is not Update.RECREATE and template is not None
         )
 
-    def is_as_made(self, child: Child) -> bool:
-        """Return whether a child that looks altered looked the same right after our last write.
+    async def is_altered(self, owner: Owner, wanted: Wanted, child: Child, update: Update) -> bool:
+        """Return whether somebody has altered a field that the operator set.
 
-        Then nobody has altered it: the API server or admission keeps other fields than were sent.
+        Of a child that was made from another manifest, nothing is said: the object may be a newer
+        one than is known.
         """
-        return self._as_made.get(child.uid) == child.fields
+        if update is Update.CREATE or child.deleting or child.template != wanted.template:
+            return False
+        if (known := self._drift.known(wanted, child)) is not None:
+            return known
+        body = await self._body(owner, wanted, update, child)
+        return await self._drift.look(wanted, child, body, update)
 
     async def look(self, wanted: Wanted) -> Child | None:
         """Read the object that has a child's name, or return None without one."""
@@ -219,16 +221,13 @@ class Applier:
         """Record that a child is as it should be, so its manifest is no longer needed."""
         self._templates.forget(wanted)
 
-    def _learn(self, owner: Owner, wanted: Wanted, raw: bytes, verb: str) -> Child:
+    def _learn(self, owner: Owner, wanted: Wanted, body: bytes, raw: bytes, verb: str) -> Child:
         child = self._children[wanted.kind].learn(raw)
         self._pace.made(wanted.kind, child)
         logger.info("%s %s", verb, wanted)
         if stripped(owner, child):
-            _remember(self._stripped, child.uid, wanted.template)
-        if child.altered:
-            _remember(self._as_made, child.uid, child.fields)
-        else:
-            self._as_made.pop(child.uid, None)
+            remember(self._stripped, child.uid, wanted.template)
+        self._drift.wrote(wanted, child, body, raw)
         return child
 
     async def _body(
@@ -273,9 +272,3 @@ class Applier:
                 "but the object and the settings"
             )
         raise RetryError(f"the {self._owners.kind.kind} was edited meanwhile")
-
-
-def _remember(memory: dict[str, V], uid: str, value: V) -> None:
-    memory[uid] = value
-    if len(memory) > REMEMBERED:
-        del memory[next(iter(memory))]

@@ -6,12 +6,9 @@ its defaults: fields that the manifest does not set are taken from the live obje
 
 import difflib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
-
-from kopf_runtime.working.fields import KEYS
 
 Raw = dict[str, Any]
 
@@ -60,12 +57,16 @@ def _masked(manifest: Raw | None, other: Raw | None, *, after: bool = False) -> 
 
 
 def _become(live: Raw, manifest: Raw, manager: str) -> Raw:
-    """Return what a live object becomes: what the operator set before and omits now is removed."""
-    owned: Raw = {}
+    """Return what a live object becomes: what the operator set before and omits now is removed.
+
+    What all managers own tells which parts are set as a whole, and what identifies a list's items.
+    """
+    owned, known = Raw(), Raw()
     for entry in live["metadata"].get("managedFields") or ():
+        _add(known, entry.get("fieldsV1") or {})
         if entry.get("manager") == manager and not entry.get("subresource"):
             _add(owned, entry.get("fieldsV1") or {})
-    merged: Raw = _merge(live, manifest, owned)
+    merged: Raw = _merge(live, manifest, owned, known)
     return merged
 
 
@@ -74,59 +75,57 @@ def _add(into: Raw, more: Raw) -> None:
         _add(into.setdefault(name, {}), part)
 
 
-def _merge(live: Any, wanted: Any, owned: Raw) -> Any:
-    if isinstance(live, dict) and isinstance(wanted, dict):
+def _merge(live: Any, wanted: Any, owned: Raw, known: Raw | None) -> Any:
+    """Return what becomes of a part; `known` is None if nobody owns something of it."""
+    if isinstance(live, dict) and isinstance(wanted, dict) and (known is None or known or not live):
+        known = known or {}
         kept = {
-            name: _merge(value, wanted[name], owned.get(f"f:{name}", {}))
+            name: _merge(value, wanted[name], owned.get(f"f:{name}", {}), known.get(f"f:{name}"))
             if name in wanted
-            else _left(value, owned.get(f"f:{name}"))
+            else _left(value, owned.get(f"f:{name}"), known.get(f"f:{name}"))
             for name, value in live.items()
         }
         # Up to Kubernetes 1.33, the API server itself has nulls, such as a creationTimestamp.
         kept = {n: value for n, value in kept.items() if value is not None or live[n] is None}
-        return kept | {name: value for name, value in wanted.items() if name not in kept}
-    if isinstance(live, list) and isinstance(wanted, list) and all(map(_is_item, live + wanted)):
-        left = list(live)
-        merged = list(_items(left, wanted, owned))
-        return merged + [item for item in left if not _is_owned(item, owned)]
+        new = {n: value for n, value in wanted.items() if n not in live and value is not None}
+        return kept | new
+    if isinstance(live, list) and isinstance(wanted, list) and known:
+        keys = next((list(json.loads(step[2:])) for step in known if step.startswith("k:")), None)
+        if keys is not None:
+            return _merge_items(live, wanted, keys, owned, known)
+        theirs = (item for item in live if f"v:{json.dumps(item)}" not in owned)
+        return wanted + [item for item in theirs if item not in wanted]
     return wanted
 
 
-def _left(value: Any, owned: Raw | None) -> Any:
+def _left(value: Any, owned: Raw | None, known: Raw | None) -> Any:
     """Return what is left of a part that the manifest omits; None if nothing is."""
     if owned is None:  # others have set it
         return value
     parts = isinstance(value, dict | list) and owned
-    return (_merge(value, type(value)(), owned) or None) if parts else None
+    return (_merge(value, type(value)(), owned, known) or None) if parts else None
 
 
-def _items(left: list[Raw], wanted: list[Raw], owned: Raw) -> Iterator[Raw]:
-    """Yield the wanted items of a list, merged with the live ones, which are taken out."""
+def _merge_items(
+    live: list[Raw], wanted: list[Raw], keys: list[str], owned: Raw, known: Raw
+) -> list[Raw]:
+    """Return the wanted items of a list, merged with the live ones, and those of others."""
+    left, merged = list(live), list[Raw]()
     for item in wanted:
-        names = {name: item[name] for name in KEYS & item.keys()}
-        same = (other for other in left if names.items() <= other.items())
-        live = next(same, None) if names else None
-        if live is None:
-            yield item
+        same = (o for o in left if all(item.get(key, o.get(key)) == o.get(key) for key in keys))
+        if (other := next(same, None)) is None:
+            merged.append(item)
         else:
-            left.remove(live)
-            yield _merge(live, item, _owned_part(live, owned) or {})
-
-
-def _is_owned(item: Raw, owned: Raw) -> bool:
-    return _owned_part(item, owned) is not None
+            left.remove(other)
+            parts = _owned_part(other, owned) or {}, _owned_part(other, known)
+            merged.append(_merge(other, item, *parts))
+    return merged + [item for item in left if _owned_part(item, owned) is None]
 
 
 def _owned_part(item: Raw, owned: Raw) -> Raw | None:
-    """Return the operator's fields of a list item, or None if it does not own the item."""
+    """Return the owned fields of a list item, or None if it is not owned."""
     for name, part in owned.items():
         if name.startswith("k:") and json.loads(name[2:]).items() <= item.items():
             fields: Raw = part
             return fields
     return None
-
-
-def _is_item(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(value[name], str | int) for name in KEYS & value.keys()
-    )

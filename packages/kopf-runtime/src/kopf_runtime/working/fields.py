@@ -1,29 +1,32 @@
 """Field ownership: decides whether somebody has altered a field that the operator set.
 
-The API server records who set which field (`metadata.managedFields`). A child is altered exactly if
-the operator no longer owns a field of its manifest: when somebody else changes a field, they own
-it; when somebody removes it, nobody does. Changes by an admission webhook during the creation
-belong to the creator, and fields added by others belong to them. So neither a default nor a
-rewritten image nor a label added by others makes a child look altered.
+The API server records who set which field (`metadata.managedFields`). A child is altered if the
+operator no longer owns a field of its manifest: when somebody else changes a field, they own it;
+when somebody removes it, nobody does. Changes by an admission webhook during the creation belong to
+the creator, and fields added by others belong to them. So neither a default nor a rewritten image
+nor a label added by others makes a child look altered.
 
-Used by `reader`, for each event of a child; see
+The record leaves two things open, for which the object itself is looked at: an empty entry stands
+for a field that is set as a whole, and for a map or a list of which nothing else is left; and an
+empty value may not be recorded at all.
+
+`drift` calls `compare`, and `reader` keeps a digest of the record, which changes whenever the
+answer may change; see
 https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management.
 """
 
 import hashlib
-from collections import OrderedDict
-from typing import Any
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kopf_runtime.declaring.objects import ManagedFields
 
-#: Cached verdicts and shapes; the children of a thousand objects usually share one.
-_REMEMBERED = 256
-_shapes: dict[bytes, bytes] = {}
-
-#: Largest encoded shape in bytes; larger manifests are compared only by template hash and owner.
-_LARGEST = 16384
+#: The levels that a manifest may have.
+DEEPEST = 200
 #: The manager of the entries that the API server has merged.
 _MERGED = "ancient-changes"
 #: The end of the name of the manager of what `context.record` stores.
@@ -31,182 +34,87 @@ RECORD = "-record"
 #: The same for the owner and the marks of what is created once, which are set on their own: by one
 #: manager, an apply would remove what the other has created.
 OWNER = "-owner"
-#: The fields that identify the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
-KEYS = frozenset(
-    {
-        "name",
-        "type",
-        "key",
-        "ip",
-        "uid",
-        "port",
-        "protocol",
-        "containerPort",
-        "mountPath",
-        "devicePath",
-        "topologyKey",
-        "whenUnsatisfiable",
-    }
-)
 
-#: The fields that a manifest sets, without values: dictionaries, lists of items, None for a value.
-Shape = Any
+#: Stands for a field that an object does not have, which a null is not.
+ABSENT = object()
+#: A part of an entry (`fieldsV1`).
+Node = dict[str, Any]
+Path = tuple[str, ...]
 
 
-def shape(manifest: dict[str, Any], *, applied: bool = False) -> bytes:
-    """Return the encoded shape of a manifest, or an empty one if it is too large or too deep.
+class Compared(NamedTuple):
+    """The result of a comparison."""
 
-    Manifests of the same shape get the same object, because thousands of children have one.
+    altered: bool
+    #: The empty values of the manifest that the object does not have and nobody owns: the API
+    #: server may have dropped them, or somebody may have removed them.
+    absent: frozenset[Path] = frozenset()
+    #: Whether the record stays the same if somebody changes a field again.
+    vague: bool = False
 
-    It omits kind and name, empty values, and the owner reference, which is compared separately. If
-    the manifest is `applied`, 0 and false stay, because the API server records who set them.
+
+def shape(manifest: dict[str, Any]) -> str:
+    """Return a digest of the fields that a manifest sets, and of which of them are empty.
+
+    The children of thousands of objects differ only in other values. Raise `RecursionError` if it
+    is deeper than `DEEPEST`.
     """
-    ignored = ("name", "namespace", "ownerReferences")
-    meta = {k: v for k, v in manifest["metadata"].items() if k not in ignored}
-    rest = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
-    try:
-        encoded = msgspec.json.encode(_shape({"metadata": meta, **rest}, applied))
-    except RecursionError:
-        return b""
-    if len(_shapes) > _REMEMBERED:
-        _shapes.clear()
-    return _shapes.setdefault(encoded, encoded) if len(encoded) <= _LARGEST else b""
+    encoded = msgspec.json.encode(_outline(manifest, 0), order="sorted")
+    kind = f"{manifest.get('apiVersion')} {manifest.get('kind')} "
+    return sys.intern(_digest((kind.encode(), encoded)))
 
 
-def _shape(part: Any, applied: bool) -> Shape:
-    """Return a part's shape without empty values, which the API mostly treats as absent."""
+def _outline(part: Any, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise RecursionError(f"it has more than {DEEPEST} levels")
     if isinstance(part, dict):
-        return {
-            name: _shape(value, applied)
-            for name, value in part.items()
-            if value or (applied and value == 0)
-        }
+        return {name: _outline(value, depth + 1) for name, value in part.items()}
     if isinstance(part, list):
-        return [(_names(item), _shape(item, applied)) for item in part]
-    return None
-
-
-def _names(item: Any) -> Any:
-    """Return what identifies a list item: its key fields (map lists), or the item (sets)."""
-    if isinstance(item, dict):
-        return {name: value for name, value in item.items() if name in KEYS}
-    return item
-
-
-def covers(owned: Any, wanted: Shape) -> bool:
-    """Return whether the owned fields (`fieldsV1`) include all fields of the shape."""
-    if not owned:  # a value, or an atomic field, such as a node selector
-        return True
-    if isinstance(wanted, dict):
-        return all(
-            f"f:{name}" in owned and covers(owned[f"f:{name}"], part)
-            for name, part in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return _cover_items(owned, wanted)
-    return True
-
-
-def _cover_items(owned: dict[str, Any], wanted: list[tuple[Any, Shape]]) -> bool:
-    """Return whether each wanted item of a list is owned."""
-    entries = [
-        (msgspec.json.decode(name[2:], type=dict[str, Any] if name[0] == "k" else Any), part)
-        for name, part in owned.items()
-        if name[:2] in ("k:", "v:")
-    ]
-    vague = []
-    for names, item in wanted:
-        matches = [part for named, part in entries if _names_exactly(names, named)]
-        if not matches:
-            vague.append((names, item))
-        elif not covers(matches[0], item):
-            return False
-    # Each of the others needs an entry of its own; the largest item has the fewest to choose from.
-    exact = [names for names, _ in wanted]
-    left = [
-        entry for entry in entries if not any(_names_exactly(names, entry[0]) for names in exact)
-    ]
-    left.sort(key=lambda entry: _size(entry[1]))
-    for names, item in sorted(vague, key=lambda pair: _size(pair[1]), reverse=True):
-        fits = (entry for entry in left if _may_name(names, entry[0]) and covers(entry[1], item))
-        if (entry := next(fits, None)) is None:
-            return False
-        left.remove(entry)
-    return True
-
-
-def _names_exactly(names: Any, named: Any) -> bool:
-    """Return whether the known keys of a wanted item include all that identify an owned one."""
-    if isinstance(names, dict) and isinstance(named, dict):
-        return named.items() <= names.items()
-    return bool(names == named)
-
-
-def _may_name(names: Any, named: Any) -> bool:
-    """Return whether a wanted item may be an owned one.
-
-    The manifest may omit a key that has a default, such as a port's protocol, and a custom resource
-    has keys of its own.
-    """
-    if not isinstance(names, dict) or not isinstance(named, dict):
-        return False
-    return all(names.get(key, value) == value for key, value in named.items())
-
-
-def _size(part: Any) -> int:
-    return len(msgspec.json.encode(part))
-
-
-class _Marks(msgspec.Struct, rename={"labels": "f:labels", "references": "f:ownerReferences"}):
-    labels: dict[str, msgspec.Raw] = {}
-    references: dict[str, msgspec.Raw] = {}
-
-
-class _Owned(msgspec.Struct, rename={"status": "f:status", "metadata": "f:metadata"}):
-    status: dict[str, msgspec.Raw] = {}
-    metadata: _Marks = msgspec.field(default_factory=_Marks)
+        return [_outline(item, depth + 1) for item in part]
+    return 1 if part else part
 
 
 class Ownership:
-    """Caches verdicts, because most children of a kind have the same fields."""
+    """Reads what the API server has recorded of a manager's fields."""
 
     def __init__(self, manager: str) -> None:
         self._manager = manager
-        self._verdicts: OrderedDict[tuple[bytes, bytes], bool] = OrderedDict()
 
-    def intact(self, entries: list[ManagedFields] | None, owner: str, wanted: bytes) -> bool:
-        """Return whether the operator still owns all fields of an encoded shape.
+    def compare(self, manifest: dict[str, Any], live: dict[str, Any]) -> Compared:
+        """Return whether somebody has altered an object since it was made from a manifest."""
+        entries = [
+            entry
+            for entry in live["metadata"].get("managedFields") or ()
+            if entry.get("subresource") != "status"
+        ]
+        names = [entry.get("manager") for entry in entries if not entry.get("subresource")]
+        us = self._manager if self._manager in names else _MERGED
+        mine, theirs = dict[str, Any](), list[Node]()
+        for entry in entries:
+            fields = entry.get("fieldsV1")
+            if entry.get("manager") == us and not entry.get("subresource"):
+                _merge(mine, fields)
+            elif isinstance(fields, dict):
+                theirs.append(fields)
+        ignored = ("name", "namespace", "ownerReferences", "uid", "resourceVersion")
+        meta = {k: v for k, v in manifest["metadata"].items() if k not in ignored}
+        rest = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
+        comparison = _Comparison()
+        altered = comparison.differs({"metadata": meta, **rest}, live, mine or None, theirs, ())
+        return Compared(altered, frozenset(comparison.absent), comparison.vague)
 
-        `owner` is the uid of the object's owner, which is part of the owned fields.
+    def digest(self, entries: list[ManagedFields] | None, owner: str, empties: int = 0) -> str:
+        """Return a digest of all recorded fields but those of the status.
+
+        `owner` is the uid of the object's owner, which is part of them. `empties` is the number of
+        the object's empty maps and lists: one that is not recorded may be removed.
         """
-        mine = self._mine(entries)
-        mark = _digest(mine, owner), wanted
-        verdict = self._verdicts.pop(mark, None)
-        if verdict is None:
-            verdict = not wanted or _decide(mine, wanted)
-        self._verdicts[mark] = verdict
-        if len(self._verdicts) > _REMEMBERED:
-            self._verdicts.popitem(last=False)
-        return verdict
-
-    def digest(self, entries: list[ManagedFields] | None, owner: str) -> bytes:
-        """Return a digest of the fields that the operator owns."""
-        return _digest(self._mine(entries), owner)
-
-    def _mine(self, entries: list[ManagedFields] | None) -> list[bytes]:
-        """Return the operator's fields.
-
-        The API server keeps ten entries of updates, and merges the oldest ones.
-        """
-        for manager in (self._manager, _MERGED):
-            mine = [
-                bytes(entry.fields_v1)
-                for entry in entries or ()
-                if entry.manager == manager and not entry.subresource
-            ]
-            if mine:
-                return mine
-        return []
+        empties -= sum(bytes(entry.fields_v1).count(b"{}") for entry in entries or ())
+        taken = [entry for entry in entries or () if entry.subresource != "status"]
+        marks = sorted((e.manager == self._manager, bytes(e.fields_v1)) for e in taken)
+        old, new = owner.encode(), b"uid"
+        parts = (b"+" * ours + (text.replace(old, new) if old else text) for ours, text in marks)
+        return sys.intern(_digest((*parts, b"%d" % empties)))
 
     def any(self, entries: list[ManagedFields] | None) -> bool:
         """Return whether the operator owns a field: a copy that somebody made has none of ours."""
@@ -242,24 +150,145 @@ class Ownership:
         return ", ".join(sorted(names - {self._manager, ""})[:3])
 
 
-def _digest(mine: list[bytes], owner: str) -> bytes:
-    total = hashlib.blake2b(digest_size=16)
-    for fields in mine:
-        total.update(fields.replace(owner.encode(), b"uid"))
-    return total.digest()
+class _Marks(msgspec.Struct, rename={"labels": "f:labels", "references": "f:ownerReferences"}):
+    labels: dict[str, msgspec.Raw] = {}
+    references: dict[str, msgspec.Raw] = {}
 
 
-def _decide(mine: list[bytes], wanted: bytes) -> bool:
-    owned: dict[str, Any] = {}
-    try:
-        for fields in mine:
-            _merge(owned, msgspec.json.decode(fields))
-        return bool(owned) and covers(owned, msgspec.json.decode(wanted))
-    except (msgspec.MsgspecError, RecursionError):  # somebody wrote invalid managed fields
+class _Owned(msgspec.Struct, rename={"status": "f:status", "metadata": "f:metadata"}):
+    status: dict[str, msgspec.Raw] = {}
+    metadata: _Marks = msgspec.field(default_factory=_Marks)
+
+
+class _Comparison:
+    """Compares a manifest with an object, field by field."""
+
+    def __init__(self) -> None:
+        self.absent: list[Path] = []
+        self.vague = False
+
+    def differs(
+        self, wanted: Any, live: Any, mine: Node | None, theirs: list[Node], path: Path
+    ) -> bool:
+        """Return whether a part of the manifest was altered.
+
+        `live` is the object's part, or ABSENT, `mine` the part of our entry, None if we
+        own nothing of it, and `theirs` the parts of those of the others who own something of it.
+        """
+        if not wanted or not isinstance(wanted, dict | list):
+            return mine is None and self._lost(wanted, live, theirs, path)
+        if (
+            mine is not None
+            and not mine
+            and live is not ABSENT
+            and live
+            and not any(map(_has_parts, theirs))
+        ):
+            return False  # set as a whole, such as a node selector or a command
+        if isinstance(wanted, list):
+            return mine is None or self._lacks(wanted, live, mine, theirs, path)
+        for name, part in wanted.items():
+            step = f"f:{name}"
+            there = live.get(name, ABSENT) if isinstance(live, dict) else ABSENT
+            owned = _part(mine, step), _parts(theirs, step)
+            if self.differs(part, there, *owned, (*path, name)):
+                return True
+        return False
+
+    def _lost(self, wanted: Any, live: Any, theirs: list[Node], path: Path) -> bool:
+        """Return whether a value that we do not own was altered."""
+        if wanted:
+            return True
+        if live is ABSENT:
+            self.absent.append(path)
+            return False
+        if live == wanted:
+            self.vague = self.vague or bool(theirs)
+            return False
+        # What others put into a map or a list that only its parts belong to is theirs.
+        shared = isinstance(wanted, dict | list) and any(map(_has_parts, theirs))
+        return bool(theirs) and not shared
+
+    def _lacks(
+        self, wanted: list[Any], live: Any, mine: Node, theirs: list[Node], path: Path
+    ) -> bool:
+        """Return whether a list whose items have owners has lost one, or a part of one."""
+        entries = dict(_entries(mine))
+        keys = next((list(names) for _, names in entries.values() if isinstance(names, dict)), [])
+        items = {_mark(item, keys): item for item in (live if isinstance(live, list) else ())}
+
+        def is_other(item: Any, mark: str) -> bool:
+            step, _ = entries[mark]
+            owned = _part(mine, step), _parts(theirs, step)
+            return self.differs(item, items.get(mark, ABSENT), *owned, (*path, step))
+
+        rest = list[Any]()
+        for item in wanted:
+            mark = _mark(item, keys)
+            if mark in entries:
+                if is_other(item, mark):
+                    return True
+                del entries[mark]
+            elif isinstance(item, dict) and not item.keys() >= set(keys):
+                rest.append(item)  # a key has a default, such as a port's protocol
+            else:
+                return True
+        for item in rest:
+            for mark, (_, names) in entries.items():
+                absent, vague = len(self.absent), self.vague
+                if _may_name(item, names) and not is_other(item, mark):
+                    del entries[mark]
+                    break
+                del self.absent[absent:]
+                self.vague = vague
+            else:
+                return True
         return False
 
 
-def _merge(into: dict[str, Any], more: Any) -> None:
+def _entries(mine: Node) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Yield the mark, the step, and the keys or the value of each item of a list."""
+    for step in mine:
+        if step[:2] in ("k:", "v:"):
+            try:
+                names = msgspec.json.decode(step[2:])
+            except msgspec.MsgspecError:
+                continue
+            if step[0] == "v" or isinstance(names, dict):
+                yield _mark(names, list(names) if isinstance(names, dict) else []), (step, names)
+
+
+def _mark(item: Any, keys: list[str]) -> str:
+    """Return what identifies an item of a list: its keys, or itself."""
+    named = [(key, item.get(key)) for key in keys] if isinstance(item, dict) else item
+    return json.dumps(named, sort_keys=True)
+
+
+def _may_name(item: dict[str, Any], names: Any) -> bool:
+    return isinstance(names, dict) and all(item.get(key, v) == v for key, v in names.items())
+
+
+def _part(node: Node | None, step: str) -> Node | None:
+    found = node.get(step) if node is not None else None
+    return found if isinstance(found, dict) else None
+
+
+def _parts(nodes: list[Node], step: str) -> list[Node]:
+    return [part for node in nodes if (part := _part(node, step)) is not None]
+
+
+def _has_parts(node: Node) -> bool:
+    return any(step != "." for step in node)
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    total = hashlib.blake2b(digest_size=12)
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()
+
+
+def _merge(into: Node, more: Any) -> None:
     """Merge the fields of two entries: one from a create, one from an apply."""
     for name, part in more.items() if isinstance(more, dict) else ():
         if isinstance(part, dict):

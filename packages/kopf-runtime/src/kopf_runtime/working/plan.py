@@ -24,11 +24,13 @@ def plan(
     lives: Callable[[str], bool],
     word: str,
     *,
+    altered: bool = False,
     as_admitted: bool = False,
 ) -> Plan:
     """Return the next step for a wanted child, given the existing object of its name.
 
-    `lives` returns whether an object of the owner's kind has a uid; `word` is that kind;
+    `lives` returns whether an object of the owner's kind has a uid; `word` is that kind; `altered`
+    says whether somebody has altered a field of the manifest that the child was made from;
     `as_admitted` says whether the child already lacked some of our marks when it was created.
     """
     in_place = owned.update is not Update.RECREATE
@@ -50,10 +52,10 @@ def plan(
         return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
     if child.template != wanted.template:
         return _of_another_template(owner, child, word, change)
-    if child.unlabelled and child.altered is False and wanted.shape:
+    if child.unlabelled and not altered:
         # A label is gone, but the operator still owns it, so no request of somebody's removed it.
         return _admitted(in_place=in_place)
-    if child.altered or child.unlabelled:
+    if altered:
         by = f" by {child.editors}" if child.editors else ""
         return Plan(change, "Healed", f"its {wanted.kind.kind} was altered{by}")
     return KEEP

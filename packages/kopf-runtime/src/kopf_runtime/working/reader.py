@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.declaring.indexes import Index, several
-from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource, number, seconds, shared
-from kopf_runtime.declaring.records import Child, Name, Outcome, Owned, Owner, Wanted
+from kopf_runtime.declaring.records import Child, Name, Outcome, Owned, Owner
 from kopf_runtime.working.fields import Ownership
 from kopf_runtime.working.templates import Marks, Templates
 
@@ -24,8 +24,7 @@ _LONGEST_NAME, _LONGEST_UID, _MOST_FINALIZERS = 253, 64, 8
 class Reader:
     """Creates the records of one kind and of its children.
 
-    `wanted` returns a child as its parent wants it, or None. With `late`, the children are planned
-    at each reconcile, and the object is kept for that.
+    With `late`, the children are planned at each reconcile, and the object is kept for that.
     """
 
     def __init__(
@@ -34,7 +33,6 @@ class Reader:
         kind: Kind,
         project: Callable[[Any], Any],
         templates: Templates,
-        wanted: Callable[[Key, Kind, Key], Wanted | None],
         names: Callable[[Any], tuple[Name, ...]] = lambda _: (),
         indexes: Sequence[Index] = (),
         *,
@@ -42,7 +40,7 @@ class Reader:
     ) -> None:
         self._late, self._names, self._indexes = late, names, indexes
         self._marks, self._kind, self._project = marks, kind, project
-        self._templates, self._wanted = templates, wanted
+        self._templates = templates
         self._ownership = Ownership(marks.manager)
 
     def owner(self, thing: Resource, former: Owner | None) -> Owner:
@@ -113,7 +111,6 @@ class Reader:
             proven = bool(uid and parent) and not unlabelled and named in ("", parent)
             view = owned.project(thing)
             template = annotations.get(self._marks.template, "")[:64]
-            altered = self._altered(meta, owned.kind, parent, uid, template)
             return Child(
                 kind=owned.kind,
                 key=former.key if former is not None else meta.key,
@@ -131,8 +128,7 @@ class Reader:
                 generation=number(annotations.get(self._marks.generation), 0),
                 replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
                 unlabelled=unlabelled,
-                altered=altered,
-                fields=self._ownership.digest(meta.managed_fields, uid) if altered else b"",
+                fields=self._ownership.digest(meta.managed_fields, uid, meta.empties),
                 editors=self._ownership.others(meta.managed_fields),
                 view=view,
                 unready=owned.unready(view) if owned.judge is None else owned.judge.unready(thing),
@@ -161,22 +157,6 @@ class Reader:
         ours = self._marks.finalizer
         names = sorted(meta.finalizers or (), key=lambda name: name != ours)
         return tuple(names[:_MOST_FINALIZERS])
-
-    def _altered(
-        self, meta: ObjectMeta, kind: Kind, parent: str, uid: str, template: str
-    ) -> bool | None:
-        """Return whether the operator no longer owns a field that it set.
-
-        Return None if the child's template is not the wanted one: the object may be a newer one
-        than is known, and says nothing about this child.
-        """
-        if not parent:
-            return False
-        namespace = meta.namespace if self._kind.namespaced else ""
-        wanted = self._wanted((namespace, parent), kind, meta.key)
-        if wanted is None or wanted.template != template:
-            return None
-        return not self._ownership.intact(meta.managed_fields, uid, wanted.shape)
 
 
 def _outdated(outcome: Outcome | None) -> Outcome | None:

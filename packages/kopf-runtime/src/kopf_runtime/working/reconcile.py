@@ -403,7 +403,7 @@ class Reconciler:
                 child = await self._find(owner, wanted)
                 step = Plan(Step.CREATE)
                 if child is not None:
-                    step = self._plan(owner, wanted, child, held=held)
+                    step = await self._plan(owner, wanted, child, held=held)
                 if verb := _VERBS.get(step.step):
                     waits, why = step.step in (Step.WAIT, Step.CONFLICT), step.why
                     try:
@@ -446,8 +446,9 @@ class Reconciler:
             texts.append(heading + diff(live, manifest, manager))
         return texts
 
-    def _plan(self, owner: Owner, wanted: Wanted, child: Child, *, held: bool) -> Plan:
+    async def _plan(self, owner: Owner, wanted: Wanted, child: Child, *, held: bool) -> Plan:
         owned = self._owned[wanted.kind]
+        mine = child.controller_uid == owner.uid
         step = plan(
             owner,
             wanted,
@@ -455,6 +456,7 @@ class Reconciler:
             owned,
             partial(self._lives, owner.key[0]),
             self._word,
+            altered=mine and await self._applier.is_altered(owner, wanted, child, owned.update),
             as_admitted=self._applier.as_admitted(wanted, child, owned.update),
         )
         another = step.step in WRITING and child.template != wanted.template and not step.edited
@@ -503,7 +505,7 @@ class Reconciler:
             if (child := await self._applier.look(wanted)) is None:
                 text = f"The API server says that {wanted} exists, but does not find it."
                 raise troubles.contradicted("AlreadyExists", text)
-        step = self._plan(owner, wanted, child, held=held)
+        step = await self._plan(owner, wanted, child, held=held)
         self._await(wanted, step.step, why)
         match step.step:
             case Step.KEEP:
@@ -556,15 +558,10 @@ class Reconciler:
     async def _find(self, owner: Owner, wanted: Wanted) -> Child | None:
         """Return the object that has a child's name; read it if the cache does not suffice."""
         child = self._children[wanted.kind].cache.get(wanted.key)
-        if child is not None:
-            suffices = child.altered is not None or child.template != wanted.template
-        else:  # we watch only our own objects
+        if child is None:  # we watch only our own objects
             in_place = self._owned[wanted.kind].update is Update.APPLY
-            suffices = not in_place and not self._reporter.in_trouble(owner.key)
-        if not suffices:
-            child = await self._applier.look(wanted)
-        if child is not None and child.altered and self._applier.is_as_made(child):
-            return replace(child, altered=False)
+            if in_place or self._reporter.in_trouble(owner.key):
+                return await self._applier.look(wanted)
         return child
 
     async def _apply(self, owner: Owner, wanted: Wanted, child: Child, step: Plan) -> None:

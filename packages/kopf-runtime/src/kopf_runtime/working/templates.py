@@ -21,7 +21,7 @@ from kopf_runtime.declaring.errors import PlanError, Wait
 from kopf_runtime.declaring.kinds import SECRET, Key, Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
-from kopf_runtime.declaring.records import MANAGED_BY, Child, Owned, Owner, Update, Wanted
+from kopf_runtime.declaring.records import MANAGED_BY, Child, Owned, Owner, Wanted
 from kopf_runtime.working import fields
 
 T = TypeVar("T")
@@ -228,6 +228,7 @@ class Templates:
         hashed = {**whole, "metadata": {**metadata, "ownerReferences": None}}
         try:
             template = _digest(msgspec.json.encode(hashed, order="sorted"))
+            shape = fields.shape(hashed)
         except (TypeError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
             raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
         metadata["annotations"] = {
@@ -235,7 +236,6 @@ class Templates:
             marks.generation: str(meta.generation),
             marks.template: template,
         }
-        shape = fields.shape(whole, applied=self._owned[kind].update is Update.APPLY)
         return Wanted(kind, key, template, shape, outlives[kind]), msgspec.json.encode(whole)
 
     def _passing_on(self, meta: ObjectMeta, manifest: dict[str, Any]) -> dict[str, Any]:

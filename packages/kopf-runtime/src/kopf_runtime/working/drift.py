@@ -1,0 +1,130 @@
+"""Tells whether somebody has altered a child: from what was seen before, or from the child itself.
+
+`apply` remembers here how a child looked right after each write, and `reconcile` asks. What is
+asked for is remembered by digests of the manifest's fields and of the recorded ones, which most
+children of a kind share; so after a restart, one of them is read. Where the child does not tell
+whether an empty value was dropped or removed, a dry run of a write does.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from kopf_runtime.cluster.client import APPLY_PATCH, JSON, Client
+from kopf_runtime.declaring.errors import ApiError, RetryError
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.objects import parse
+from kopf_runtime.declaring.records import Child, Update, Wanted
+from kopf_runtime.watching.source import Source
+from kopf_runtime.working.fields import Ownership, Path
+
+V = TypeVar("V")
+Raw = dict[str, Any]
+
+#: What is remembered of each kind of knowledge; what is forgotten is read again.
+REMEMBERED = 10_000
+_DECODER = msgspec.json.Decoder(dict[str, Any])
+#: Of the name of an object that is never created, so that the API server may append to it.
+_PREFIX = 240
+
+
+class Drift:
+    """Knows which children are as their manifests say."""
+
+    def __init__(self, client: Client, children: Mapping[Kind, Source[Child]]) -> None:
+        self._client, self._children = client, children
+        self._ownership = Ownership(client.manager)
+        # By the digests of the manifest's fields and of the recorded ones.
+        self._altered: dict[tuple[str, str], bool] = {}
+        # By the former digest: the empty values that the API server does not keep.
+        self._dropped: dict[str, frozenset[Path]] = {}
+        # By the uid: the recorded fields right after a write, of what looked altered by then.
+        self._as_made: dict[str, str] = {}
+
+    def wrote(self, wanted: Wanted, child: Child, manifest: bytes, answer: bytes) -> None:
+        """Remember what a child looks like that was just written.
+
+        What looks altered by then is how the API server or admission keeps what was sent.
+        """
+        self._as_made.pop(child.uid, None)
+        if (wanted.shape, child.fields) in self._altered:
+            altered = self._altered[wanted.shape, child.fields]
+        else:
+            found = self._ownership.compare(_decode(manifest), _decode(answer))
+            altered = found.altered
+            remember(self._dropped, wanted.shape, found.absent)
+            if not altered and not found.vague:
+                remember(self._altered, (wanted.shape, child.fields), False)
+        if altered:
+            remember(self._as_made, child.uid, child.fields)
+
+    def known(self, wanted: Wanted, child: Child) -> bool | None:
+        """Return whether somebody has altered a child; None if it has to be looked at."""
+        if self._as_made.get(child.uid) == child.fields:
+            return False
+        return self._altered.get((wanted.shape, child.fields))
+
+    async def look(self, wanted: Wanted, child: Child, manifest: bytes, update: Update) -> bool:
+        """Read a child that was made from this manifest; return whether somebody has altered it.
+
+        Raise `ApiError`, or `RetryError` if it has changed meanwhile.
+        """
+        source = self._children[child.kind]
+        found = await source.read_again(child.key)
+        if found is None or (found[0].uid, found[0].template) != (child.uid, wanted.template):
+            raise RetryError(f"{wanted} changed meanwhile")
+        fresh, _, raw = found
+        if (known := self.known(wanted, fresh)) is not None:
+            return known
+        should, live = _decode(manifest), _decode(raw)
+        seen = self._ownership.compare(should, live)
+        altered, certain = seen.altered, not seen.vague
+        if not altered and not seen.absent <= self._dropped.get(wanted.shape, frozenset()):
+            made = await self._try(wanted, should, update)
+            if made is None:
+                certain = False
+            else:
+                made["metadata"]["managedFields"] = live["metadata"].get("managedFields")
+                dropped = self._ownership.compare(should, made).absent
+                remember(self._dropped, wanted.shape, dropped)
+                altered = not seen.absent <= dropped
+        if certain:
+            remember(self._altered, (wanted.shape, fresh.fields), altered)
+        return altered
+
+    async def _try(self, wanted: Wanted, manifest: Raw, update: Update) -> Raw | None:
+        """Return what the API server would make of a manifest, or None if it refuses it."""
+        query = {"fieldManager": self._client.manager, "dryRun": "All"}
+        metadata = dict(manifest["metadata"])
+        if update is Update.APPLY:
+            method, path, content_type = "PATCH", wanted.kind.at(wanted.key), APPLY_PATCH
+            query["force"] = "true"
+        else:  # for which the right to change it is not needed
+            method, path, content_type = "POST", wanted.kind.path(wanted.key[0]), JSON
+            metadata["generateName"] = metadata.pop("name")[:_PREFIX]
+        try:
+            return await self._client.ask(
+                method,
+                path,
+                {**manifest, "metadata": metadata},
+                content_type=content_type,
+                query=urlencode(query),
+                fenced=False,  # it writes nothing
+            )
+        except ApiError as error:
+            if 400 <= error.status < 500 and error.status not in (409, 429):
+                return None
+            raise
+
+
+def remember(memory: dict[Any, V], key: Any, value: V) -> None:
+    """Remember a value; forget the oldest one if there are too many."""
+    memory[key] = value
+    if len(memory) > REMEMBERED:
+        del memory[next(iter(memory))]
+
+
+def _decode(raw: bytes) -> Raw:
+    return parse(_DECODER, raw)

@@ -1,0 +1,380 @@
+"""Whatever a plan says and the API server took, the object has; the API server itself is the judge.
+
+Manifests are drawn, an operator makes them, and others edit them in drawn ways, while it runs and
+while it does not. Then a server-side apply of the plan must change nothing, a restart must write
+nothing, and `--dry-run` must have said what was written.
+"""
+
+import asyncio
+import copy
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+import pytest
+
+import kopf_runtime as kr
+from kopf_kit.rig.control_plane import ADMIN
+from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.process.engine import Engine
+from tests.faults import holders
+from tests.faults.manifests import KINDS, THING, Draw, definition
+from tests.faults.test_situations import HOLDER, Holder
+from tests.support.running import NAME, operating
+
+pytestmark = pytest.mark.api
+
+APPLY_PATCH = "application/apply-patch+yaml"
+#: What nobody's plan is compared in: the API server's own fields.
+OWN = ("managedFields", "resourceVersion", "generation")
+MODES = {"apply": kr.APPLY, "recreate": kr.RECREATE}
+
+
+def desired(holder: Holder, _: object) -> Iterable[Raw]:
+    yield json.loads(holder.spec.text)
+
+
+class Counting(Client):
+    """A client that remembers which children it has written."""
+
+    written: list[str]
+
+    async def request(self, method: str, path: str, *args: Any, **options: Any) -> bytes:
+        dry = "dryRun" in options.get("query", "")
+        if method != "GET" and not dry and "/holders" not in path and "/events" not in path:
+            self.written.append(f"{method} {path}")
+        return await super().request(method, path, *args, **options)
+
+
+@dataclass
+class Child:
+    """What is known of one child of the search."""
+
+    name: str
+    kind: Kind
+    plan: Raw
+    edits: list[str] = field(default_factory=list)
+    #: The child, and whether an apply of the plan would have changed it, before an operator came.
+    before: Raw = field(default_factory=dict)
+    differed: bool = False
+
+    def __str__(self) -> str:
+        return f"{json.dumps(self.plan)} after {self.edits}"
+
+
+@dataclass
+class Search:
+    """A namespace with many objects that have one child each."""
+
+    cluster: Cluster
+    update: Any
+    draw: Draw
+    namespace: str = field(default_factory=lambda: f"drift-{secrets.token_hex(4)}")
+    children: list[Child] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+
+    async def create(self, plans: Iterable[Raw]) -> None:
+        await self.cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        for number, plan in enumerate(plans):
+            kind = next(kind for kind in KINDS if kind.kind == plan["kind"])
+            child = Child(f"n-{number}", kind, plan)
+            plan["metadata"]["name"] = child.name
+            self.children.append(child)
+        await self._each(self._create)
+
+    async def _create(self, child: Child) -> None:
+        text = json.dumps(child.plan)
+        body = {"apiVersion": HOLDER.api_version, "kind": HOLDER.kind, "spec": {"text": text}}
+        body["metadata"] = {"name": child.name}
+        await self.cluster.ask("POST", HOLDER.path(self.namespace), body)
+
+    async def _each(self, act: Callable[[Child], Any]) -> None:
+        await asyncio.gather(*map(act, self.children))
+
+    def path(self, child: Child, query: str = "") -> str:
+        return child.kind.path(self.namespace, child.name) + (f"?{query}" if query else "")
+
+    @asynccontextmanager
+    async def operator(self, *, working: bool = True) -> AsyncIterator[Engine]:
+        one = Engine(HOLDER, Holder, lambda _: None)
+        for kind in KINDS:
+            one.owns(kind, update=self.update, unready=lambda _: "")
+        one.desired(desired)
+        client = Counting(NAME, "1", 10.0, Metrics(NAME))
+        client.written = self.written = []
+        client.may_write = lambda: working
+        server = self.cluster.plane.server
+        client.open(Credentials(kopf.ConnectionInfo(server=server, token=ADMIN, insecure=True)))
+        settings = kr.Settings(namespaces=(self.namespace,), resync_period=600)
+        try:
+            async with operating(client, one, settings=settings, working=working):
+                async with asyncio.timeout(120):
+                    await one.first_lists()
+                    yield one
+        finally:
+            await client.close()
+
+    async def settle(self, one: Engine) -> None:
+        """Wait until the operator has nothing to do; note what each object says."""
+        quiet = 0
+        while quiet < 8:
+            self.reasons = {
+                holder["metadata"]["name"]: condition["reason"]
+                for holder in await self.cluster.items(HOLDER.path(self.namespace))
+                for condition in (holder.get("status") or {}).get("conditions") or ()
+                if condition["type"] == "Ready"
+            }
+            idle = one.queue.running and not len(one.queue) and not one.queue.longest_running()
+            quiet = quiet + 1 if idle and len(self.reasons) == len(self.children) else 0
+            await asyncio.sleep(0.05)
+
+    async def drop_refused(self) -> None:
+        """Leave out what the API server does not take."""
+        refused = [c for c in self.children if self.reasons[c.name] != "Reconciled"]
+        for child in refused:
+            self.children.remove(child)
+            await self.cluster.remove(HOLDER.path(self.namespace, child.name))
+
+    async def judge(self, child: Child) -> tuple[Raw, Raw]:
+        """Return a child, and what an apply of its plan would make of it."""
+        live = await self.cluster.ask("GET", self.path(child))
+        plan = {**child.plan, "metadata": {**child.plan["metadata"], "name": child.name}}
+        query = f"dryRun=All&force=true&fieldManager={NAME}"
+        meta, names = live["metadata"], ("labels", "annotations", "ownerReferences")
+        ours = {name: self._ours(meta.get(name)) for name in names if meta.get(name)}
+        for name, value in ours.items():
+            if isinstance(value, dict):
+                value |= plan["metadata"].get(name) or {}
+        plan["metadata"] = {**plan["metadata"], **ours}
+        for without in (plan, _without_nulls(plan)):  # of a custom resource, it refuses them
+            try:
+                fresh = await self.cluster.ask(
+                    "PATCH", self.path(child, query), without, APPLY_PATCH
+                )
+            except RefusedError as error:
+                if "null" not in error.message:
+                    raise
+            else:
+                return live, fresh
+        raise AssertionError(child)
+
+    @staticmethod
+    def _ours(part: Any) -> Any:
+        """Return the marks among labels or annotations, and all owner references."""
+        if isinstance(part, list):
+            return part
+        groups = (HOLDER.group, "app.kubernetes.io/managed-by")
+        return {name: value for name, value in part.items() if name.startswith(groups)}
+
+    async def edit(self) -> None:
+        """Edit about two in three children as others."""
+        await self._each(self._edit)
+
+    async def _edit(self, child: Child) -> None:
+        draw = Draw(self.draw.random())
+        for _ in range(draw.choice([0, 1, 1, 2])):
+            for _ in range(8):  # most of what is drawn is valid
+                try:
+                    child.edits.append(await self._edit_once(child, draw))
+                except RefusedError:
+                    continue
+                break
+
+    async def _edit_once(self, child: Child, draw: Draw) -> str:
+        live = await self.cluster.ask("GET", self.path(child))
+        manager = draw.choice(["kubectl-edit", "someone"])
+        if child.kind == THING and draw.random() < 0.1:
+            status = {"status": {"phase": draw.choice(["", "one", "two"])}}
+            place = child.kind.path(self.namespace, child.name, "status")
+            await self.cluster.patch(f"{place}?fieldManager={manager}", status)
+            return f"status {status}"
+        if draw.random() < 0.03:
+            await self.cluster.patch(self.path(child), {"metadata": {"managedFields": [{}]}})
+            return "no managed fields"
+        edited = copy.deepcopy(live)
+        path = draw.edit(edited, child.plan, HOLDER.group)
+        if edited == live:
+            raise RefusedError(422, {"message": "nothing was changed"})
+        told = f"{manager}: {path}"
+        if draw.random() < 0.3 and path and all(isinstance(step, str) for step in path):
+            part: Any = edited
+            for step in path:
+                part = part.get(step) if isinstance(part, dict) else None
+            for step in reversed(path):
+                part = {step: part}
+            body = {"apiVersion": live["apiVersion"], "kind": live["kind"], **part}
+            body["metadata"] = {**body.get("metadata", {}), "name": child.name}
+            query = f"fieldManager={manager}&force=true"
+            await self.cluster.ask("PATCH", self.path(child, query), body, APPLY_PATCH)
+            return f"{told} applied {json.dumps(part)}"
+        await self.cluster.ask("PUT", self.path(child, f"fieldManager={manager}"), edited)
+        return f"{told} from {_at(live, path)} to {_at(edited, path)}"
+
+    async def look(self) -> None:
+        """Note what each child is, and whether it is as planned."""
+        await self._each(self._look)
+
+    async def _look(self, child: Child) -> None:
+        child.before, fresh = await self.judge(child)
+        child.differed = _bare(child.before) != _bare(fresh)
+
+    async def check(self) -> None:
+        """Each child whose object is reconciled is as planned."""
+        await self._each(self._check)
+
+    async def _check(self, child: Child) -> None:
+        if self.reasons[child.name] == "Reconciled":
+            live, fresh = await self.judge(child)
+            assert _bare(live) == _bare(fresh), f"{child}"
+
+    def wrote(self, child: Child) -> list[str]:
+        path = child.kind.path(self.namespace)
+        names = f"{path}/{child.name}", f"POST {path}"
+        return [call for call in self.written if call.endswith(names)]
+
+
+def _at(part: Any, path: tuple[str | int, ...]) -> str:
+    for step in path:
+        try:
+            part = part[step]
+        except (KeyError, IndexError, TypeError):
+            return "nothing"
+    return json.dumps(part)
+
+
+def _bare(raw: Raw) -> Raw:
+    meta = {name: value for name, value in raw["metadata"].items() if name not in OWN}
+    return {**raw, "metadata": meta}
+
+
+def _without_nulls(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _without_nulls(v) for name, v in part.items() if v is not None}
+    return [_without_nulls(item) for item in part] if isinstance(part, list) else part
+
+
+async def search(cluster: Cluster, update: Any, draw: Draw, plans: Iterable[Raw]) -> Search:
+    """Make these plans, have others edit them, and see what becomes of them."""
+    one = Search(cluster, update, draw)
+    await one.create(plans)
+    async with one.operator() as engine:
+        await one.settle(engine)
+    await one.drop_refused()
+    await one.check()
+    async with one.operator() as engine:
+        await one.settle(engine)
+        assert not one.written, "a restart wrote what nobody had edited"
+        await one.edit()  # while it looks
+        await one.settle(engine)
+    await one.check()
+
+    await one.edit()  # while it does not
+    await one.look()
+    said = dict[str, list[str]]()
+    async with one.operator(working=False) as engine:
+        for child in one.children:
+            said[child.name] = await engine.differences((one.namespace, child.name))
+    async with one.operator() as engine:
+        await one.settle(engine)
+    await one.check()
+    for child in one.children:
+        wrote = (
+            one.wrote(child)
+            if update is kr.APPLY
+            else [call for call in one.written if call.endswith(f"/{child.name}")]
+        )
+        assert bool(said[child.name]) == bool(wrote), f"{child}: {said[child.name]}, {wrote}"
+        assert wrote or not child.differed, f"{child}"
+
+    async with one.operator() as engine:
+        await one.settle(engine)
+    assert not [c for c in one.written if one.reasons[c.rpartition("/")[2]] == "Reconciled"]
+    return one
+
+
+@pytest.fixture
+async def kinds(cluster: Cluster) -> Cluster:
+    """Have the kinds of the search served."""
+    for crd in (
+        holders.definition(HOLDER, text={"type": "string"}),
+        definition(holders.definition),
+    ):
+        await cluster.put(crd)
+    for kind in (HOLDER, THING):
+        await cluster.serves(kind)
+    return cluster
+
+
+each_mode = pytest.mark.parametrize("mode", MODES)
+
+
+async def drawn(cluster: Cluster, mode: str, seed: int, count: int) -> None:
+    print(f"seed {seed}, {count} manifests, {mode}")  # noqa: T201 (a failure shows it)
+    draw = Draw(seed)
+    await search(cluster, MODES[mode], draw, [draw.manifest() for _ in range(count)])
+
+
+@each_mode
+async def test_b1_what_the_plan_says_the_object_has(kinds: Cluster, mode: str) -> None:
+    await drawn(kinds, mode, 66, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 106))
+@each_mode
+async def test_what_the_plan_says_the_object_has_in_many_more_cases(
+    kinds: Cluster, mode: str, seed: int
+) -> None:
+    await drawn(kinds, mode, seed, 150)
+
+
+def config_map(data: Raw) -> Raw:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": data}
+
+
+POLICY = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "NetworkPolicy",
+    "metadata": {},
+    "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": []},
+}
+LARGE = {f"key-{number}-{'x' * 20}": "y" for number in range(745)}
+
+
+@each_mode
+@pytest.mark.parametrize(
+    ("plan", "harm"),
+    [
+        pytest.param(POLICY, {"spec": {"ingress": [{}]}}, id="b1-a-policy-is-opened"),
+        pytest.param(config_map({"a": "", "b": "1"}), {"data": {"a": "other"}}, id="b1-empty"),
+        pytest.param(config_map(LARGE), {"data": {next(iter(LARGE)): "other"}}, id="b2-large"),
+        pytest.param(config_map({"a": "1"}), {"data": {"a": "other"}}, id="t2-the-only-key"),
+    ],
+)
+@pytest.mark.parametrize("running", [True, False], ids=["running", "restarted"])
+async def test_b1_b2_t2_what_others_alter_is_put_right(
+    kinds: Cluster, mode: str, plan: Raw, harm: Raw, running: bool
+) -> None:
+    one = Search(kinds, MODES[mode], Draw(0))
+    await one.create([copy.deepcopy(plan)])
+    (child,) = one.children
+    async with one.operator() as engine:
+        await one.settle(engine)
+        if running:
+            await kinds.patch(one.path(child, "fieldManager=someone"), harm)
+            await one.settle(engine)
+    if not running:
+        await kinds.patch(one.path(child, "fieldManager=someone"), harm)
+        async with one.operator() as engine:
+            await one.settle(engine)
+
+    await one.check()
