@@ -42,7 +42,7 @@ class ManagedFields(Struct, rename="camel"):
     fields_v1: Raw = Raw(b"{}")
 
 
-class ObjectMeta(Struct, rename="camel"):
+class ObjectMeta(Struct, rename="camel", dict=True):
     """The metadata of an object."""
 
     name: str
@@ -57,8 +57,6 @@ class ObjectMeta(Struct, rename="camel"):
     owner_references: list[OwnerReference] | None = None
     finalizers: list[str] | None = None
     managed_fields: list[ManagedFields] | None = None
-    #: The empty maps and lists of the whole object; `source` counts them.
-    empties: int = 0
 
     @property
     def key(self) -> Key:
@@ -74,6 +72,17 @@ class ObjectMeta(Struct, rename="camel"):
     def controller(self) -> OwnerReference | None:
         """The controlling owner, or None."""
         return next((o for o in self.owner_references or () if o.controller), None)
+
+
+def note_empties(thing: "Object", raw: bytes) -> None:
+    """Note the number of empty maps and lists in an object's JSON; its class may read none."""
+    vars(thing.metadata)["empties"] = raw.count(b"{}") + raw.count(b"[]")
+
+
+def empties(meta: ObjectMeta) -> int:
+    """Return the number that was noted."""
+    noted: int = vars(meta).get("empties", 0)
+    return noted
 
 
 class Object(Struct, rename="camel"):

@@ -24,6 +24,7 @@ from kopf_runtime.declaring.objects import (
     Object,
     UnreadableError,
     decode,
+    note_empties,
     number,
 )
 from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable, held
@@ -272,8 +273,7 @@ class Source(Generic[R]):
 
     def _decode(self, raw: bytes | Raw) -> Object:
         thing: Object = decode(self._decoder, raw)
-        text = bytes(raw)
-        thing.metadata.empties = text.count(b"{}") + text.count(b"[]")
+        note_empties(thing, bytes(raw))
         return thing
 
     def _learn(self, thing: Object, at: int = 0) -> R:

@@ -11,7 +11,15 @@ from msgspec.structs import replace
 
 from kopf_runtime.declaring.indexes import Index, several
 from kopf_runtime.declaring.kinds import Kind
-from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource, number, seconds, shared
+from kopf_runtime.declaring.objects import (
+    Object,
+    ObjectMeta,
+    Resource,
+    empties,
+    number,
+    seconds,
+    shared,
+)
 from kopf_runtime.declaring.records import Child, Name, Outcome, Owned, Owner
 from kopf_runtime.working.fields import Ownership
 from kopf_runtime.working.templates import Marks, Templates
@@ -128,7 +136,7 @@ class Reader:
                 generation=number(annotations.get(self._marks.generation), 0),
                 replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
                 unlabelled=unlabelled,
-                fields=self._ownership.digest(meta.managed_fields, uid, meta.empties),
+                fields=self._ownership.digest(meta.managed_fields, uid, empties(meta)),
                 editors=self._ownership.others(meta.managed_fields),
                 view=view,
                 unready=owned.unready(view) if owned.judge is None else owned.judge.unready(thing),
