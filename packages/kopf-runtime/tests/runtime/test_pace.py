@@ -35,7 +35,7 @@ CHILD = Child(
 )
 
 
-WANTED = Wanted(POD, KEY, "t", b"")
+WANTED = Wanted(POD, KEY, "t", "")
 ENDED = Plan(Step.DELETE, "Healed", "it had ended")
 EDITED = Plan(Step.DELETE, "Replaced", "it was edited", edited=True)
 

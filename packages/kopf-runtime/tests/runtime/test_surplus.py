@@ -88,6 +88,9 @@ async def test_a3_a_config_map_stays_until_the_rollout_that_replaces_it_has_ende
     def rolls(**status: Any) -> None:
         server.edit(DEPLOYMENT, CHILD, lambda raw: raw.update(status=status), subresource="status")
 
+    def mounts(name: str) -> Callable[[], bool]:
+        return lambda: name in str(server.get(DEPLOYMENT, CHILD))
+
     def pages() -> list[str]:
         return sorted(raw["metadata"]["name"] for raw in server.all(CONFIG_MAP))
 
@@ -98,7 +101,7 @@ async def test_a3_a_config_map_stays_until_the_rollout_that_replaces_it_has_ende
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
         for text in "bc":  # two edits, whose rollouts are stuck
             server.edit(WIDGET, KEY, edit(text))
-            await until(lambda text=text: f"pages-{text}" in str(server.get(DEPLOYMENT, CHILD)))
+            await until(mounts(f"pages-{text}"))
             generation = (server.get(DEPLOYMENT, CHILD) or {})["metadata"].get("generation", 1)
             rolls(**{**DEPLOYED, "observedGeneration": generation, "updatedReplicas": 1})
             await until(lambda: "1 of 3" in ready(server.get(WIDGET, KEY)).get("message", ""))
