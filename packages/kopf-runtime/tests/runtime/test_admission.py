@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import ssl
-import sys
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
@@ -24,7 +23,6 @@ from kopf._core.engines.indexing import OperatorIndexers
 from msgspec.structs import replace
 
 import kopf_runtime as kr
-from kopf_kit.testing.process import free_port
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import ApiError, DeclarationError
@@ -543,32 +541,6 @@ async def test_at_its_end_the_server_answers_and_has_every_connection_closed() -
             await converted()
 
 
-# --- what strangers send --------------------------------------------------------------------------
-
-#: Serves what festivals.py and permits.py declare, and says at its end how much memory it took.
-PROGRAM = """
-import asyncio, resource, sys
-resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
-from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.endpoints.reviews import Reviews
-from kopf_runtime.endpoints.web import MAX_REVIEWS, Server
-from runtime import festivals, permits
-
-async def main():
-    reviews = Reviews([festivals.controller.versions], festivals.admit() + permits.admit())
-    server = Server(Metrics("o", "1"))
-    await server._serve(("127.0.0.1", int(sys.argv[1])), reviews.routes, None, MAX_REVIEWS)
-    for _ in "ab":
-        lines = open("/proc/self/status").read().splitlines()
-        print(next(line.split()[1] for line in lines if line.startswith("VmHWM")), flush=True)
-        await asyncio.to_thread(sys.stdin.read)
-
-asyncio.run(main())
-"""
-#: Bytes that all reviews together may take.
-BOUND = 120 * 1024 * 1024
-
-
 def _converted(objects: bytes) -> bytes:
     return (
         b'{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": '
@@ -581,64 +553,3 @@ def _alpha(status: bytes) -> bytes:
         b'{"apiVersion": "example.dev/v1alpha1", "kind": "Festival", "metadata": {"name": "one"}, '
         b'"spec": {"stageName": "a"}, "status": ' + status + b"}"
     )
-
-
-def _admitted(status: bytes) -> bytes:
-    spec = b'{"stages": [{"name": "a"}], "holder": "slow"}'
-    thing = b'{"metadata": {}, "spec": %b, "status": {"a": %b}}' % (spec, status)
-    return (
-        b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": '
-        b'{"uid": "u", "operation": "CREATE", "object": ' + thing + b', "resource": '
-        b'{"group": "example.dev", "version": "v1", "resource": "permits"}}}'
-    )
-
-
-MANY = b"[" + b'{"":{}},' * (reviews.PARSED // reviews.PLACE // 3 - 99) + b"1]"
-NESTED = b"[" + b'{"":{}},' * (reviews.SMALL // 8 - 50) + b"1]"
-HUGE = b'{"a":"' + b"x" * (reviews.MAX_REVIEW_BYTES - 500) + b'"}'
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "connections"),
-    [
-        ("/convert", _converted(b"0," * (reviews.MAX_REVIEW_BYTES // 2 - 200) + b"0"), 12),
-        ("/convert", _converted(_alpha(b'{"a": %b}' % MANY)), 12),
-        ("/convert", _converted(_alpha(HUGE)), 12),
-        ("/validate/festivals.example.dev/in-time", _admitted(NESTED), 30),
-        ("/kopf/validating/known-holder.permits.example.dev", _admitted(NESTED), 30),
-    ],
-    ids=["many objects", "many values", "large", "many that wait", "many that wait for kopf"],
-)
-async def test_strangers_cannot_have_the_operator_take_more_memory_than_it_has(
-    path: str, body: bytes, connections: int
-) -> None:
-    """Whoever reaches the port may send reviews, and the chart grants 256 MiB."""
-    port = free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        PROGRAM,
-        str(port),
-        stdin=-1,
-        stdout=-1,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert process.stdout is not None
-    before = int(await process.stdout.readline())
-    head = b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
-
-    async def send() -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(head % (path.encode(), len(body)) + body)
-        try:
-            return await reader.readline()
-        except ConnectionError:
-            return b""
-        finally:
-            writer.close()
-
-    answers = await asyncio.gather(*(send() for _ in range(connections)))
-
-    out, _ = await process.communicate(b"")
-    taken = (int(out) - before) * 1024
-    assert taken < BOUND, set(answers)

@@ -179,6 +179,7 @@ class Server:
                 tls,
                 MAX_REVIEWS,
                 keepalive_timeout=_KEEP_ALIVE,
+                handler_cancellation=True,  # who asks no more holds no room
             )
 
     async def _answer(self, request: web.Request) -> web.Response:
