@@ -185,6 +185,10 @@ class _Comparison:
             and not any(map(_has_parts, theirs))
         ):
             return False  # set as a whole, such as a node selector or a command
+        if mine is None and theirs and live is not ABSENT and not any(map(_has_parts, theirs)):
+            return True  # others have set it as a whole
+        if mine is None and live is ABSENT:
+            self.absent.append(path)  # all that it sets may be empty
         if isinstance(wanted, list):
             return mine is None or self._lacks(wanted, live, mine, theirs, path)
         for name, part in wanted.items():
