@@ -55,6 +55,29 @@ EVENTS = (
         ),
     ),
     Event(
+        "Deleted",
+        "Normal",
+        Text(
+            "the operator deleted a Pod that the Message does not want any more",
+            "Message에 더는 필요 없는 파드를 오퍼레이터가 삭제했습니다",
+        ),
+        _NOTHING,
+    ),
+    Event(
+        "LeftAlone",
+        "Warning",
+        Text(
+            "a Pod has some of the Message's marks, as a copy has; the operator does not touch it",
+            "사본처럼 Message의 표시가 일부만 맞는 파드가 있어 오퍼레이터가 그대로 두었습니다",
+        ),
+        Text(
+            "Nothing, unless the Pod should outlive the Message: then remove its "
+            "metadata.ownerReferences.",
+            "할 일은 없습니다. 다만 Message가 삭제된 뒤에도 파드를 남기려면 그 파드의 "
+            "metadata.ownerReferences를 제거하십시오.",
+        ),
+    ),
+    Event(
         "PodStuckTerminating",
         "Warning",
         Text(
@@ -74,6 +97,20 @@ EVENTS = (
             "The Event quotes the API server: `kubectl message why {name}` says what to do.",
             "API 서버의 답이 이벤트에 그대로 나옵니다. 할 일은 "
             "`kubectl message why {name}` 명령으로 확인하십시오.",
+        ),
+    ),
+    Event(
+        "StatusRefused",
+        "Warning",
+        Text(
+            "the API server refused the status, which may be outdated",
+            "API 서버가 상태를 거부하여, 보이는 상태가 오래된 것일 수 있습니다",
+        ),
+        Text(
+            "The Event quotes the API server: change the policy or webhook that refuses "
+            "`messages/status`.",
+            "API 서버의 답이 이벤트에 나옵니다. `messages/status`를 거부하는 정책이나 웹훅을 "
+            "고치십시오.",
         ),
     ),
     Event(

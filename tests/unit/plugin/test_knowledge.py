@@ -93,7 +93,10 @@ def events_of_the_operator() -> set[str]:
         if len(call.args) > 1
     }
     recorded = {
-        call.args[1].value for call in calls("reporting/status.py", "_record") if constant(call)
+        call.args[1].value
+        for name in ("_record", "warning")
+        for call in calls("reporting/status.py", name)
+        if len(call.args) > 1 and constant(call)
     }
     (refused,) = re.findall(
         r'event="(\w+)" if error.final else "(\w+)"',
