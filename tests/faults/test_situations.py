@@ -6,17 +6,21 @@ where the garbage collector has a part in it, the harm is what that does.
 
 import asyncio
 import json
+import os
 import secrets
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import kopf
 import pytest
 
 import kopf_runtime as kr
+from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_runtime.cluster.client import Client
@@ -25,6 +29,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from kopf_runtime.declaring.kinds import PERSISTENT_VOLUME_CLAIM as CLAIM
 from kopf_runtime.process.engine import Engine
+from kopf_runtime.reporting import troubles
 from tests.faults import holders
 from tests.support.running import NAME, operating
 
@@ -143,11 +148,11 @@ class Case:
     async def holder(self) -> Raw:
         return await self.cluster.ask("GET", self.path(HOLDER))
 
-    async def create(self, text: str = "one") -> Raw:
+    async def create(self, text: str = "one", name: str = "one") -> Raw:
         manifest = {
             "apiVersion": HOLDER.api_version,
             "kind": "Holder",
-            "metadata": {"name": "one"},
+            "metadata": {"name": name},
             "spec": {"text": text},
         }
         return await self.cluster.ask("POST", HOLDER.path(self.namespace), manifest)
@@ -206,12 +211,14 @@ class Case:
         finally:
             await client.close()
 
-    async def reason(self) -> tuple[str, int]:
+    async def ready(self) -> Raw:
+        """Return the condition."""
         holder = await self.cluster.find(self.path(HOLDER)) or {}
         conditions = (holder.get("status") or {}).get("conditions") or []
-        ready: Raw = next(
-            (condition for condition in conditions if condition["type"] == "Ready"), {}
-        )
+        return next((condition for condition in conditions if condition["type"] == "Ready"), {})
+
+    async def reason(self) -> tuple[str, int]:
+        ready = await self.ready()
         return ready.get("reason", ""), ready.get("observedGeneration", 0)
 
 
@@ -302,6 +309,17 @@ async def make_foreign(case: Case) -> None:
         raw = await case.cluster.ask("GET", case.path(kind))
         await case.end(kind)
         await case.put(kind, raw, {"name": "one", "labels": {"whose": "somebody-s"}})
+
+
+async def give_away(case: Case) -> None:
+    """Somebody gives all children to another object."""
+    other = await case.create("two", "other")
+    uid = other["metadata"]["uid"]
+    reference = {"apiVersion": HOLDER.api_version, "kind": "Holder", "name": "other", "uid": uid}
+    metadata: Raw = {"labels": {UID: uid}, "annotations": {OWNER: "other"}}
+    if case.mode != "retain":
+        metadata["ownerReferences"] = [{**reference, "controller": True}]
+    await case.patch_all({"metadata": metadata})
 
 
 # --- what becomes of the children ---------------------------------------------------------------
@@ -477,17 +495,50 @@ async def test_children_of_a_former_object_are_waited_for(case: Case) -> None:
     assert "DELETE" not in case.client.methods
 
 
+@pytest.mark.parametrize("harm", [make_foreign, pytest.param(give_away, marks=pytest.mark.long)])
 @each_mode
-async def test_foreign_objects_of_the_children_s_names_are_left_alone(case: Case) -> None:
-    await make_foreign(case)
+async def test_t5_foreign_objects_are_left_alone_until_they_are_handed_over(
+    case: Case,
+    mode: str,
+    harm: Callable[[Case], Awaitable[None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(troubles, "CONFLICT", 0.2)  # a look that no watch tells of
+    await harm(case)
     before = await case.children()
 
-    async with case.operator():
+    async with case.operator() as one:
         async with asyncio.timeout(30):
             while (await case.reason())[0] != "Conflict":
                 await asyncio.sleep(0.05)
+        await kept(case, before)
+        if mode == "recreate":  # handed over, it would be deleted
+            assert "`" not in (await case.ready())["message"]
+            return
+        typed: set[str] = set()
+        async with asyncio.timeout(60):
+            while (ready := await case.ready())["reason"] == "Conflict":
+                if (commands := ready["message"].split("`")[1]) not in typed:
+                    await asyncio.to_thread(type_in, commands, case.cluster, tmp_path)
+                    typed.add(commands)
+                await asyncio.sleep(0.05)
+        await settled(case, one)
 
-    await kept(case, before)
+    now, owner = await case.children(), (await case.holder())["metadata"]["uid"]
+    assert uids(now) == uids(before)
+    for kind, raw in now.items():
+        owners = [reference["uid"] for reference in raw["metadata"].get("ownerReferences", ())]
+        assert owners == ([] if mode == "retain" else [owner])
+        assert raw["metadata"]["labels"][UID] == owner
+        assert raw.get("data") == before[kind].get("data")
+
+
+def type_in(commands: str, cluster: Cluster, folder: Path) -> None:
+    """Have a shell run what a message says, with kubectl's own access to the cluster."""
+    path = f"{tools.path('kubectl').parent}:{os.environ['PATH']}"
+    access = {"PATH": path, "HOME": str(folder), "KUBECONFIG": str(cluster.plane.kubeconfig(ADMIN))}
+    subprocess.run(["/bin/sh", "-ec", commands], env=access, check=True, timeout=60)
 
 
 @pytest.mark.parametrize("mode", ["retain"])
