@@ -23,7 +23,7 @@ import kopf_runtime as kr
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Key, Kind
-from kopf_runtime.declaring.objects import UnreadableError, decode
+from kopf_runtime.declaring.objects import UnreadableError, decode, note_empties
 from kopf_runtime.watching import cache, listing
 from kopf_runtime.watching.source import Source
 from runtime import widgets
@@ -335,7 +335,9 @@ class World:
             for (k, key), stored in self.server.objects.items():
                 if k == kind and _watched(stored):
                     try:
-                        there[key] = source._read(decode(source._decoder, stored.encode()), None)
+                        thing = decode(source._decoder, stored.encode())
+                        note_empties(thing, stored.encode())
+                        there[key] = source._read(thing, None)
                     except UnreadableError:
                         unreadable.add(key)
             assert {record.key: record for record in source.cache} == there
