@@ -39,9 +39,11 @@ def name_of(function: ast.expr) -> str:
     return getattr(function, "id", getattr(function, "attr", ""))
 
 
+#: Said of kinds with values that only one object may have.
+UNIQUE = {"HoldsLost"}
 #: Said where all is well, or of kinds that have other children or an outside; a Message has none.
 #: `Paused` is the reason of those alone whose plan needs more than the object.
-OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady", "Paused"}
+OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady", "Paused", *UNIQUE}
 #: What the API server says by the status of its answer, as client-go names them.
 API_SERVER = {
     "BadRequest",
@@ -102,7 +104,7 @@ def events_of_the_operator() -> set[str]:
         r'event="(\w+)" if error.final else "(\w+)"',
         (RUNTIME / "reporting" / "troubles.py").read_text(),
     )
-    return {*final, *planned, *recorded, *refused}
+    return {*final, *planned, *recorded, *refused} - UNIQUE
 
 
 def calls(module: str, name: str) -> list[Any]:
