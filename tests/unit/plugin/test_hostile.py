@@ -368,3 +368,21 @@ def test_r1_nothing_is_sent_where_the_operator_itself_says(
     assert heard == []
     assert "the operator cannot elect a leader: its Lease has no valid name" in doctor
     assert crd()["metadata"]["name"] in doctor
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_t6_a_tenant_s_escapes_reach_no_terminal(tmp_path: Path, on_terminal: bool) -> None:
+    (tmp_path / "kubectl").write_text("#!/bin/sh\nprintf 'a\\033]0;b\\007\\rc\\n안녕'\n")
+    (tmp_path / "kubectl").chmod(0o755)
+    ours, theirs = os.openpty() if on_terminal else os.pipe()
+    program = "from kopf_kit.plugin.kubectl import Kubectl; Kubectl().logs('hello')"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", program], env=environment, stdout=theirs, check=True
+    )
+
+    told = os.read(ours, 1000).decode()
+    os.close(ours)
+    os.close(theirs)
+
+    assert told == ("a ]0;b  c\r\n안녕\r\n" if on_terminal else "a\x1b]0;b\x07\rc\n안녕")

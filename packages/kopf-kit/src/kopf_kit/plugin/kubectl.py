@@ -93,9 +93,19 @@ class Kubectl:
         return str(printed)
 
     def logs(self, pod: str, *flags: str) -> int:
-        """Print the log of a Pod with a valid name on the terminal; return kubectl's exit code."""
+        """Print the log of a Pod with a valid name; return kubectl's exit code.
+
+        On a terminal, without what controls it; elsewhere, as it is.
+        """
+        command = self._command(["logs", *self._here(), *flags, "--", pod])
         try:
-            return subprocess.call(self._command(["logs", *self._here(), *flags, "--", pod]))
+            if not sys.stdout.isatty():
+                return subprocess.call(command)
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+                for line in process.stdout or ():
+                    text = line.decode(errors="replace").removesuffix("\n")
+                    print(printable(text.expandtabs()), flush=True)
+            return process.returncode
         except FileNotFoundError:
             raise KubectlError(refusals.MISSING) from None
 
