@@ -86,12 +86,14 @@ class Kubelet:
         url = f"{self._cluster.plane.server}{self._path}?watch=1&resourceVersion={version}"
         unlimited = aiohttp.ClientTimeout(total=None)
         async with self._cluster.session.get(url, timeout=unlimited) as response:
-            async for line in response.content:
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    return
-                if event["type"] != "DELETED":
-                    self._see(event["object"])
+            begun = b""  # aiohttp's own lines have a limit, and a Pod may be larger
+            async for part in response.content.iter_any():
+                *lines, begun = (begun + part).split(b"\n")
+                for event in map(json.loads, lines):
+                    if event["type"] == "ERROR":
+                        return
+                    if event["type"] != "DELETED":
+                        self._see(event["object"])
 
     def _see(self, pod: Raw) -> None:
         if self._has(Trouble.LOST):
