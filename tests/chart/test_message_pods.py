@@ -1,5 +1,7 @@
 """What message Pods are like when the chart is installed with some values."""
 
+import re
+
 import pytest
 
 from kopf_kit.pack import documents
@@ -10,13 +12,20 @@ from tests.support import flags
 DIGEST = "sha256:" + "5a" * 32
 
 
-def message_pod(values: Values) -> Manifest:
-    """Return the Pod that the operator makes of a Message when it is installed with these values.
+def expanded(argument: str, environment: dict[str, str]) -> str:
+    """Return an argument as the kubelet expands it: `$$` is `$`, an unknown `$(NAME)` stays."""
 
-    The arguments are expanded as the kubelet expands them.
-    """
-    arguments = [argument.replace("$$", "$") for argument in container(values)["args"]]
-    understood = flags.parse(arguments, {"POD_NAME": "operator-1"})
+    def expand(match: re.Match[str]) -> str:
+        return "$" if match[0] == "$$" else environment.get(match[1], match[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", expand, argument)
+
+
+def message_pod(values: Values) -> Manifest:
+    """Return the Pod that the operator makes of a Message if it is installed with these values."""
+    environment = {"POD_NAME": "operator-1"}
+    arguments = [expanded(argument, environment) for argument in container(values)["args"]]
+    understood = flags.parse(arguments, environment)
     return pods.manifest("hello", "안녕하세요", 10, understood)
 
 
@@ -59,8 +68,8 @@ def test_the_message_pods_user_is_set_or_left_to_the_cluster(
     assert context.get("runAsUser") == expected
 
 
-def test_what_the_cluster_asks_of_message_pods_reaches_them() -> None:
-    awkward = {"a.example/$(POD_NAME)": '$(POD_NAME) "\\ <&> ${x} 한글'}
+def test_s6_what_the_cluster_asks_of_message_pods_reaches_them() -> None:
+    awkward = {"a.example/$(POD_NAME)": '$(POD_NAME) $$(POD_NAME) $$ $ $(NO) "\\ <&> ${x} 한글'}
     placed = {
         "nodeSelector": {"kubernetes.io/os": "linux", "pool": "small"},
         "tolerations": [{"key": "spot", "effect": "NoExecute", "tolerationSeconds": 300}],

@@ -1,5 +1,6 @@
 """The files of a release: all that it promises, of its own version, and what each is made of."""
 
+import hashlib
 import json
 
 import pytest
@@ -38,6 +39,16 @@ def test_it_has_all_that_the_page_of_releases_promises(files: dict[str, bytes]) 
         *("image-linux-amd64.cdx.json", "image-linux-arm64.cdx.json"),
         *("provenance.json", "openvex.json", "images.txt"),
         *("checksums.txt", "checksums.txt.sigstore.json", "cosign.pub", "charts.gpg"),
+    }
+
+
+def test_s7_the_checksums_are_those_of_all_files_but_theirs(files: dict[str, bytes]) -> None:
+    lines = files["checksums.txt"].decode().splitlines()
+
+    assert {tuple(line.split("  ")) for line in lines} == {
+        (hashlib.sha256(content).hexdigest(), name)
+        for name, content in files.items()
+        if not name.startswith("checksums.txt")
     }
 
 
