@@ -536,3 +536,36 @@ def test_an_import_that_never_ends_is_told_in_a_sentence(
 
     with pytest.raises(HackError, match="main is still being imported after 2 seconds: it must"):
         watched.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"))
+
+
+ODD = (
+    "spec: [1]\nmetadata: [2]\nkind: [3]",
+    "spec: {names: [1]}\nmetadata: text",
+    "kind: CustomResourceDefinition\nspec: [1]",
+    "[1, 2]",
+    "text",
+    "metadata: {name: [1]}\nkind: {a: b}",
+    "? [a]\n: b",
+    "a: &a [*a]",
+    "2020-13-40: 1",
+)
+
+
+def test_t8_yaml_files_of_something_else_are_passed_over(notes: Path) -> None:
+    for number, document in enumerate(ODD):
+        (notes / f"odd-{number}.yaml").write_text(document)
+
+    code, said = adopt(notes, *SAID)
+
+    assert code == 0, said
+    assert "this runs the repository's Python, and imports its handlers" in said
+
+
+@pytest.mark.parametrize("option", ["--sample", "--crd", "--rights"])
+def test_t8_an_odd_file_that_is_named_is_told_in_a_sentence(notes: Path, option: str) -> None:
+    (notes / "odd.yaml").write_text(ODD[0])
+
+    code, said = adopt(notes, *SAID, option, "odd.yaml")
+
+    assert code == 1
+    assert "odd.yaml" in said

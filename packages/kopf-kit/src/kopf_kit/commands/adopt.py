@@ -32,12 +32,14 @@ def command(**options: Any) -> None:
     """Write PROJECT for the operator on plain kopf in this folder; all else stays as it is.
 
     Anything not given by an option is found in the repository, or asked for on a terminal.
+    This runs the repository's Python and imports its handlers: do it where you trust them.
     `kopf-kit generate` then packages the operator.
     """
     file = Path.cwd() / "PROJECT"
     if file.exists():
         say(f"{file} is there already, and stays as it is: edit it, or remove it first")
         return
+    say("this runs the repository's Python, and imports its handlers")
     operator = adoption.find(file.parent, adoption.Operator(file.parent, **options))
     for option, (question, example) in _NEEDED.items():
         if not getattr(operator, option):

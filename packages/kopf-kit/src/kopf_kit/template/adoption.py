@@ -283,7 +283,10 @@ def _samples(operator: Operator, kinds: list[str]) -> Iterator[str]:
 
 def _sampled(one: Manifest) -> Any:
     """Return the kind of an object that `kubectl apply` takes: it has a name, no `generateName`."""
-    return one.get("kind") if one.get("metadata", {}).get("name") else None
+    match one:
+        case {"kind": str(kind), "metadata": {"name": str()}}:
+            return kind
+    return None
 
 
 def _resource(crd: Manifest) -> Manifest:
@@ -313,8 +316,10 @@ def _modules(root: Path) -> Iterator[str]:
 
 def _is_own_crd(one: Manifest) -> bool:
     """Return whether it is a CRD of the operator's; kopf's peering is not packaged."""
-    kind = one.get("spec", {}).get("names", {}).get("kind")
-    return one.get("kind") == "CustomResourceDefinition" and kind not in _PEERING
+    match one:
+        case {"kind": "CustomResourceDefinition", "spec": {"names": {"kind": str(kind)}}}:
+            return kind not in _PEERING
+    return False
 
 
 def _found(root: Path, fits: Any) -> tuple[str, ...]:
