@@ -1,10 +1,8 @@
-"""Children that hold data survive what happens to their owner and their marks (a real API server).
+"""Children that hold data survive faults at each write (a real API server).
 
-packages/kopf-runtime/tests/runtime/test_data.py has the cases that need no real one.
+test_situations.py and test_marks.py have what happens to their owners and marks.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from signal import Signals
 
 import pytest
@@ -36,48 +34,6 @@ async def children(here: World) -> list[Raw]:
     return [(await here.cluster.ask("GET", path(here, kind)))["metadata"] for kind in KINDS]
 
 
-async def orphan_and_restore(here: World) -> None:
-    await here.cluster.ask("DELETE", here.object(), {"propagationPolicy": "Orphan"})
-    async with here.within(60, "orphaned"):
-        while await here.cluster.find(here.object()):
-            await asyncio.sleep(0.05)
-    await here.create("one")
-
-
-async def take_owner_away(here: World) -> None:
-    for kind in KINDS:
-        await here.cluster.patch(path(here, kind), {"metadata": {"ownerReferences": None}})
-
-
-async def alter_marks(here: World) -> None:
-    marks = {"example.dev/store-generation": "7", "example.dev/template-hash": "somebody's"}
-    for kind in KINDS:
-        await here.cluster.patch(path(here, kind), {"metadata": {"annotations": marks}})
-
-
-@pytest.mark.parametrize("harm", [orphan_and_restore, take_owner_away, alter_marks])
-async def test_d1_data_survives_whatever_happens_to_its_marks(
-    here: World, harm: Callable[[World], Awaitable[None]]
-) -> None:
-    await here.start()
-    await here.create("one")
-    await here.wait_until_ready()
-    before = await children(here)
-
-    await harm(here)
-
-    owner = (await here.cluster.ask("GET", here.object()))["metadata"]["uid"]
-    async with here.within(60, "each child has its owner and its marks"):
-        while not all(whole(meta, owner) for meta in await children(here)):
-            await asyncio.sleep(0.05)
-    await here.wait_until_ready()
-    await here.edit("two")
-    async with here.within(60, "they are the object's again: an edit reaches them"):
-        while {meta["annotations"]["text"] for meta in await children(here)} != {"two"}:
-            await asyncio.sleep(0.05)
-    assert [meta["uid"] for meta in await children(here)] == [meta["uid"] for meta in before]
-
-
 @pytest.mark.parametrize(
     "fault", ["kill", *(pytest.param(name, marks=pytest.mark.long) for name in every_write.FAULTS)]
 )
@@ -103,14 +59,6 @@ async def test_data_keeps_its_uids_with_a_fault_at_every_single_write(
         await here.converges({"hello": text}, quiet=0.1)
 
         assert [meta["uid"] for meta in await children(here)] == before, number
-
-
-def whole(meta: Raw, owner: str) -> bool:
-    return (
-        [reference["uid"] for reference in meta.get("ownerReferences", ())] == [owner]
-        and meta["annotations"]["example.dev/store-generation"] == "1"
-        and meta["annotations"]["example.dev/template-hash"] != "somebody's"
-    )
 
 
 @pytest.mark.long
