@@ -265,6 +265,7 @@ async def test_t4_honest_reviews_are_answered_whatever_strangers_do_for_long(
     await search(tmp_path, list(range(100, 300)))
 
 
+@pytest.mark.long  # it compares times, which other work on the machine changes, too
 @pytest.mark.parametrize(
     ("stranger", "times"),
     [
