@@ -538,6 +538,24 @@ def test_an_import_that_never_ends_is_told_in_a_sentence(
         watched.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"))
 
 
+@pytest.mark.parametrize("no_run", [False, True])
+def test_t8_it_says_that_it_runs_code_of_the_repository_or_reads_files_only(
+    notes: Path, no_run: bool
+) -> None:
+    ran = notes.parent / "ran"
+    touch = f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n"
+    (notes / "main.py").write_text(touch + (notes / "main.py").read_text())
+    python = notes / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\ntouch {ran}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+
+    code, said = adopt(notes, *SAID, *(["--no-run"] if no_run else []))
+
+    assert (code, ran.exists()) == (0, not no_run), said
+    assert ("this runs" in said, "was not imported" in said) == (not no_run, no_run)
+
+
 ODD = (
     "spec: [1]\nmetadata: [2]\nkind: [3]",
     "spec: {names: [1]}\nmetadata: text",

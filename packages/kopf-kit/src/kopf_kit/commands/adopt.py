@@ -28,29 +28,39 @@ _NEEDED = {
 @click.option("--requirements", default="", metavar="FILE", help="What the image installs.")
 @click.option("--rights", default="", metavar="FILE", help="A Role with what the handlers do.")
 @click.option("--description", default="", help="What the operator does, in a sentence.")
-def command(**options: Any) -> None:
+@click.option("--no-run", is_flag=True, help="Read files only, and run nothing of the repository.")
+def command(*, no_run: bool, **options: Any) -> None:
     """Write PROJECT for the operator on plain kopf in this folder; all else stays as it is.
 
     Anything not given by an option is found in the repository, or asked for on a terminal.
-    This runs the repository's Python and imports its handlers: do it where you trust them.
+    This runs the repository's Python and imports its handlers: use --no-run where you do not trust
+    them.
     `kopf-kit generate` then packages the operator.
     """
     file = Path.cwd() / "PROJECT"
     if file.exists():
         say(f"{file} is there already, and stays as it is: edit it, or remove it first")
         return
-    say("this runs the repository's Python, and imports its handlers")
-    operator = adoption.find(file.parent, adoption.Operator(file.parent, **options))
+    if not no_run:
+        say(
+            "this runs the repository's Python, and imports its handlers; --no-run reads files only"
+        )
+    operator = adoption.find(file.parent, adoption.Operator(file.parent, **options), run=not no_run)
     for option, (question, example) in _NEEDED.items():
         if not getattr(operator, option):
             answers: dict[str, Any] = {option: _asked(option, question, example)}
             operator = replace(operator, **answers)
-    text, left_out = adoption.project(operator)
+    text, left_out = adoption.project(operator, run=not no_run)
     try:
         file.write_text(text)
     except OSError as error:
         raise HackError(f"{file}: {error.strerror}; nothing was written") from error
     say(f"{file} written; `kopf-kit generate` packages {operator.name}")
+    if no_run:
+        say(
+            f"{operator.module} was not imported, so nothing is known of its handlers; `kopf-kit "
+            "generate` imports it"
+        )
     for sentence in left_out:
         say(sentence)
 

@@ -44,11 +44,11 @@ class Watched(NamedTuple):
 class Handlers(NamedTuple):
     """What the handlers of an operator ask of the API server."""
 
-    watched: tuple[Watched, ...]
+    watched: tuple[Watched, ...] = ()
     #: What they watch under names of which only a cluster knows the kinds.
-    unknown: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
     #: The ids of those that the API server asks before a write.
-    webhooks: tuple[str, ...]
+    webhooks: tuple[str, ...] = ()
 
 
 def handlers(module: str, root: Path, crds: list[dict[str, Any]]) -> Handlers:

@@ -77,8 +77,11 @@ class Operator:
     description: str = ""
 
 
-def find(root: Path, said: Operator) -> Operator:
-    """Return what an author says, completed with what the repository says."""
+def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
+    """Return what an author says, completed with what the repository says.
+
+    With `run`, its Python is asked for the installed version.
+    """
     file = root / "pyproject.toml"
     about = _about(file) if file.is_file() else {}
     remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
@@ -99,7 +102,7 @@ def find(root: Path, said: Operator) -> Operator:
         crds=crds,
         samples=said.samples or _found(root, lambda one: _sampled(one) in kinds),
         requirements=said.requirements or ("" if installed else required),
-        version=_version(file, about),
+        version=_version(file, about, run=run),
         description=said.description or about.get("description", ""),
     )
 
@@ -113,7 +116,7 @@ def _about(file: Path) -> dict[str, Any]:
     return about
 
 
-def _version(file: Path, about: dict[str, Any]) -> str:
+def _version(file: Path, about: dict[str, Any], *, run: bool) -> str:
     """Return the version in three numbers, as Helm takes it; empty if nothing says it.
 
     Where pyproject.toml leaves it to the build, it is that of the installed package, or else git's
@@ -130,7 +133,7 @@ def _version(file: Path, about: dict[str, Any]) -> str:
     name = about.get("name", "")
     reader = f"from importlib.metadata import version; print(version({name!r}))"
     tag = ("git", "-C", file.parent, "describe", "--tags", "--abbrev=0")
-    for command in ((registered.python(file.parent), "-c", reader), tag):
+    for command in (*([(registered.python(file.parent), "-c", reader)] if run else []), tag):
         with suppress(InvalidVersion):
             return _semantic(answer(command) or "")
     return ""
@@ -141,8 +144,11 @@ def _semantic(version: str) -> str:
     return f"{found.major}.{found.minor}.{found.micro}"
 
 
-def project(operator: Operator) -> tuple[str, list[str]]:
-    """Return the text of PROJECT, and sentences on what it leaves out; raise HackError."""
+def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
+    """Return the text of PROJECT, and sentences on what it leaves out; raise HackError.
+
+    With `run`, the module is imported, which tells what its handlers watch.
+    """
     root = operator.root
     check_name(operator.name)
     if not _HOME.fullmatch(operator.home):
@@ -157,7 +163,7 @@ def project(operator: Operator) -> tuple[str, list[str]]:
             "with --name"
         )
     _check_image(operator)
-    handlers = watched.handlers(operator.module, root, crds)
+    handlers = watched.handlers(operator.module, root, crds) if run else watched.Handlers()
     if operator.rights:
         watched.given(root / operator.rights)
     sampled = {_sampled(obj) for name in operator.samples for obj in _manifests(root / name)}
