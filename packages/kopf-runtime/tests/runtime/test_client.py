@@ -217,13 +217,15 @@ def test_congestion_patience_is_twice_the_slowest_answer_and_fades(
     patience.answered(12)
     patience.answered(0.01)
     assert patience.seconds(10) == 24
-    patience.timed_out()
+    patience.answered(24)
+    assert patience.seconds(10) == 48
+    patience.answered(48)
     assert patience.seconds(10) == clients.PATIENT
     assert patience.seconds(600) == 600
     passed += clients.HALVES
-    assert 30 < patience.seconds(10) < 40
-    patience.answered(20)
-    assert patience.seconds(10) == 40
+    assert 40 < patience.seconds(10) < 60
+    patience.answered(30)
+    assert patience.seconds(10) == 60
     passed += 10 * clients.HALVES
     assert patience.seconds(10) == 10
 

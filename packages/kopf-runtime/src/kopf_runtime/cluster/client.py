@@ -33,8 +33,8 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 #: Seconds without a line after which a watch counts as dead; bookmarks arrive every minute.
 SILENCE = 75.0
-#: Seconds that a request may take after another one timed out: the API server's own limit is 60, of
-#: which a webhook may take 30.
+#: Seconds that a request may take at most: the API server's own limit is 60, of which a webhook may
+#: take 30.
 PATIENT = 65.0
 #: Seconds in which that patience halves, as long as the answers come sooner.
 HALVES = 60.0
@@ -53,7 +53,8 @@ class Patience:
 
     A request that is given up has cost the API server as much as one that is answered, and us a
     connection; it is sent again, and often has been carried out. So each one that times out gives
-    all that follow as much time as may help. The patience fades when the answers come sooner.
+    all that follow twice the time; not more, because its server may be gone, and another one answer
+    at once. The patience fades when the answers come sooner.
     """
 
     def __init__(self) -> None:
@@ -64,13 +65,9 @@ class Patience:
         return max(usual, math.ceil(min(PATIENT, 2 * self._lately())))
 
     def answered(self, seconds: float) -> None:
-        """Record how long an answer took."""
+        """Record how long an answer took, or was waited for in vain."""
         if seconds > self._lately():
             self._slowest, self._at = seconds, time.monotonic()
-
-    def timed_out(self) -> None:
-        """Record that a request was not answered in time."""
-        self.answered(PATIENT / 2)
 
     def _lately(self) -> float:
         return self._slowest * math.exp2((self._at - time.monotonic()) / HALVES)
@@ -144,8 +141,8 @@ class Client:
         data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
         started = time.monotonic()
         code = 0
+        total = self._patience.seconds(self._timeout) if fenced else self._timeout
         try:
-            total = self._patience.seconds(self._timeout) if fenced else self._timeout
             limits = _limits(total=total, sock_connect=self._timeout)
             with fencing(self.may_write) if fenced else unfenced():
                 response = await self._send(method, path, query, limits, data, content_type)
@@ -160,6 +157,10 @@ class Client:
                     raise ApiError(method, path, 0, "TooLarge", f"more than {most} bytes")
                 return payload
         except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
+            if isinstance(error, TimeoutError) and not isinstance(
+                error, aiohttp.ServerTimeoutError
+            ):
+                self._patience.answered(total)  # the latter has not even connected
             raise await self._failed(method, path, error) from error
         finally:
             self._metrics.api_requests.labels(method, str(code)).inc()
@@ -253,8 +254,6 @@ class Client:
         """Return the error of a request without a usable answer."""
         if isinstance(error, aiohttp.ClientConnectorCertificateError) and self._credentials:
             await self._credentials.refresh()  # perhaps the CA was rotated
-        if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
-            self._patience.timed_out()  # not while it was connecting
         reason = type(error).__name__.removesuffix("Error")
         return ApiError(method, path, 0, reason, describe_error(error))
 
