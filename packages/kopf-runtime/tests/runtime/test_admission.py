@@ -337,6 +337,26 @@ async def test_c5_a_function_asks_others_by_post_on_a_standby_too(server: ApiSer
     assert asked_by == ["nobody"] * 5  # the session has no credentials of the cluster
 
 
+async def test_t4_a_body_that_does_not_come_is_given_up(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reviews, "GRACE", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+    path = "/validate/festivals.example.dev/fair-names"
+    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n ".encode())
+
+    async with asyncio.timeout(30):
+        assert b"408" in await reader.readline()
+    writer.close()
+
+
+async def test_t4_too_many_values_are_refused_before_they_are_parsed(client: Client) -> None:
+    many = b"[" + b"0," * (reviews.PARSED // reviews.VALUE) + b"0]"
+    path = "/validate/festivals.example.dev/fair-names"
+    async with client.post(path, data=many) as answer:
+        assert (answer.status, "too many values" in await answer.text()) == (413, True)
+
+
 # --- kopf's own handlers --------------------------------------------------------------------------
 
 
