@@ -59,7 +59,7 @@ def fencing(leads: _Holds) -> AbstractContextManager[None]:
 
 
 def unfenced() -> AbstractContextManager[None]:
-    """Send the block's writes whoever leads: they change nothing that the leader is to change."""
+    """Send the writes of the block on every replica: the leader changes none of it."""
     return _within(_fence, ())
 
 

@@ -124,7 +124,7 @@ class Ownership:
     def marked(self, entries: list[ManagedFields] | None, label: str, reference: str) -> bool:
         """Return whether the operator itself has set a label, and an owner reference to this uid.
 
-        An empty uid means that there is none. Whoever writes another value becomes its manager.
+        An empty uid means none. A manager that writes another value becomes its owner.
         """
         names = {self._manager, f"{self._manager}{OWNER}"}
         labelled, referenced = False, not reference
