@@ -322,7 +322,7 @@ class Draw:
             part.append(f"{last}-x" if isinstance(last, str) else last)
 
     def _change(self, part: Any, step: Any, value: Any) -> None:
-        """Change, empty or remove a value, or set one where there is none."""
+        """Change, empty, remove or add a value."""
         if self.random() < 0.35 and (isinstance(step, int) or step in part):
             del part[step]
             return

@@ -332,7 +332,7 @@ async def test_r7_a_count_of_transitions_at_its_end_begins_again(
 
 
 async def test_c12_what_a_former_leader_has_applied_late_is_put_right(server: ApiServer) -> None:
-    """It has the uid of the child as its precondition, so it is accepted, whoever leads by then."""
+    """Its only precondition is the uid of the child, so a former leader may still send it."""
     applied: list[web.Request] = []
     bodies: list[bytes] = []
 
