@@ -16,7 +16,6 @@
 # PLATFORMS=…          build images for these: linux/amd64,linux/arm64; default: this machine's
 # MINUTES=10           the time of the tier `soak`, and of the one of etcd in `examples-long`, instead of an hour
 # NUMBER=300           how many Messages the tier `faults-long` makes, instead of ten thousand
-# PORT=8000            the port of `make docs ARGS=serve`
 CLUSTER ?= kind
 IMG ?=
 unexport PROJECT
@@ -37,7 +36,7 @@ GIVEN := $(if $(filter 0,$(MAKELEVEL)),$(foreach name,$(.VARIABLES),$(if $(filte
 $(foreach name,$(GIVEN),$(shell grep -qw -e '$(name)' $(MAKEFILE_LIST) || \
   echo "make: warning: no command here has a variable $(name); it only goes into the environment" >&2))
 
-.PHONY: help no-other-project demo plugin sabotage bench docs check test test-all slowest e2e generate bundle verify bump \
+.PHONY: help no-other-project demo plugin sabotage bench check test test-all slowest e2e generate bundle verify bump \
   scan fmt run lock cluster cluster-down olm install uninstall deploy undeploy docker-build docker-push push release
 help:
 	@test -t 1 && colour=1; awk -v colour=$$colour 'BEGIN {FS = ":.*## "; \
@@ -57,8 +56,6 @@ sabotage: no-other-project $(READY) ## apply small defects, one at a time: a tes
 	@$(PY) -m hack sabotage $(ARGS)
 bench: no-other-project $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
 	@$(PY) -m bench $(ARGS)
-docs: $(READY) ## build the documentation site into build/site; ARGS=serve serves it, too (PORT=8000)
-	@$(PY) -m hack docs$(addprefix -,$(ARGS)) $(if $(and $(PORT),$(ARGS)),--port="$(PORT)")
 
 ##@ Test
 check: $(READY) ## all tiers of tests that need no cluster (ARGS="--tier unit -k status")
@@ -95,7 +92,7 @@ run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace d
 	@$(KIT) run $(ARGS)
 lock: $(READY) ## write the hashed lock again, from pyproject.toml
 	@$(VENV)/bin/uv pip compile -q --system-certs --universal --generate-hashes --no-header --annotation-style line \
-	  pyproject.toml --group=dev --group=go --group=bench --group=docs \
+	  pyproject.toml --group=dev --group=go --group=bench \
 	  $(addprefix --no-emit-package=,$(notdir $(WORKSPACE))) -o requirements.txt
 	@$(PY) -m kopf_kit.rig.pruned $(VENV)/bin/uv
 

@@ -9,8 +9,6 @@ PROGRAM = Program(
     "hack",
     {
         "demo": Entry(_SHOW, "hack.demo:command", "run the main job from nothing to the end"),
-        "docs": Entry(_SHOW, "hack.docs:command", "build the documentation site"),
-        "docs-serve": Entry(_SHOW, "hack.docs:serve", "serve it, built again after changes"),
         "matrix": Entry(_TEST, "hack.own_tiers:matrix_command", "test on each Kubernetes"),
         "sabotage": Entry(_TEST, "hack.sabotage:command", "apply defects: a test must notice each"),
         "soak": Entry(_TEST, "hack.own_tiers:soak_command", "churn for an hour: the memory stays"),

@@ -1,9 +1,15 @@
 """Paths, commands, flags, variables and values that a page names exist."""
 
+import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+
+from kopf_kit.__main__ import PROGRAM
+from message_operator.settings import Settings
 
 CHECKOUT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -28,13 +34,27 @@ def sources(*files: str) -> str:
     return "\n".join((CHECKOUT / file).read_text() for file in files)
 
 
-KIT, PLUGIN = sources("docs/reference/kopf-kit.md"), sources("kubectl_message/help.py")
-FLAGS = sources("docs/reference/flags.md")
-#: What has flags of ours that the reference does not list.
+def kit_help(program: click.Group) -> Iterator[str]:
+    """Yield the help of each command, and of each of its parts."""
+    context = click.Context(program, resilient_parsing=True)
+    for name in program.list_commands(context):
+        command = program.get_command(context, name)
+        assert command
+        yield command.get_help(click.Context(command, info_name=name, max_content_width=1000))
+        if isinstance(command, click.Group):
+            yield from kit_help(command)
+
+
+KIT, PLUGIN = "\n".join(kit_help(PROGRAM)), sources("kubectl_message/help.py")
+FIELDS = [field.name for field in dataclasses.fields(Settings) if field.metadata]
+VARIABLES = {f"MESSAGE_OPERATOR_{name.upper()}" for name in FIELDS}
+FLAGS = "\n".join(f"--{name.replace('_', '-')}" for name in FIELDS)
+#: What has flags of ours that are not declared as fields.
 MORE = sources(
     "bench/run.py",
     "examples/flightticket/charts/flightticket-operator/templates/_operator.tpl",
     "packages/kopf-kit/src/kopf_kit/testing/plugin.py",
+    "packages/kopf-runtime/src/kopf_runtime/declaring/settings.py",
 )
 OURS = set(re.findall(r"--[a-z][a-z-]+", FLAGS + KIT + PLUGIN + MORE))
 #: Flags of other programs that a page names without the program, and one that it makes up.
@@ -75,7 +95,7 @@ def test_its_commands_and_flags_are_ours(page: Path) -> None:
     of_the_plugin = re.findall(r"(?:`|\$ )kubectl message ([a-z][\w-]+)", page.read_text())
 
     assert flags - OURS - OTHERS == set()
-    assert {*commands} - {*re.findall(r"`kopf-kit ([\w-]+)", KIT)} == set()
+    assert {*commands} - PROGRAM.entries.keys() == set()
     assert {*of_the_plugin} - {*re.findall(r"^  ([a-z-]+) ", PLUGIN, re.MULTILINE)} == set()
 
 
@@ -86,7 +106,7 @@ def test_its_variables_and_values_exist(page: Path) -> None:
     tops = {value.partition(".")[0] for value in VALUES}
     values = set(re.findall(r"`([a-z]\w*(?:\.\w+)+)(?:\.\*|[=:][^`]*)?`", text)) - CODE
 
-    assert variables - {*re.findall(r"MESSAGE_OPERATOR_[A-Z_]+", FLAGS)} == set()
+    assert variables - VARIABLES == set()
     if "examples" not in page.parts:  # they have charts of their own
         gone = {value for value in values if value.partition(".")[0] in tops and not _is_one(value)}
         assert gone == set()

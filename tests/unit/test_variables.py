@@ -1,14 +1,13 @@
 """The commands of `kopf-kit` and of this repository alone, and variables that mean nothing."""
 
 import os
-import socket
 import subprocess
 import sys
 
 import click
 import pytest
 
-from hack import docs, own_tiers
+from hack import own_tiers
 from hack.__main__ import PROGRAM
 from kopf_kit.__main__ import PROGRAM as KIT
 from kopf_kit.program import Program
@@ -51,7 +50,6 @@ def test_the_commands_are_never_tested_on_an_existing_cluster(
     ("command", "variable", "code", "said"),
     [
         ("hack soak", "MINUTES=x", 1, "MINUTES=x is not valid."),
-        ("hack docs-serve --port=99999", "MINUTES=", 2, "Invalid value for '--port': 99999 is not"),
         ("bench", "PROJECT=examples/none", 1, "examples/none/PROJECT: No such file or directory"),
     ],
 )
@@ -73,19 +71,11 @@ def test_it_ends_in_one_line(command: str, variable: str, code: int, said: str) 
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_port_that_is_taken_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-
-        with pytest.raises(HackError, match=f"^PORT={port} cannot be listened on: .+ in use"):
-            docs._server(port)
-
-
 @pytest.mark.parametrize(
     ("given", "unknown"),
     [
         ([], []),
-        (["IMAGES=pull", "KIND_CLUSTER_NAME=other", "MINUTES=1", "ARGS=-k a", "PORT=1"], []),
+        (["IMAGES=pull", "KIND_CLUSTER_NAME=other", "MINUTES=1", "ARGS=-k a"], []),
         (["IMAGE=pull", "IMAGES=pull", "REGISTERY=a b"], ["IMAGE", "REGISTERY"]),
     ],
 )
