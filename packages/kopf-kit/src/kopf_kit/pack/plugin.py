@@ -74,7 +74,8 @@ def archive() -> bytes:
     """Return the archive that krew downloads, with the program and its licence."""
     own = paths.CHECKOUT / "LICENSE"
     # For an adopted operator, all of it is the kit's.
-    licence = documents.licence() if PROJECT.adopted else own.read_text()
+    is_own = own.is_file() and not PROJECT.adopted
+    licence = own.read_text() if is_own else documents.licence()
     return _zip({PROGRAM: (program(), _EXECUTABLE), "LICENSE": (licence.encode(), _PLAIN)})
 
 
