@@ -1,4 +1,4 @@
-"""docs/write-your-own-operator.md, done as it says, with packages from an index; the tier `author`.
+"""docs/write-your-own-operator.md, done as it says, with packages built as it says: tier `author`.
 
 The Korean page has the same commands and listings, which tests/unit/test_walkthrough.py compares.
 """
@@ -12,26 +12,28 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import index, packages
-from tests.support import package_index
+from kopf_kit.pack.publication import packages
 from tests.support.console import Step
 from tests.support.walkthrough import Reader, steps
 
-PAGE = steps((Path(__file__).parents[2] / "docs" / "write-your-own-operator.md").read_text())
+TEXT = (Path(__file__).parents[2] / "docs" / "write-your-own-operator.md").read_text()
+PAGE = steps(TEXT)
+#: How the packages are had while no release is published, in the page's words.
+_BUILD, _FIND = "uv build --all-packages", "export UV_FIND_LINKS=…/dist"
 #: The first command that needs a cluster.
 CLUSTER = next(
     number
     for number, step in enumerate(PAGE)
     if isinstance(step, Step) and step.command == "make deploy"
 )
-_CHOSEN = ("CLUSTER", "IMG", "KIND_CLUSTER_NAME", "PROJECT", "VIRTUAL_ENV")
+_CHOSEN = ("CLUSTER", "IMG", "KIND_CLUSTER_NAME", "PROJECT", "UV_INDEX", "VIRTUAL_ENV")
 
 
 @pytest.fixture(scope="module")
-def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """Somebody who has uv and a package index, and has followed the page up to the cluster."""
+def author(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    """Somebody who has uv and the built packages, and has followed the page up to the cluster."""
     scratch = tmp_path_factory.mktemp("author")
-    for folder in ("bin", "wheels", "empty"):
+    for folder in ("bin", "empty"):
         (scratch / folder).mkdir()
     ours = Path(sys.executable).parent
     uv = shutil.which("uv", path=f"{ours}:{os.environ['PATH']}")
@@ -39,31 +41,28 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     for name in ("uv", "uvx"):
         (scratch / "bin" / name).symlink_to(Path(uv).with_name(name))
     path = [at for at in os.environ["PATH"].split(":") if Path(at) != ours]
-    with (
-        package_index.serving(scratch / "packages") as address,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        for name, value in {"INDEX": address, **package_index.ANYBODY}.items():
-            patch.setenv(name, value)
-        index.publish(packages.build(scratch / "wheels"))
-        environment = {
-            **{name: value for name, value in os.environ.items() if name not in _CHOSEN},
-            **{f"GIT_{who}_NAME": "Author" for who in ("AUTHOR", "COMMITTER")},
-            **{f"GIT_{who}_EMAIL": "author@example.com" for who in ("AUTHOR", "COMMITTER")},
-            "PATH": ":".join([str(scratch / "bin"), *path]),
-            # What builds, for a machine without an image registry, as if it was installed.
-            "PYTHONPATH": str(packages.PACKAGES / "kopf-offline" / "src"),
-            "UV_CACHE_DIR": str(scratch / "uv"),
-            "UV_INDEX": address,
-            "UV_SYSTEM_CERTS": "1",
-        }
-        reader = Reader(scratch / "empty", environment)
-        reader.follow(PAGE[:2])
-        reader.type("uv add --quiet --dev kopf-offline")  # builds what this machine does not have
-        reader.follow(PAGE[2:CLUSTER])
-        for tool in ("kubectl", "helm"):
-            reader.type(f'export PATH=$(dirname "$(uv run kopf-kit tool {tool})"):$PATH')
-        yield reader
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in _CHOSEN},
+        **{f"GIT_{who}_NAME": "Author" for who in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{who}_EMAIL": "author@example.com" for who in ("AUTHOR", "COMMITTER")},
+        "PATH": ":".join([str(scratch / "bin"), *path]),
+        # What builds, for a machine without an image registry, as if it was installed.
+        "PYTHONPATH": str(packages.PACKAGES / "kopf-offline" / "src"),
+        "UV_CACHE_DIR": str(scratch / "uv"),
+        "UV_SYSTEM_CERTS": "1",
+    }
+    reader = Reader(scratch / "empty", environment)
+    for command in (_BUILD, _FIND):
+        assert f"`{command}`" in TEXT
+    out = f"--quiet --out-dir={scratch}/dist"  # not into the checkout itself
+    reader.type(f"cd '{packages.PACKAGES.parent}' && {_BUILD} {out} && cd -")
+    reader.type(_FIND.replace("…", str(scratch)))
+    reader.follow(PAGE[:2])
+    reader.type("uv add --quiet --dev kopf-offline")  # builds what this machine does not have
+    reader.follow(PAGE[2:CLUSTER])
+    for tool in ("kubectl", "helm"):
+        reader.type(f'export PATH=$(dirname "$(uv run kopf-kit tool {tool})"):$PATH')
+    return reader
 
 
 @pytest.fixture

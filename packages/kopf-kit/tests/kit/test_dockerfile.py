@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import msgspec
@@ -114,6 +115,36 @@ def test_an_adopted_operator_s_lock_is_uv_s_even_beside_other_requirements(
     )
 
     assert "sphinx" not in dockerfile.requirements()
+
+
+def test_a1_a_wheel_that_uv_found_by_a_path_is_locked_with_its_hash(tmp_path: Path) -> None:
+    """As UV_FIND_LINKS gives it: uv writes no hash of it into its lock."""
+    wheels, home, target = (tmp_path / name for name in ("dist", "home", "target"))
+    wheels.mkdir()
+    home.mkdir()
+    wheel = wheels / "found-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("found.py", "")
+        archive.writestr(
+            "found-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: found\nVersion: 1.0\n"
+        )
+        archive.writestr("found-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr("found-1.0.dist-info/RECORD", "")
+    needs = "dependencies = [\"found ; python_version > '3'\"]"
+    (home / "pyproject.toml").write_text(
+        f'[project]\nname = "notes"\nversion = "1"\nrequires-python = ">=3.11"\n{needs}\n'
+    )
+    uv = (Path(sys.executable).with_name("uv"), "--quiet", "--offline", "--no-config")
+    subprocess.run([*uv, "lock", f"--find-links={wheels}"], cwd=home, check=True)
+
+    (home / "needs.txt").write_text(dockerfile.exported(home / "uv.lock"))
+
+    install = (*uv, "pip", "install", f"--find-links={wheels}", f"--target={target}")
+    subprocess.run([*install, "--require-hashes", "--requirement=needs.txt"], cwd=home, check=True)
+    assert (target / "found.py").is_file()
+    wheel.unlink()
+    with pytest.raises(HackError, match=r"^\S+uv.lock has found==1.0 from \S+whl, which is gone"):
+        dockerfile.exported(home / "uv.lock")
 
 
 def test_an_operator_that_nothing_locks_is_refused(

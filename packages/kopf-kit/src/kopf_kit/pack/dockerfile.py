@@ -7,12 +7,14 @@ no index has, such as the runtime in its own workspace. uv installs the first in
 and not in the build, it has the author's package indexes and credentials.
 """
 
+import hashlib
 import json
 import re
 import shutil
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import kopf_runtime
 from kopf_kit.pack import adopted, documents, shared
@@ -121,12 +123,39 @@ def requirements() -> str:
         if (lock := folder / paths.LOCK.name).is_file() and not PROJECT.adopted:
             return locked.part(lock.read_text(), *_dependencies())
         if (folder / "uv.lock").is_file():
-            options = ("--frozen", "--no-dev", "--no-emit-project", "--no-emit-local")
-            return output([_uv(), "export", "--quiet", *options], cwd=paths.CHECKOUT, timeout=120)
+            return exported(folder / "uv.lock", "--no-dev", "--no-emit-local")
     raise HackError(
         f"{paths.CHECKOUT}: there is no uv.lock, which says what the image installs; `uv lock` "
         "writes it"
     )
+
+
+def exported(lock: Path, *options: str) -> str:
+    """Return what a uv.lock pins, as `uv export` prints it, always with hashes.
+
+    uv records none of a file that it found by a path, as UV_FIND_LINKS gives one. Raise HackError
+    where such a file is gone.
+    """
+    command = (_uv(), "export", "--quiet", "--frozen", "--no-emit-project", *options)
+    text = output(command, cwd=lock.parent, timeout=120)
+    for package in tomllib.loads(lock.read_text()).get("package", []):
+        pin = f"{package['name']}=={package.get('version')}"
+        files = _files(package, lock.parent)
+        if gone := [file for file in files if not file.is_file()]:
+            raise HackError(f"{lock} has {pin} from {gone[0]}, which is gone; build it again")
+        hashes = "".join(
+            f" \\\n    --hash=sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+            for file in files
+        )
+        text = re.sub(rf"^{re.escape(pin)}(?: .*)?$", rf"\g<0>{hashes}", text, flags=re.MULTILINE)
+    return text
+
+
+def _files(package: dict[str, Any], home: Path) -> list[Path]:
+    """Return the files that a package of uv.lock has by their paths and without hashes."""
+    archives = [*package.get("wheels", []), package.get("sdist", {})]
+    folder = home / package["source"].get("registry", "")
+    return [folder / each["path"] for each in archives if "path" in each and "hash" not in each]
 
 
 def _hashed(file: Path) -> str:

@@ -9,7 +9,6 @@ gets them where there is a registry alone. The same commit makes the same files.
 import hashlib
 import importlib
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -23,7 +22,6 @@ from kopf_kit.pack.references import image_parts
 from kopf_kit.pack.release import NAME, Release
 from kopf_kit.pack.rendered import template
 from kopf_kit.rig import locked, oci, paths
-from kopf_kit.rig.run import output
 
 CHECKSUMS = "checksums.txt"
 #: What the operator is made of, and what it is tested with: who asks for them in the lock.
@@ -167,14 +165,10 @@ def locked_parts() -> dict[str, str]:
         return {"operator": dockerfile.requirements()} if lock else {}
     if lock == paths.LOCK:
         return {name: locked.part(lock.read_text(), *askers) for name, askers in LOCKED.items()}
-    uv = Path(sys.executable).with_name("uv")
     assert lock
-    options = ("--quiet", "--frozen", "--offline", "--no-header", "--no-annotate")
+    options = ("--offline", "--no-header", "--no-annotate")
     parts = {"operator": "--no-default-groups", "dev": "--all-groups"}
-    return {
-        name: output([uv, "export", *options, "--no-emit-project", groups], cwd=lock.parent)
-        for name, groups in parts.items()
-    }
+    return {name: dockerfile.exported(lock, *options, groups) for name, groups in parts.items()}
 
 
 def _of_packages(built: Sequence[Path], version: str, date: datetime) -> Mapping[str, str]:
