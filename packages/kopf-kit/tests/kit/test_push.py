@@ -242,6 +242,30 @@ def test_the_message_pods_image_goes_to_another_registry_without_the_local_one(
     ]
 
 
+def test_a5_other_packages_or_another_digest_are_built_again_and_the_same_are_not(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker()
+    there: set[str] = set()
+    monkeypatch.setattr(registry, "up", lambda: None)
+    monkeypatch.setattr(registry, "has", lambda tag: tag in there)
+    monkeypatch.setattr(public_images, "are_in_reach", lambda: False)
+    monkeypatch.setattr(entry, "image", lambda *_: "built")
+
+    def built(*packages: str, ref: str = "docker.io/library/nginx:1.27") -> bool:
+        tag = base_images.publish(ref, packages).removeprefix(f"{registry.ADDRESS}/")
+        assert tag.startswith("nginx:1.27")
+        known = tag in there
+        there.add(tag)
+        return not known
+
+    assert built("nginx-light")
+    assert not built("nginx-light")
+    assert built("nginx-light", "dash")
+    assert built("nginx-light", ref=f"docker.io/library/nginx:1.27@{DIGEST}")
+    assert not built("nginx-light", "dash")
+
+
 def test_the_message_pods_image_is_an_index_of_the_platforms_that_are_asked_for(
     docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

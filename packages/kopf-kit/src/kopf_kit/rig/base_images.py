@@ -7,7 +7,7 @@ the end-to-end tests, OLM.
 
 from collections.abc import Sequence
 
-from kopf_kit.rig import dockerfiles, engine, offline, platforms, public_images, registry
+from kopf_kit.rig import cache, dockerfiles, engine, offline, platforms, public_images, registry
 from kopf_kit.rig.steps import step
 
 
@@ -26,8 +26,13 @@ def busybox() -> str:
 
 
 def publish(reference: str, packages: Sequence[str] = ()) -> str:
-    """Make sure that the local registry has a public image, see `copy`; return its name there."""
-    tag = reference.rpartition("/")[2]
+    """Make sure that the local registry has a public image, see `copy`; return its name there.
+
+    Another digest or other packages make another image, so its name tells them apart.
+    """
+    tag, *digest = reference.rpartition("/")[2].split("@")
+    if made_of := [*digest, *packages]:
+        tag += f"-{cache.digest(*made_of)}"
     name = f"{registry.ADDRESS}/{tag}"
     registry.up()
     if not registry.has(tag):
