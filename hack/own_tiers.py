@@ -2,7 +2,7 @@
 
 Those of `make` and `upgrades` run on the tests' own kind cluster. They install and remove the
 operator, the CRD and OLM many times, so no cluster of a user will do. `matrix` runs what depends on
-the API server, those of tests/faults with the mark `api` or the quick ones of the operator that
+the API server, the fault tests with the mark `api` or the quick ones of the operator that
 PROJECT names, on each supported Kubernetes; the variable KUBERNETES picks one version.
 """
 
@@ -20,6 +20,11 @@ from kopf_kit.rig.steps import say
 from kopf_kit.tiers import reports
 
 _TESTS = paths.CHECKOUT / "tests"
+#: Each has its own fixtures, so each is a run of its own.
+_FAULTS = {
+    "runtime": paths.CHECKOUT / "packages" / "kopf-runtime" / "tests" / "faults",
+    "operator": _TESTS / "faults",
+}
 
 
 def make(arguments: list[str]) -> int:
@@ -63,16 +68,19 @@ def minutes() -> float:
 def matrix(arguments: list[str]) -> int:
     """Run the tests on one Kubernetes after the other; return the worst exit code."""
     picked = control_plane.chosen()
+    parts = _FAULTS if PROJECT.is_the_checkouts else {"operator": _TESTS / "faults"}
     codes, lines = [], ["Kubernetes  server    tests"]
     for minor in [picked] if os.environ.get("KUBERNETES") else versions.PROVED:
         _build(minor)
-        say(f"==> Tests of what depends on the API server, on Kubernetes {versions.PROVED[minor]}")
-        began, report = time.monotonic(), paths.BUILD / "test" / f"matrix.{minor}.xml"
-        report.parent.mkdir(parents=True, exist_ok=True)
-        codes.append(_on(minor, report, arguments))
-        counts = reports.read(report.parent, report.stem)
-        took = elapsed(time.monotonic() - began)
-        lines.append(f"{minor:<10}  {versions.PROVED[minor]:<8}  {counts} in {took}")
+        for name, folder in parts.items():
+            server = versions.PROVED[minor]
+            say(f"==> What depends on the API server ({name}), on Kubernetes {server}")
+            began, report = time.monotonic(), paths.BUILD / "test" / f"matrix-{name}.{minor}.xml"
+            report.parent.mkdir(parents=True, exist_ok=True)
+            codes.append(_on(minor, report, folder, arguments))
+            counts = reports.read(report.parent, report.stem)
+            took = elapsed(time.monotonic() - began)
+            lines.append(f"{minor:<10}  {versions.PROVED[minor]:<8}  {name}: {counts} in {took}")
     say("\n".join(lines))
     return pytest_runs.result(codes)
 
@@ -85,7 +93,7 @@ def _build(minor: str) -> None:
     tools.kubernetes(minor, "kube-apiserver", "kube-controller-manager")
 
 
-def _on(minor: str, report: Path, arguments: list[str]) -> int:
+def _on(minor: str, report: Path, folder: Path, arguments: list[str]) -> int:
     """Run pytest on a Kubernetes, on control planes of plain processes; return its exit code."""
     report.unlink(missing_ok=True)
     chosen = ["-m", "api and not soak"]
@@ -93,7 +101,7 @@ def _on(minor: str, report: Path, arguments: list[str]) -> int:
         project = PROJECT.root.relative_to(paths.CHECKOUT)
         chosen = ["-m", "not long and not soak", f"--project={project}"]
     spread = ("-n", "3", "--dist", "worksteal", f"--junit-xml={report}")
-    tests = (str(_TESTS / "faults"), *chosen, *spread, *arguments)
+    tests = (str(folder), *chosen, *spread, *arguments)
     return pytest_runs.run(*tests, KUBERNETES=minor, PROJECT="")
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from message_operator import __version__
+from runtime.support import labels
 from tests.chart.helm import (
     FULLNAME,
     NAMESPACE,
@@ -16,7 +17,7 @@ from tests.chart.helm import (
     render,
 )
 from tests.chart.scenarios import SCENARIOS
-from tests.support import flags, labels
+from tests.support import flags
 
 DIGEST, OTHER = "sha256:" + "5a" * 32, "sha256:" + "6b" * 32
 

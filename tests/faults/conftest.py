@@ -1,16 +1,15 @@
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 
 import pytest
 
+from faults.worlds import own_world as _own_world
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ControlPlane, chosen
 from kopf_kit.rig.run import HackError
-from kopf_kit.testing.cluster import Cluster, connected
-from kopf_kit.testing.subject import Subject, prepare
-from kopf_kit.testing.world import World, world
+from kopf_kit.testing.cluster import Cluster
+from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.world import World
 from tests.faults.subjects import SUBJECTS
-from tests.support import control_plane
 
 
 def pytest_configure() -> None:
@@ -54,20 +53,3 @@ async def own_world(subject: Subject) -> AsyncIterator[World]:
     """Have a control plane of one's own, to change its kinds, and a namespace on it."""
     async with _own_world(subject, subject) as here:
         yield here
-
-
-@pytest.fixture
-async def world_without_the_kind(subject: Subject) -> AsyncIterator[World]:
-    """Have a control plane of one's own that does not know the kind, and a namespace on it."""
-    async with _own_world(subject) as here:
-        yield here
-
-
-@asynccontextmanager
-async def _own_world(subject: Subject, *installed: Subject) -> AsyncIterator[World]:
-    with control_plane.running() as one:
-        async with connected(one) as cluster:
-            await prepare(cluster, *installed)
-            one.start_controllers(*control_plane.CONTROLLERS)
-            async with world(cluster, subject) as here:
-                yield here

@@ -2,10 +2,9 @@
 
 from kopf_kit.testing.subject import Parent
 from tests.faults.greetings import Greetings
-from tests.faults.holders import Stores
 from tests.faults.messages import Messages
 
-MESSAGE, STORE = Messages(), Stores()
+MESSAGE = Messages()
 #: The tier `faults` tries the whole suite on the first, and the quick part of it on the others;
 #: The tier `faults-long` tries the rest.
-SUBJECTS: tuple[Parent, ...] = (MESSAGE, Greetings(), STORE)
+SUBJECTS: tuple[Parent, ...] = (MESSAGE, Greetings())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from faults.worlds import is_before
 from kopf_kit.pack import documents, manifests
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.kubectl import kubectl
@@ -79,7 +80,7 @@ def remove(plane: ControlPlane, objects: list[Manifest]) -> None:
 def test_what_is_rendered_and_applied_comes_back_as_it_is(
     empty: ControlPlane, values: Values
 ) -> None:
-    if control_plane.is_before(33):  # which drops the field, unless a feature gate is set
+    if is_before(33):  # which drops the field, unless a feature gate is set
         values = {name: value for name, value in values.items() if name != "hostUsers"}
     # Argo CD and Flux leave out the Pod of `helm test`.
     objects = [manifest for manifest in render(values) if manifest["kind"] != "Pod"]

@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-import aiohttp
 import pytest
 
+from faults.worlds import scraped
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Kubelet
 from kopf_kit.testing.process import free_port
@@ -220,17 +220,6 @@ async def _resyncs(here: World, count: int) -> None:
     async with here.within(60, "it resyncs"):
         while any(here.lists(plural) < lists for plural, lists in until.items()):
             await asyncio.sleep(0.05)
-
-
-async def scraped(port: int) -> dict[str, float]:
-    """Scrape the operator; return its series with their values."""
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{port}/metrics") as response,
-    ):
-        lines = (await response.text()).splitlines()
-    pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
-    return {series: float(value) for series, _, value in pairs}
 
 
 def _of(metrics: dict[str, float], name: str) -> dict[str, float]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from faults.worlds import is_before
 from kopf_kit.pack import documents, nested
 from kopf_kit.pack.project import load
 from kopf_kit.rig import versions
@@ -57,7 +58,7 @@ def test_an_older_kubernetes_leaves_out_what_the_notes_say(
     made = kubectl(empty, "create", *how, stdin=[pod])
 
     notes = (CHART / "templates" / "NOTES.txt").read_text()
-    assert (field in made) == (not control_plane.is_before(since))
+    assert (field in made) == (not is_before(since))
     assert f'"{field}" "1.{since}"' in notes
 
 

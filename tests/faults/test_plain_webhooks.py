@@ -19,8 +19,8 @@ from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import prepare
 from kopf_kit.testing.world import World, world
 from kopf_runtime.declaring.kinds import Kind
+from runtime.support.certificates import trust_in, write_certificate
 from tests.chart import helm
-from tests.support.certificates import trust_in, write_certificate
 
 pytestmark = pytest.mark.api
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from faults.worlds import policies_served
 from kopf_kit.pack import bundle, documents
 from kopf_kit.rig import tools
 from kopf_kit.testing import calls
@@ -31,7 +32,7 @@ async def held_to(here: World, manifests: list[Raw]) -> AsyncIterator[None]:
     paths: list[str] = []
     try:
         for manifest in manifests:
-            version, path = await policies.served(here.cluster, manifest["kind"])
+            version, path = await policies_served(here.cluster, manifest["kind"])
             await here.cluster.ask("POST", path, {**manifest, "apiVersion": version})
             paths.append(f"{path}/{manifest['metadata']['name']}")
         async with here.within(60, f"{manifests[0]['metadata']['name']} is in force"):

@@ -9,8 +9,8 @@ import trustme
 from kopf_kit.testing.cluster import Cluster
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.world import World
+from runtime.support.certificates import trust_in, write_certificate
 from tests.chart import helm
-from tests.support.certificates import trust_in, write_certificate
 
 SECURE = {"metrics": {"secure": {"enabled": True, "secretName": "certificate"}}}
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from faults.worlds import policies_served
 from kopf_kit.testing import calls
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.kubelet import Trouble
@@ -12,7 +13,6 @@ from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD
 from tests.faults.asking import why
 from tests.faults.messages import foreign_pod
-from tests.support import policies
 
 pytestmark = pytest.mark.api
 
@@ -166,8 +166,8 @@ async def test_a_quota_is_told_and_lifted(here: World) -> None:
 
 async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None:
     kind = "ValidatingAdmissionPolicy"
-    _, policies_at = await policies.served(here.cluster, kind)
-    _, bindings_at = await policies.served(here.cluster, f"{kind}Binding")
+    _, policies_at = await policies_served(here.cluster, kind)
+    _, bindings_at = await policies_served(here.cluster, f"{kind}Binding")
     policy = {
         "metadata": {"name": here.namespace},
         "spec": {

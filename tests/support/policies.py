@@ -7,11 +7,6 @@ them to simulate a platform's admission, a policy engine's rules, and a mesh tha
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
-from kopf_kit.testing.cluster import Cluster
-from tests.support.control_plane import is_before
-
 Raw = dict[str, Any]
 
 VERSION = "admissionregistration.k8s.io/v1"
@@ -62,23 +57,6 @@ _RANGE = [
     {"name": "first", "expression": "int(variables.range[0])"},
     {"name": "after", "expression": "variables.first + int(variables.range[1])"},
 ]
-
-
-async def served(cluster: Cluster, kind: str) -> tuple[str, str]:
-    """Return the API version that a kind of policies is served in, and where; skip if in none.
-
-    Those that validate are beta in Kubernetes 1.29; those that mutate are alpha from 1.32 on, beta
-    from 1.34 on.
-    """
-    group = VERSION.partition("/")[0]
-    for each in (await cluster.ask("GET", f"/apis/{group}"))["versions"]:
-        version = each["groupVersion"]
-        for resource in (await cluster.ask("GET", f"/apis/{version}"))["resources"]:
-            if resource["kind"] == kind:
-                return version, f"/apis/{version}/{resource['name']}"
-    if kind == "MutatingAdmissionPolicy" and is_before(32):
-        pytest.skip("Kubernetes has no policies that mutate before 1.32")
-    raise LookupError(f"the API server serves no {kind}")
 
 
 def assigns_users(namespace: str) -> list[Raw]:

@@ -9,8 +9,8 @@ from aiohttp import web
 import kopf_runtime as kr
 from message_operator import openshift
 from message_operator.settings import Settings
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import connected
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import connected
 
 SERVES_GROUP = r"^/apis/security\.openshift\.io$"
 

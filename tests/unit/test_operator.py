@@ -17,9 +17,9 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import POD, Kind
 from kopf_runtime.reporting.events import Recorder
 from message_operator.operator import manager
-from tests.support.api_server import MESSAGE, ApiServer
-from tests.support.running import operating
-from tests.support.waiting import until
+from runtime.support.api_server import MESSAGE, ApiServer
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from tests.unit.samples import SETTINGS, Raw, raw_message
 
 (ENGINE,) = manager.controllers

@@ -14,9 +14,9 @@ from aiohttp.test_utils import TestServer
 import kopf_runtime as kr
 from examples.staticsite import staticsite
 from examples.staticsite.staticsite import Login, Settings, StaticSite, desired
-from tests.support.api_server import ApiServer
-from tests.support.running import operating
-from tests.support.waiting import until
+from runtime.support.api_server import ApiServer
+from runtime.support.running import operating
+from runtime.support.waiting import until
 
 CHECKOUT = Path(__file__).parents[2]
 SOURCE = Path(staticsite.__file__).read_text()

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from faults import stores
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.subject import Parent
 from kopf_runtime.declaring.kinds import Kind
-from tests.faults import stores
 
 _TEXT = {"type": "string"}
 #: A list whose items have a key of their own.

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from faults.test_versions import BETA, NEWEST, Festivals, festival
 from kopf_kit.pack import admission, declared, nested
 from kopf_kit.pack.project import load
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
@@ -26,7 +27,6 @@ from kopf_runtime.declaring.kinds import (
 )
 from runtime import permits, rotating
 from tests.chart import helm
-from tests.faults.test_versions import BETA, NEWEST, Festivals, festival
 
 pytestmark = pytest.mark.api
 

@@ -7,14 +7,14 @@ from signal import Signals
 
 import pytest
 
+from faults import stores
+from faults.subjects import STORE
 from kopf_kit.testing import calls
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import SECRET, Kind
-from tests.faults import stores
-from tests.faults.subjects import STORE
 
 pytestmark = pytest.mark.api
 

@@ -18,6 +18,9 @@ import kopf
 import pytest
 
 import kopf_runtime as kr
+from faults import holders
+from faults.manifests import KINDS, THING, Draw, definition
+from faults.test_situations import HOLDER, Holder
 from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_runtime.cluster.client import Client
@@ -25,10 +28,7 @@ from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.process.engine import Engine
-from tests.faults import holders
-from tests.faults.manifests import KINDS, THING, Draw, definition
-from tests.faults.test_situations import HOLDER, Holder
-from tests.support.running import NAME, operating
+from runtime.support.running import NAME, operating
 
 pytestmark = pytest.mark.api
 

@@ -13,15 +13,15 @@ import kopf
 import pytest
 
 import kopf_runtime as kr
+from faults import test_situations as situations
+from faults.test_situations import KINDS, MODES, Case, Holder, desired
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from kopf_kit.testing.cluster import Raw
 from kopf_runtime.cluster import credentials
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE, STATEFUL_SET
 from kopf_runtime.declaring.kinds import PERSISTENT_VOLUME_CLAIM as CLAIM
-from tests.faults import test_situations as situations
-from tests.faults.test_situations import KINDS, MODES, Case, Holder, desired
-from tests.support.running import NAME
+from runtime.support.running import NAME
 
 pytestmark = pytest.mark.api
 

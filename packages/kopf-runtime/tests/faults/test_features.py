@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 import kopf_runtime as kr
+from faults import booths, holders
+from faults.booths import CLAIM, NOTE, PLAQUE
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import Parent, prepare
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE
-from tests.faults import booths, holders
-from tests.faults.booths import CLAIM, NOTE, PLAQUE
 
 pytestmark = pytest.mark.api
 

@@ -14,14 +14,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from faults import fairs
+from faults.test_migration import MIGRATE, rights, stored_versions
+from faults.test_versions import flags as converting
 from kopf_kit.pack import crds
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import Kind
-from tests.faults import fairs
-from tests.faults.test_migration import MIGRATE, rights, stored_versions
-from tests.faults.test_versions import flags as converting
 
 # The tier `faults` has its parts: test_versions.py and test_migration.py.
 pytestmark = [pytest.mark.api, pytest.mark.long, pytest.mark.timeout(7200)]

@@ -19,15 +19,15 @@ from typing import Any, ClassVar
 
 import pytest
 
+from faults import vaults
+from faults.holders import MEMBERS, definition
+from faults.vaults import CLAIM, PART
 from kopf_kit.testing import calls
 from kopf_kit.testing.calls import Write
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.subject import Parent, prepare
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, STATEFUL_SET, Kind
-from tests.faults import vaults
-from tests.faults.holders import MEMBERS, definition
-from tests.faults.vaults import CLAIM, PART
 
 pytestmark = pytest.mark.api
 

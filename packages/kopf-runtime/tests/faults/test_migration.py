@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from faults.test_versions import ALPHA, NEWEST, Festivals, festival, until_converted
+from faults.test_versions import flags as converting
+from faults.worlds import is_before, policies_served, scraped
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.conformance.replicas import holds
 from kopf_kit.testing.process import free_port
@@ -17,11 +20,6 @@ from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import Kind
 from runtime import migrating
-from tests.faults.test_hostile_use import scraped
-from tests.faults.test_versions import ALPHA, NEWEST, Festivals, festival, until_converted
-from tests.faults.test_versions import flags as converting
-from tests.support import policies
-from tests.support.control_plane import is_before
 
 pytestmark = pytest.mark.api
 flags = converting
@@ -214,7 +212,7 @@ async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(
     here: World, older: tuple[str, ...]
 ) -> None:
     path, kind = NEWEST.path(here.namespace), "ValidatingAdmissionPolicy"
-    served = [await policies.served(here.cluster, each) for each in (kind, f"{kind}Binding")]
+    served = [await policies_served(here.cluster, each) for each in (kind, f"{kind}Binding")]
     policy = {
         "kind": kind,
         "metadata": {"name": "frozen-festival"},

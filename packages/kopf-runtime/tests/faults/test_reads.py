@@ -11,15 +11,15 @@ import kopf
 import pytest
 
 import kopf_runtime as kr
+from faults import holders
 from kopf_kit.pack import rights
+from kopf_kit.testing.api_server import OPERATOR
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET
-from tests.faults import holders
-from tests.support.control_plane import OPERATOR
-from tests.support.running import NAME, operating
+from runtime.support.running import NAME, operating
 
 pytestmark = pytest.mark.api
 

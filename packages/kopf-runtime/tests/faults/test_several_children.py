@@ -5,12 +5,18 @@ from typing import ClassVar
 
 import pytest
 
+from faults import trios
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.subject import Break, Parent, lose, prepare
 from kopf_kit.testing.world import World
-from tests.faults import trios
-from tests.faults.messages import alter
+
+
+async def alter(cluster: Cluster, pod: str) -> None:
+    """Change the Pod's image."""
+    found = await cluster.ask("GET", pod)
+    found["spec"]["containers"][0]["image"] = "somebody.else/busybox:0"
+    await cluster.ask("PUT", pod, found)
 
 
 async def lose_another(cluster: Cluster, pod: str) -> None:

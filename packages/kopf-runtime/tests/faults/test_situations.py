@@ -20,6 +20,7 @@ import kopf
 import pytest
 
 import kopf_runtime as kr
+from faults import holders
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.cluster import Cluster, Raw
@@ -30,8 +31,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE, 
 from kopf_runtime.declaring.kinds import PERSISTENT_VOLUME_CLAIM as CLAIM
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import troubles
-from tests.faults import holders
-from tests.support.running import NAME, operating
+from runtime.support.running import NAME, operating
 
 pytestmark = pytest.mark.api
 

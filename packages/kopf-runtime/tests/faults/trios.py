@@ -1,6 +1,6 @@
 """An operator whose objects have three children: two that are changed in place, one replaced.
 
-tests/faults/test_several_children.py runs this file as a program.
+test_several_children.py runs this file as a program.
 """
 
 from collections.abc import Iterable

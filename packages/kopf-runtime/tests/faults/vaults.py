@@ -1,6 +1,6 @@
 """An operator of what holds data, by every policy of `owns`, of a namespace and of the cluster.
 
-tests/faults/test_marks.py runs this file as a program, and describes it to the fault suite.
+test_marks.py runs this file as a program, and describes it to the fault suite.
 """
 
 from collections.abc import Iterable

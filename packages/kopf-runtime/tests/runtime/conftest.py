@@ -2,9 +2,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from runtime.support.api_server import ApiServer
 from runtime.widgets import WIDGET
-from tests import conftest as _environment  # noqa: F401
-from tests.support.api_server import ApiServer
 
 
 @pytest.fixture

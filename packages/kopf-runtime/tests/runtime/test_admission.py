@@ -34,9 +34,9 @@ from kopf_runtime.process.engine import Engine
 from kopf_runtime.working import handlers
 from runtime import festivals, permits
 from runtime.festivals import Festival
-from tests.support.api_server import ApiServer
-from tests.support.certificates import trust_in
-from tests.support.running import operating
+from runtime.support.api_server import ApiServer
+from runtime.support.certificates import trust_in
+from runtime.support.running import operating
 
 # --- what is declared -----------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from kopf_runtime.declaring.records import Seen
 from kopf_runtime.watching.availability import PATIENCE, Failures, State, Use, may
 from kopf_runtime.watching.reflector import Reflector
 from kopf_runtime.watching.source import Source
+from runtime.support.waiting import in_virtual_time
 from runtime.test_histories import Wire
-from tests.support.waiting import in_virtual_time
 
 ORDER = (
     State.LISTING,

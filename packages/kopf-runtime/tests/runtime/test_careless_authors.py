@@ -23,10 +23,10 @@ from kopf_runtime.declaring.records import Update
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import NAME, Operator, connected, operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import NAME, Operator, connected, operating
-from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 #: A half of a character, which JSON may hold and UTF-8 may not.

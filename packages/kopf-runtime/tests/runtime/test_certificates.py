@@ -20,7 +20,7 @@ from kopf_runtime.declaring.kinds import VALIDATING_WEBHOOK_CONFIGURATION
 from kopf_runtime.endpoints import certificates
 from kopf_runtime.endpoints.certificates import Certificates
 from runtime import festivals
-from tests.support.waiting import until
+from runtime.support.waiting import until
 
 KIND = festivals.controller.kind
 SETTINGS = dataclasses.replace(

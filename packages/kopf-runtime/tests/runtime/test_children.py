@@ -14,10 +14,10 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.working.reconcile import Reconciler
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import NAME, operating
+from runtime.support.waiting import until
 from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, resynced, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import NAME, operating
-from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 MANAGED = "app.kubernetes.io/managed-by"

@@ -24,7 +24,7 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError, describe_error
-from tests.support.connecting import connecting_slowly
+from runtime.support.connecting import connecting_slowly
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NOWHERE = kopf.ConnectionInfo(server="http://127.0.0.1:9")  # the discard port

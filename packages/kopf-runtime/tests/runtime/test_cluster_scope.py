@@ -12,10 +12,10 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD
 from kopf_runtime.declaring.records import MANAGED_BY
 from kopf_runtime.process.engine import Engine
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import NAME, Operator, operating
+from runtime.support.waiting import until
 from runtime.widgets import Raw, ready
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import NAME, Operator, operating
-from tests.support.waiting import until
 
 TENANT = kr.Kind("example.dev", "v1", "tenants", "Tenant", namespaced=False)
 KEY = ("", "one")

@@ -6,10 +6,10 @@ from collections import Counter
 from aiohttp import web
 
 from runtime import widgets
+from runtime.support.api_server import ApiServer
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, ready, widget
-from tests.support.api_server import ApiServer
-from tests.support.running import operating
-from tests.support.waiting import until
 
 OBJECTS, NAMESPACES, TIMEOUT, DELAY = 20, 5, 0.2, 0.8
 

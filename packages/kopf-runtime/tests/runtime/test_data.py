@@ -15,6 +15,9 @@ from kopf_runtime.declaring.records import Update
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.watching import availability
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import (
     GENERATION,
     TEMPLATE,
@@ -26,9 +29,6 @@ from runtime.widgets import (
     ready,
     widget,
 )
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 PVC = kr.kinds.PERSISTENT_VOLUME_CLAIM
 MONITOR = kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor")

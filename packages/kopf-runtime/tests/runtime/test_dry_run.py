@@ -17,10 +17,10 @@ from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET
 from kopf_runtime.working.diff import LAST_APPLIED, diff
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import NAME, operating
+from runtime.support.waiting import until
 from runtime.widgets import Raw, edit, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import NAME, operating
-from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 

@@ -9,9 +9,9 @@ from aiohttp import web
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.reporting import events
 from kopf_runtime.reporting.events import Recorder
-from tests.support.api_server import EVENT, ApiServer, RefusedError
-from tests.support.running import connected
-from tests.support.waiting import until
+from runtime.support.api_server import EVENT, ApiServer, RefusedError
+from runtime.support.running import connected
+from runtime.support.waiting import until
 
 ABOUT = {
     "apiVersion": "example.dev/v1",

@@ -21,9 +21,9 @@ from examples.flightticket.booking.process import booking_service
 from kopf_kit.rig import paths
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, Kind
 from kopf_runtime.process.manager import _has_handlers
+from runtime.support.api_server import LEASE, ApiServer, RefusedError
+from runtime.support.waiting import until
 from runtime.widgets import ready
-from tests.support.api_server import LEASE, ApiServer, RefusedError
-from tests.support.waiting import until
 
 CHECKOUT = Path(__file__).parents[4]
 MEMCACHED = CHECKOUT / "examples" / "memcached"

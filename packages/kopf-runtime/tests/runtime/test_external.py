@@ -15,11 +15,11 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.process.engine import Engine
 from runtime import booking, tickets, widgets
 from runtime.booking import BookingService
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.connecting import connecting_slowly
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.connecting import connecting_slowly
-from tests.support.running import operating
-from tests.support.waiting import until
 
 TICKET = tickets.controller.kind
 KEY, FINALIZER = ("ns", "one"), "example.dev/message-operator"

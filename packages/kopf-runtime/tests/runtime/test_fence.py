@@ -24,8 +24,8 @@ from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.manager import Manager
 from kopf_runtime.reporting.events import Recorder
-from tests.support.api_server import LEASE, ApiServer
-from tests.support.waiting import until
+from runtime.support.api_server import LEASE, ApiServer
+from runtime.support.waiting import until
 
 SOURCE = Path(kopf_runtime.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"

@@ -8,7 +8,7 @@ import pytest
 
 from kopf_runtime.declaring.objects import ManagedFields
 from kopf_runtime.working.fields import Ownership, shape
-from tests.support.ownership import Owners
+from runtime.support.ownership import Owners
 
 Raw = dict[str, Any]
 OURS, UID = "message-operator", "uid-of-the-owner"

@@ -21,10 +21,10 @@ from flightticket_operator import operator as flighttickets
 import kopf_runtime as kr
 from examples.flightticket.booking.process import TOKEN, BookingService, booking_service
 from kopf_runtime.process.engine import Engine
+from runtime.support.api_server import ApiServer
+from runtime.support.running import operating
+from runtime.support.waiting import in_virtual_time, now, until
 from runtime.widgets import Raw, ready
-from tests.support.api_server import ApiServer
-from tests.support.running import operating
-from tests.support.waiting import in_virtual_time, now, until
 
 FLIGHT_TICKET = flighttickets.controller.kind
 KEY, FINALIZER = ("ns", "one"), "flights.com/message-operator"

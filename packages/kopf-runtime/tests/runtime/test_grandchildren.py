@@ -8,10 +8,10 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import DEPLOYMENT, POD
 from kopf_runtime.declaring.records import MANAGED_BY
 from kopf_runtime.process.engine import Engine
+from runtime.support.api_server import ApiServer
+from runtime.support.running import NAME, operating
+from runtime.support.waiting import until
 from runtime.widgets import UID, WIDGET, Raw, Widget, otherwise, widget
-from tests.support.api_server import ApiServer
-from tests.support.running import NAME, operating
-from tests.support.waiting import until
 
 KEY = ("ns", "one")
 

@@ -27,11 +27,11 @@ from kopf_runtime.declaring.objects import UnreadableError, decode, note_empties
 from kopf_runtime.watching import cache, listing
 from kopf_runtime.watching.source import Source
 from runtime import widgets
+from runtime.support.api_server import ApiServer, _selector
+from runtime.support.running import NAME
+from runtime.support.store import Change, Stored
+from runtime.support.waiting import VirtualLoop
 from runtime.widgets import UID, WIDGET, edit, widget
-from tests.support.api_server import ApiServer, _selector
-from tests.support.running import NAME
-from tests.support.store import Change, Stored
-from tests.support.waiting import VirtualLoop
 
 NAMES = ("one", "two", "three")
 #: Seconds of virtual time between two resyncs, and the most that an answer takes.

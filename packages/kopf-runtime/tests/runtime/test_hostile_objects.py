@@ -20,10 +20,10 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 CHILD = ("ns", "w-one")
 LABELS = {"app.kubernetes.io/managed-by": "message-operator", widgets.UID: "uid-of-nobody"}

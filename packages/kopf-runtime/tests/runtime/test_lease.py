@@ -16,10 +16,10 @@ from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process import lease as leases
 from kopf_runtime.process.lease import Election
 from kopf_runtime.reporting.events import Recorder
+from runtime.support.api_server import LEASE, ApiServer, RefusedError
+from runtime.support.running import connected, operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, controller, edit, widget
-from tests.support.api_server import LEASE, ApiServer, RefusedError
-from tests.support.running import connected, operating
-from tests.support.waiting import until
 
 KEY = ("ns", "message-operator")
 QUICK = Settings(

@@ -11,6 +11,9 @@ from kopf_runtime.declaring.kinds import POD
 from kopf_runtime.declaring.records import Update
 from kopf_runtime.process.engine import Engine
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.test_data import (
     CLAIM,
     KEY,
@@ -28,9 +31,6 @@ from runtime.test_data import (
 )
 from runtime.test_owns import INVALID, NAME, owning
 from runtime.widgets import GENERATION, TEMPLATE, UID, WIDGET, Raw, Widget, edit, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 OTHER = ("ns", "other")
 Retained = pytest.mark.parametrize("options", [{}, {"on_delete": kr.RETAIN}], ids=["owned", "kept"])

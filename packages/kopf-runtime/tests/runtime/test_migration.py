@@ -16,7 +16,7 @@ from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.working import migration
 from kopf_runtime.working.migration import Migration
 from runtime import festivals
-from tests.support.waiting import in_virtual_time, now
+from runtime.support.waiting import in_virtual_time, now
 
 VERSIONS = festivals.controller.versions
 

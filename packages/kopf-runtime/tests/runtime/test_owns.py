@@ -20,6 +20,9 @@ from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.status import why_unready
 from kopf_runtime.watching import observer
 from kopf_runtime.working import reconcile
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.test_data import (
     CLAIM,
     FORBIDDEN,
@@ -37,9 +40,6 @@ from runtime.test_data import (
     told,
 )
 from runtime.widgets import UID, WIDGET, Raw, Widget, edit, otherwise, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 NAME = "example.dev/widget-name"
 INVALID = RefusedError(422, "Invalid", "spec: Forbidden: is immutable")

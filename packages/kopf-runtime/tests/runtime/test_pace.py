@@ -8,10 +8,10 @@ from kopf_runtime.declaring.records import Child, Plan, Step, Wanted
 from kopf_runtime.working import pace
 from kopf_runtime.working.pace import Pace
 from runtime import widgets
+from runtime.support.api_server import ApiServer
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, widget
-from tests.support.api_server import ApiServer
-from tests.support.running import operating
-from tests.support.waiting import until
 
 KEY = ("ns", "w-one")
 CHILD = Child(

@@ -10,10 +10,10 @@ from kopf_runtime.declaring.conditions import condition
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.process.engine import Engine
 from runtime import widgets
+from runtime.support.api_server import ApiServer
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer
-from tests.support.running import operating
-from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 PAUSED = {"example.dev/paused": "true"}

@@ -12,7 +12,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.working.queue import OUTSIDE_PER_WORKER, SLOW_EACH, SLOW_PER_WORKER, WorkQueue
-from tests.support.waiting import in_virtual_time, now, until
+from runtime.support.waiting import in_virtual_time, now, until
 
 A, B = ("ns", "a"), ("ns", "b")
 ELSEWHERE = ("elsewhere", "a")

@@ -12,7 +12,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.working.queue import WorkQueue
-from tests.support.waiting import in_virtual_time, now
+from runtime.support.waiting import in_virtual_time, now
 
 #: Seconds by which a reconcile may be late though a worker is free.
 SLACK = 0.05

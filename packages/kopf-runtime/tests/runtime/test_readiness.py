@@ -9,10 +9,10 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET
 from kopf_runtime.process.engine import Engine
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w")
 KINDS = (DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET)

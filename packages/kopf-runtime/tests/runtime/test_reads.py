@@ -15,10 +15,10 @@ from kopf_runtime.declaring.records import Labels
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import Operator, operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import Operator, operating
-from tests.support.waiting import until
 
 QUIET = 0.3
 TENANT = kr.Kind("example.dev", "v1", "tenants", "Tenant", namespaced=False)

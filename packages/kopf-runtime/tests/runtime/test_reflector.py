@@ -21,10 +21,10 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
 from kopf_runtime.watching import cache, listing, reflector
 from kopf_runtime.watching.source import Source
 from runtime import widgets
+from runtime.support.api_server import ApiServer, Asked, RefusedError
+from runtime.support.running import connected, operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, edit, ready, widget
-from tests.support.api_server import ApiServer, Asked, RefusedError
-from tests.support.running import connected, operating
-from tests.support.waiting import until
 
 A, B = ("a", "w-one"), ("b", "w-one")
 BOTH = kr.Settings(namespaces=("a", "b"))

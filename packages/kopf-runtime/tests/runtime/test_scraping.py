@@ -22,10 +22,10 @@ from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.endpoints import scrapers
 from kopf_runtime.endpoints.scrapers import ACCESS_REVIEWS, TOKEN_REVIEWS
 from kopf_runtime.endpoints.web import MAX_CONNECTIONS, CertificateError, Server, listen
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.certificates import trust_in, write_certificate
-from tests.support.running import connected
-from tests.support.waiting import until
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.certificates import trust_in, write_certificate
+from runtime.support.running import connected
+from runtime.support.waiting import until
 
 HERE = ("127.0.0.1", 0)
 PROMETHEUS = {

@@ -14,10 +14,10 @@ from kopf_runtime.process.engine import Engine
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import Operator, operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import Operator, operating
-from tests.support.waiting import until
 
 SETTINGS = kr.Settings(namespace_selector="team=a")
 FOREVER = float("inf")

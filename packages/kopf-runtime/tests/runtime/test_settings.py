@@ -5,7 +5,7 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.declaring import settings
 from kopf_runtime.declaring.settings import Program
-from tests.support import labels
+from runtime.support import labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

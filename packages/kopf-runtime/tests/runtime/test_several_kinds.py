@@ -10,10 +10,10 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.process.engine import Engine
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, ready, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 LABEL = kr.Kind("example.dev", "v1", "labels", "Label")
 KEY = ("ns", "one")

@@ -14,10 +14,10 @@ from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE
 from kopf_runtime.process.engine import Engine
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Widget, edit, ready, resynced, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 KEY = ("ns", "one")
 

@@ -22,7 +22,7 @@ import trustme
 from kopf_kit.testing.process import free_port
 from kopf_runtime.endpoints import reviews
 from kopf_runtime.endpoints.room import Room
-from tests.support.certificates import trust_in, write_certificate
+from runtime.support.certificates import trust_in, write_certificate
 
 #: Serves what festivals.py and permits.py declare; says its peak of memory for each line it gets.
 PROGRAM = """

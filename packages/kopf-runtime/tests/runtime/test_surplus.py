@@ -9,11 +9,11 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.conditions import condition
 from kopf_runtime.declaring.kinds import CONFIG_MAP, DEPLOYMENT, PERSISTENT_VOLUME_CLAIM, SECRET
 from kopf_runtime.process.engine import Engine
+from runtime.support.api_server import ApiServer
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.test_readiness import DEPLOYED
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer
-from tests.support.running import operating
-from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w")
 OTHERS = kr.Kind("db.example.org", "v1", "databases", "Database")

@@ -15,10 +15,10 @@ from kopf_runtime.declaring.objects import ObjectMeta
 from kopf_runtime.declaring.records import Owned, Update, Wanted
 from kopf_runtime.working.templates import KEPT, Marks, Templates, _encoded
 from runtime import widgets
+from runtime.support.api_server import ApiServer
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, widget
-from tests.support.api_server import ApiServer
-from tests.support.running import operating
-from tests.support.waiting import until
 
 ONE = ("ns", "one")
 CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)

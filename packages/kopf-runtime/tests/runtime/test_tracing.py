@@ -18,11 +18,11 @@ from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.reporting import logs
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.test_logs import as_json, line
 from runtime.widgets import WIDGET, Widget, ready, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 APPLY = "PATCH /api/v1/namespaces/{namespace}/configmaps/{name}"
 FAILED, WELL = trace.StatusCode.ERROR, trace.StatusCode.UNSET

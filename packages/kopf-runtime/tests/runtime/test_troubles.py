@@ -13,10 +13,10 @@ from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.reporting import troubles
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, resynced, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 FOREVER = float("inf")

@@ -20,10 +20,10 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
 from kopf_runtime.declaring.records import Fate
 from kopf_runtime.process.engine import Engine
 from runtime import widgets
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
+from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
-from tests.support.waiting import until
 
 SECOND = "2026-01-01T00:00:01Z"
 TAKEN = "Another Widget has the text"

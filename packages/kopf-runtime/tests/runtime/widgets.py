@@ -8,8 +8,8 @@ import msgspec
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.process.engine import Engine
-from tests.support.api_server import ApiServer
-from tests.support.waiting import until
+from runtime.support.api_server import ApiServer
+from runtime.support.waiting import until
 
 WIDGET = kr.Kind("example.dev", "v1", "widgets", "Widget")
 UID, TEMPLATE = "example.dev/widget-uid", "example.dev/template-hash"

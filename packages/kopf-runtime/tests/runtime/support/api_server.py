@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from kopf_runtime.declaring.kinds import POD, Key, Kind
-from tests.support.store import EVENT, LEASE, MESSAGE, Change, Raw, Store, Stored, now
+from runtime.support.store import EVENT, LEASE, MESSAGE, Change, Raw, Store, Stored, now
 
 __all__ = ["EVENT", "LEASE", "MESSAGE", "ApiServer", "Asked", "Raw", "RefusedError"]
 

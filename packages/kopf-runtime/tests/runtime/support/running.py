@@ -13,7 +13,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting.events import Recorder
-from tests.support.api_server import ApiServer
+from runtime.support.api_server import ApiServer
 
 #: The operator's name in these tests, which is its field manager and the prefix of its metrics.
 NAME = "message-operator"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, Key, Kind
-from tests.support.ownership import Owners
+from runtime.support.ownership import Owners
 
 Raw = dict[str, Any]
 

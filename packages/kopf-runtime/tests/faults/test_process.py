@@ -89,6 +89,6 @@ async def test_its_log_names_the_message_on_each_line(here: World) -> None:
     await here.converges({"hello": "비밀\x1b[2J\n위조"})
 
     lines = [json.loads(line) for line in here.operator.log.read_text().splitlines()]
-    made = [line for line in lines if "created Pod" in line["message"]]
+    made = [line for line in lines if "created Secret" in line["message"]]
     assert [(line["namespace"], line["name"]) for line in made] == [(here.namespace, "hello")]
     assert "비밀" not in here.operator.log.read_text()

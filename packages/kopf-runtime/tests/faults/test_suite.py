@@ -1,0 +1,9 @@
+"""The conformance suite over an operator of children that hold data."""
+
+from faults.subjects import SUBJECTS
+from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
+from kopf_kit.testing.conformance.replicas import *  # noqa: F403
+from kopf_kit.testing.conformance.walks import *  # noqa: F403
+from kopf_kit.testing.conformance.watches import *  # noqa: F403
+
+__all__ = ["SUBJECTS"]
