@@ -64,7 +64,7 @@ class Progress(Watched):
 
 def _crd(example: str) -> Path:
     project = nested.ensure(load(_EXAMPLES / example))
-    return project.built / "deploy" / "crds.yaml"
+    return project.deploy / "crds.yaml"
 
 
 async def memcached(peer: Peer, count: int) -> Numbers:

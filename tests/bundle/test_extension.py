@@ -25,7 +25,7 @@ def test_olm_v1_makes_of_the_bundle_the_operator_its_kind_and_its_rights() -> No
 
 
 def test_what_is_applied_has_namespace_and_users_roles_and_the_extension_last() -> None:
-    applied = documents.load_all(manifests.EXTENSION.read_text())
+    applied = documents.load_all(manifests.texts()["olmv1.yaml"])
 
     assert (applied[0]["kind"], applied[0]["metadata"]["name"]) == ("Namespace", NAME)
     assert [

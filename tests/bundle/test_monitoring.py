@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import documents
+from kopf_kit.pack import documents, manifests
 from kopf_kit.pack.bundle import BUNDLE, NAME
 from kopf_kit.rig import paths
 from tests.chart.helm import Manifest, helm
@@ -20,7 +20,7 @@ CSV = documents.load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml
 (DEPLOYMENT,) = CSV["spec"]["install"]["spec"]["deployments"]
 POD: dict[str, Any] = DEPLOYMENT["spec"]["template"]
 
-FILE = documents.load_all((paths.CHECKOUT / "deploy" / "monitoring.yaml").read_text())
+FILE = documents.load_all(manifests.texts()["monitoring.yaml"])
 
 
 def one(kind: str, manifests: list[Manifest] = FILE) -> Manifest:

@@ -204,12 +204,13 @@ def test_the_sample_of_each_kind_is_shown(project: Path) -> None:
 def test_the_catalog_and_the_plain_manifests_have_each_kind(project: Path) -> None:
     (bundle,) = (project / "catalog" / "bundles").glob("*.yaml")
     properties = documents.load(bundle.read_text())["properties"]
-    deployed = documents.load_all((project / "deploy" / "crds.yaml").read_text())
-    schema = documents.load((project / "deploy/schemas/letter_v1.json").read_text())
+    deployed = documents.load_all((project / "build" / "deploy" / "crds.yaml").read_text())
+    schema = documents.load((project / "build/deploy/letter_v1.json").read_text())
 
     kinds = [entry["value"]["kind"] for entry in properties if entry["type"] == "olm.gvk"]
     assert kinds == ["Message", "Letter"]
-    assert [crd["spec"]["names"]["kind"] for crd in deployed] == ["Message", "Letter"]
+    crds = [manifest["spec"] for manifest in deployed if "spec" in manifest]
+    assert [crd["names"]["kind"] for crd in crds] == ["Message", "Letter"]
     assert schema["properties"]["kind"]["enum"] == ["Letter"]
     assert "address" in schema["properties"]["spec"]["properties"]
 

@@ -15,8 +15,6 @@ from kopf_kit.rig import tools, versions
 
 CHECKOUT = Path(__file__).parents[2]
 CHART = PROJECT.chart
-#: The chart of the kind alone.
-CRDS_CHART = PROJECT.crds_chart
 
 #: What the tests install: release and namespace differ, so that mistaking one for the other shows.
 RELEASE = "demo"

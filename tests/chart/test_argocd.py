@@ -15,7 +15,7 @@ from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.conditions import Status
 from tests.chart.helm import CHART, CHECKOUT, Manifest
 
-SCRIPT = CHECKOUT / "deploy" / "argocd" / "health.lua"
+SCRIPT = CHECKOUT / "examples" / "argocd" / "health.lua"
 #: What Argo CD does not load unless it is told to (`useOpenLibs`).
 CLOSED = ("string", "math", "io", "os", "debug", "package", "require")
 
@@ -89,7 +89,7 @@ def test_conditions_of_others_do_not_count() -> None:
 def test_the_readme_s_command_puts_it_where_argo_cd_looks(tmp_path: Path) -> None:
     text = (CHART / "README.md").read_text()
     (command,) = re.findall(r"\$ kubectl (create configmap argocd-cm .*?) \|", text, re.DOTALL)
-    in_place = command.replace("\\\n", " ").replace("deploy/", f"{CHECKOUT}/deploy/")
+    in_place = command.replace("\\\n", " ").replace("examples/", f"{CHECKOUT}/examples/")
 
     done = subprocess.run(
         [tools.path("kubectl"), *shlex.split(in_place)],

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from kopf_kit.pack import documents
+from kopf_kit.pack.manifests import texts
 from kopf_kit.pack.project import load
 from tests.chart.helm import CHECKOUT, Manifest, kind_schema
 from tests.projects import kubeconform
@@ -17,6 +18,7 @@ EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 each_example = pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 
 
+RELEASE = "https://github.com/myorg/message-operator/releases/latest/download/"
 #: What an editor holds an example against, as its first line says.
 SCHEMA = re.compile(r"# yaml-language-server: \$schema=(\S+)\n# \S")
 
@@ -25,7 +27,7 @@ def schema(file: Path) -> Manifest:
     """Return the schema that a file names in its first line."""
     named = SCHEMA.match(file.read_text())
     assert named, f"{file} names no schema"
-    found: Manifest = json.loads((file.parent / named[1]).read_text())
+    found: Manifest = json.loads(texts()[named[1].removeprefix(RELEASE)])
     return found
 
 

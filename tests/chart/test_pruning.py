@@ -1,6 +1,6 @@
-"""Argo CD and Flux prune neither the kind nor its users' roles, whichever chart had them.
+"""Argo CD and Flux prune neither the kind nor its users' roles, whatever has them.
 
-`tests/faults/test_crds_chart.py` has Helm and kubectl do it for real.
+`tests/faults/test_shared_kind.py` has Helm and kubectl do it for real.
 """
 
 import re
@@ -8,8 +8,9 @@ import re
 import pytest
 
 from kopf_kit.pack import documents
+from kopf_kit.pack.manifests import texts
 from kopf_kit.pack.project import PROJECT
-from tests.chart.helm import CHECKOUT, CRDS_CHART, Manifest, Values, find, names, render
+from tests.chart.helm import CHECKOUT, Manifest, Values, find, names, render
 
 KIND = PROJECT.kinds[0].crd
 OPTIONS = "argocd.argoproj.io/sync-options"
@@ -81,17 +82,14 @@ def test_p1_leaving_the_kind_out_of_the_guide_s_application_deletes_no_message(g
     assert KIND in pruned_by_flux(may_go, without)
 
 
-@pytest.mark.parametrize("first", ["the operator's Application", "the kind's Application"])
-def test_p1_moving_the_kind_to_the_other_chart_and_back_deletes_no_message(first: str) -> None:
-    whole, operator = render(), render({"crds": {"install": False}})
-    kind = render(chart=CRDS_CHART, release="kind")
-
-    # Whichever syncs last finds what the other has applied.
-    there, back = (whole, kind) if first.startswith("the operator") else (kind, whole)
+@pytest.mark.parametrize("last", ["the operator's Application", "crds.yaml"])
+def test_p1_moving_the_kind_out_of_the_application_and_back_deletes_no_message(last: str) -> None:
+    operator = render({"crds": {"install": False}})
+    applied = documents.load_all(texts()["crds.yaml"]) if last == "crds.yaml" else render()
 
     for tool in (pruned, pruned_by_flux):
-        assert tool(of_the_kind(there) + operator, operator) == set()
-        assert tool(of_the_kind(back), []) == set()
+        assert tool(of_the_kind(applied) + operator, operator) == set()
+        assert tool(of_the_kind(applied), []) == set()
 
 
 @pytest.mark.parametrize(
@@ -112,13 +110,12 @@ def test_p1_the_user_s_own_sync_options_are_joined(theirs: str, expected: str) -
     annotations = {OPTIONS: theirs, "a": "b"}
     kept = {"helm.sh/resource-policy": "keep", OPTIONS: expected, "a": "b", **FLUX}
 
-    for manifests in (
-        render({"crds": {"annotations": annotations}, "commonAnnotations": {OPTIONS: "Lost=true"}}),
-        render({"annotations": annotations}, chart=CRDS_CHART),
-    ):
-        assert find(manifests, "CustomResourceDefinition", KIND)["metadata"]["annotations"] == kept
+    manifests = render(
+        {"crds": {"annotations": annotations}, "commonAnnotations": {OPTIONS: "Lost=true"}}
+    )
+    assert find(manifests, "CustomResourceDefinition", KIND)["metadata"]["annotations"] == kept
     common: Values = {"commonAnnotations": annotations}
-    for manifest in of_the_kind(render(common)) + of_the_kind(render(common, chart=CRDS_CHART)):
+    for manifest in of_the_kind(render(common)):
         assert manifest["metadata"]["annotations"] == kept
 
 
@@ -128,17 +125,14 @@ def test_p1_what_is_not_to_be_kept_has_only_the_user_s_options() -> None:
 
     for manifest in of_the_kind(render({"crds": {"keep": False}})):
         assert "annotations" not in manifest["metadata"]
-    for manifests in (
-        render({"crds": {"keep": False, "annotations": annotations}}),
-        render({"keep": False, "annotations": annotations}, chart=CRDS_CHART),
-    ):
-        crd = find(manifests, "CustomResourceDefinition", KIND)
-        assert crd["metadata"]["annotations"] == annotations
+    manifests = render({"crds": {"keep": False, "annotations": annotations}})
+    crd = find(manifests, "CustomResourceDefinition", KIND)
+    assert crd["metadata"]["annotations"] == annotations
 
 
 @pytest.mark.parametrize("file", ["install.yaml", "crds.yaml"])
 def test_p1_plain_manifests_say_it_too(file: str) -> None:
-    manifests = documents.load_all((CHECKOUT / "deploy" / file).read_text())
+    manifests = documents.load_all(texts()[file])
 
     crd = find(manifests, "CustomResourceDefinition", KIND)
     assert crd["metadata"]["annotations"] == {OPTIONS: "Prune=false", **FLUX}

@@ -31,8 +31,8 @@ def rendered(**webhooks: Any) -> dict[tuple[str, str], Manifest]:
     return named({"webhooks": webhooks})
 
 
-def named(values: helm.Values, chart: str = "") -> dict[tuple[str, str], Manifest]:
-    found = helm.render(values, chart=PROJECT.crds_chart if chart else PROJECT.chart)
+def named(values: helm.Values) -> dict[tuple[str, str], Manifest]:
+    found = helm.render(values, chart=PROJECT.chart)
     return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in found}
 
 
@@ -145,16 +145,6 @@ def test_a_pod_that_ends_still_answers_for_a_moment_and_has_time_left(
     assert (python, waited) == (["python3", "-c"], [5])
     with pytest.raises(HelmError, match="terminationGracePeriodSeconds is 9, but for the first 5"):
         named({"terminationGracePeriodSeconds": 9})
-
-
-def test_the_chart_of_the_kind_alone_is_told_which_operator_converts() -> None:
-    beside = client(named({}, "crds"))["service"]
-    other = {"converterNamespace": "a", "converterService": "b-webhook", "caBundle": "PEM"}
-    elsewhere = client(named(other, "crds"))
-
-    assert (beside["namespace"], beside["name"]) == (helm.NAMESPACE, "memcached-operator-webhook")
-    assert (elsewhere["service"]["namespace"], elsewhere["service"]["name"]) == ("a", "b-webhook")
-    assert elsewhere["caBundle"] == base64.b64encode(b"PEM").decode()
 
 
 def test_olm_makes_the_certificate_and_the_conversion() -> None:

@@ -1,4 +1,4 @@
-"""What is in deploy/ is what Helm installs, and kustomize can change it."""
+"""The plain manifests of a release are what Helm installs, and kustomize can change them."""
 
 import re
 import subprocess
@@ -9,18 +9,21 @@ import pytest
 import yaml
 
 from kopf_kit.pack import documents
+from kopf_kit.pack.manifests import texts
 from kopf_kit.rig import tools
+from message_operator import __version__
 from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names
 from tests.support import flags
 
-DEPLOY = CHECKOUT / "deploy"
+TEXTS = {name: text for name, text in texts().items() if name.endswith(".yaml")}
+RELEASE = f"https://github.com/myorg/message-operator/releases/download/v{__version__}"
 NAME = "message-operator"
 GUIDES = [CHECKOUT / "docs" / "install.md", CHECKOUT / "docs" / "install.ko.md"]
 
 
 def manifests(file: str) -> list[Manifest]:
-    """Return the objects in a file of deploy/."""
-    return documents.load_all((DEPLOY / file).read_text())
+    """Return the objects in a file of a release."""
+    return documents.load_all(TEXTS[file])
 
 
 def by_helm(*options: str | Path) -> list[Manifest]:
@@ -51,14 +54,23 @@ def test_install_yaml_is_what_helm_installs_in_a_namespace_of_its_own() -> None:
     assert installed == plain(by_helm())
 
 
-def test_crds_yaml_is_the_kind() -> None:
-    assert manifests("crds.yaml") == plain(by_helm("--show-only", "templates/crd.yaml"))
+def test_crds_yaml_is_the_kind_with_its_users_roles() -> None:
+    kind = plain(by_helm("--show-only", "templates/crd.yaml"))
+    roles = plain(by_helm("--show-only", "templates/aggregated-roles.yaml"))
+
+    assert manifests("crds.yaml") == [*kind, *roles]
+
+
+def test_crds_yaml_and_an_operator_without_the_kind_are_the_whole() -> None:
+    operator = plain(by_helm("--set=crds.install=false"))
+
+    assert sorted(names(manifests("crds.yaml") + operator)) == sorted(names(plain(by_helm())))
 
 
 def test_nothing_in_it_is_helm_s() -> None:
-    for file in DEPLOY.glob("*.yaml"):
-        assert "helm.sh/" not in file.read_text(), file
-        assert "managed-by: Helm" not in file.read_text(), file
+    for file, text in TEXTS.items():
+        assert "helm.sh/" not in text, file
+        assert "managed-by: Helm" not in text, file
 
 
 # --- kustomize ----------------------------------------------------------------------------------
@@ -76,7 +88,7 @@ def kustomized(folder: Path) -> list[Manifest]:
 def overlay(guide: Path) -> dict[str, Any]:
     """Return the overlay that a guide shows."""
     blocks = re.findall(r"```yaml\n(.*?)```", guide.read_text(), re.DOTALL)
-    (block,) = (block for block in blocks if "resources: [deploy]" in block)
+    (block,) = (block for block in blocks if f"resources: [{RELEASE}/install.yaml]" in block)
     found: dict[str, Any] = documents.load(block)
     return found
 
@@ -89,11 +101,10 @@ def test_both_guides_show_the_same_overlay() -> None:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> list[Manifest]:
-    """The overlay of the guide, with all that it is made of."""
-    (tmp_path / "deploy").mkdir()
-    for file in DEPLOY.glob("*.yaml"):
-        (tmp_path / "deploy" / file.name).write_text(file.read_text())
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay(GUIDES[0])))
+    """The overlay of the guide, with what is on the page of a release."""
+    (tmp_path / "install.yaml").write_text(TEXTS["install.yaml"])
+    local = overlay(GUIDES[0]) | {"resources": ["install.yaml"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(local))
     return kustomized(tmp_path)
 
 
@@ -124,10 +135,3 @@ def test_an_overlay_changes_the_image(changed: list[Manifest]) -> None:
     (image,) = overlay(GUIDES[0])["images"]
 
     assert container["image"] == f"{image['newName']}:{image['newTag']}"
-
-
-def test_the_base_is_what_is_installed_without_it() -> None:
-    def by_name(found: list[Manifest]) -> dict[tuple[str, str, str], Manifest]:
-        return dict(zip(names(found), found, strict=True))
-
-    assert by_name(kustomized(DEPLOY)) == by_name(manifests("install.yaml"))

@@ -21,7 +21,6 @@ __all__ = ["cluster", "hack_made", "kube"]
 #: The namespaces that pages and their situations make.
 _NAMESPACES = (
     *("tutorial", "team", "team-a", "team-b", "blue", "blue-operator", "other", "argocd"),
-    "message-operator-crds",
 )
 #: kubectl waits for half a minute by default, which is little on a busy machine.
 _KUBECTL = """\

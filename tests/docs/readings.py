@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kopf_kit.rig import registry
+from message_operator import __version__
 from tests.support.console import Block, blocks
 
 CHECKOUT = Path(__file__).parents[2]
@@ -99,9 +100,8 @@ _INSTALL = f"""\
 {_IMAGE}
 helm install message-operator charts/message-operator --timeout=5m \\
     --namespace message-operator --create-namespace {_OF_IMAGE}"""
-#: The charts as they are here, with the image that is built here.
+#: The chart as it is here, with the image that is built here.
 _CHARTS = {
-    "oci://ghcr.io/myorg/charts/message-operator-crds": "charts/message-operator-crds",
     "oci://ghcr.io/myorg/charts/message-operator": f"charts/message-operator {_OF_IMAGE}",
 }
 _ARGOCD = "kubectl create namespace argocd && kubectl -n argocd create configmap argocd-cm"
@@ -114,6 +114,11 @@ _RELABEL = """\
 made=$(docker create message-operator:dev) \\
     && docker commit --change 'LABEL of=docs-test' "$made" message-operator:dev \\
     && docker rm "$made\""""
+#: The files of a release, as they are generated here.
+_FILES = {
+    f"https://github.com/myorg/message-operator/releases/{path}": "build/deploy"
+    for path in (f"download/v{__version__}", "latest/download")
+}
 _REGISTRY = {"registry.example.com": registry.ADDRESS}
 
 
@@ -139,7 +144,7 @@ def _runbook(alert: str) -> Reading:
 WITHOUT_OPERATOR = (
     Reading("README.md", ("Install it",), _REGISTRY, afterwards=(_RUNS,)),
     Reading("docs/install.md", ("With Helm",), _REGISTRY),
-    Reading("docs/install.md", ("Without Helm",)),
+    Reading("docs/install.md", ("Without Helm",), _FILES, ("make generate",)),
     Reading(
         "docs/platforms.md",
         ("kind",),
@@ -152,7 +157,7 @@ WITHOUT_OPERATOR = (
     Reading(
         "docs/uninstall.md",
         ("Without Helm",),
-        given=("kubectl apply -f deploy/install.yaml",),
+        given=("make generate", "kubectl apply -f build/deploy/install.yaml"),
         afterwards=("kubectl delete crd messages.myorg.dev",),
     ),
     Reading(
@@ -168,22 +173,10 @@ WITHOUT_OPERATOR = (
         (_INSTALL, _ARGOCD, "kubectl create namespace team-a"),
         (f"kubectl delete clusterrolebinding {_SCRAPERS}",),
     ),
-    Reading(
-        "charts/message-operator-crds/README.md",
-        ("Install", "Upgrade", "Uninstall"),
-        _CHARTS,
-        (_IMAGE, "kubectl create namespace team-a"),
-    ),
-    Reading(
-        "charts/message-operator-crds/README.md",
-        ("Move the kind between releases",),
-        _CHARTS,
-        (_INSTALL,),
-    ),
 )
 #: On the cluster of `make demo`.
 AFTER_DEMO = (
-    Reading("docs/messages.md"),
+    Reading("docs/messages.md", (), _FILES, ("make generate",)),
     Reading("docs/monitoring.md"),
     Reading("docs/gitops.md"),
     Reading("docs/plugin.md", (), {}, (_TEAM, _USER), (_NO_TEAM, _NO_USER)),

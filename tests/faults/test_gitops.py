@@ -14,7 +14,7 @@ from kopf_kit.pack import documents, manifests
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.kubectl import kubectl
 from tests.chart import foreign_kinds
-from tests.chart.helm import CRDS_CHART, Manifest, Values, render
+from tests.chart.helm import Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS
 from tests.support import control_plane
 
@@ -91,16 +91,10 @@ def test_what_is_rendered_and_applied_comes_back_as_it_is(
     remove(empty, objects)
 
 
-def test_so_does_what_the_chart_of_the_kind_alone_renders(empty: ControlPlane) -> None:
-    values = {"labels": {"team": "a"}, "commonAnnotations": {"on": "1e3"}, "aggregateRoles": False}
-
-    expect_no_difference(empty, render(values, chart=CRDS_CHART, release="kind"))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("file", ["install.yaml", "monitoring.yaml"])
 def test_so_does_what_is_made_for_those_without_helm(empty: ControlPlane, file: str) -> None:
-    objects = documents.load_all((manifests.DEPLOY / file).read_text())
+    objects = documents.load_all(manifests.texts()[file])
     make_namespaces(empty, objects)
 
     expect_no_difference(empty, objects)

@@ -1,6 +1,6 @@
 """Helm moves a kind between releases with one and two versions, on a real API server.
 
-The chart is that of Memcached's CRD alone. No operator converts here: what is stored must be read
+The chart is that of Memcached. No operator converts here: what is stored must be read
 all the same. docs/versions.md has the commands.
 """
 
@@ -29,7 +29,7 @@ from tests.chart.helm import HELM_3_IN_TIME
 pytestmark = pytest.mark.api
 
 PROJECT = nested.ensure(load(CHECKOUT / "examples" / "memcached"))
-CHART = PROJECT.crds_chart
+CHART = PROJECT.chart
 ALPHA = Kind("cache.example.com", "v1alpha1", "memcacheds", "Memcached")
 CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{ALPHA}"
 BOTH = ["v1beta1", "v1alpha1"]
@@ -126,7 +126,7 @@ async def test_what_is_stored_is_read_during_upgrade_and_rollback(
 
     await release.helm("upgrade", "kind", CHART)
     authority = await release.authority(write=True)
-    await release.helm("upgrade", "kind", CHART, "--set=labels.a=b")
+    await release.helm("upgrade", "kind", CHART, "--set=crds.labels.a=b")
     assert await release.authority() == authority
     assert await release.served() == BOTH
 

@@ -96,10 +96,9 @@ def test_bump_has_everything_name_the_new_version_and_verify_content(released: M
     copy("verify")
     assert "\n## 7.8.9-rc.1 (20" in (copy.folder / "CHANGELOG.md").read_text()
 
-    for chart in ("message-operator", "message-operator-crds"):
-        file = f"charts/{chart}/Chart.yaml"
-        assert f"{file} written" in said
-        assert f"/compare/v{__version__}...v7.8.9-rc.1" in (copy.folder / file).read_text()
+    file = "charts/message-operator/Chart.yaml"
+    assert f"{file} written" in said
+    assert f"/compare/v{__version__}...v7.8.9-rc.1" in (copy.folder / file).read_text()
     assert {file.name for file in bundles.iterdir()} == {*former, "v7.8.9-rc.1.yaml"}
     left = [
         f"{name}: {line}"

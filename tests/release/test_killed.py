@@ -17,7 +17,7 @@ from tests.release.registry import Door
 from tests.release.releasing import CHECKOUT, Clone
 from tests.support import package_index
 
-_CHARTS = ("charts/message-operator", "charts/message-operator-crds")
+_CHARTS = ("charts/message-operator",)
 _IMAGES = tuple(f"message-operator{suffix}" for suffix in ("", "-bundle", "-catalog", "-release"))
 _PACKAGES = sorted(file.parent.name for file in (CHECKOUT / "packages").glob("*/pyproject.toml"))
 #: What a registry and an index get in a release, apart from the images that are there before.

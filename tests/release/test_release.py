@@ -20,7 +20,7 @@ from tests.release.conftest import Released
 from tests.release.registry import Door
 from tests.release.releasing import CHECKOUT, Clone
 
-_FIRST, _SECOND, _THIRD = ("charts/message-operator-crds", "message-operator-bundle", "sha256-")
+_FIRST, _SECOND, _THIRD = ("charts/message-operator", "message-operator-bundle", "sha256-")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_chart_without_a_signature_gets_one_only_if_it_is_the_same(
     released: Released, is_the_same: bool, tmp_path: Path
 ) -> None:
     collection = f"{released.registry}/{tmp_path.name}"
-    name = f"message-operator-crds-{__version__}.tgz"
+    name = f"message-operator-{__version__}.tgz"
     package = released.clone.folder / "build" / "release" / f"{__version__}-charts" / name
     there = tmp_path / name
     there.write_bytes(package.read_bytes() if is_the_same else _repacked(package))
@@ -68,7 +68,7 @@ def test_a_chart_without_a_signature_gets_one_only_if_it_is_the_same(
     with expected:
         charts.push(package, collection, __version__)
 
-    after = oci.pinned(f"{collection}/message-operator-crds:{__version__}")
+    after = oci.pinned(f"{collection}/message-operator:{__version__}")
     assert after is not None
     assert (after == before) is not is_the_same
 

@@ -116,11 +116,10 @@ def test_a_package_that_the_index_changed_is_told_by_the_checksums(stranger: Str
     assert f"{wheel.name}: FAILED" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["message-operator", "message-operator-crds"])
 def test_artifact_hub_finds_the_owners_of_a_chart_and_the_key_that_signs_it(
-    released: Released, keys: Keys, name: str
+    released: Released, keys: Keys
 ) -> None:
-    chart = f"{released.prefix}/charts/{name}"
+    chart = f"{released.prefix}/charts/message-operator"
 
     (layer,) = oci.manifest(f"{chart}:artifacthub.io")["layers"]
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kopf_kit.pack import artifacts
+from kopf_kit.pack import artifacts, manifests
 from kopf_kit.pack.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import registry
 from tests.chart import foreign_kinds
-from tests.chart.helm import CHART, CRDS_CHART, helm
+from tests.chart.helm import CHART, helm
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, make_namespace
@@ -28,7 +28,6 @@ from tests.e2e.release import Operator
 OLDER = "0.0.9"
 
 #: The release of the kind alone.
-KIND = "kind"
 
 #: Gives a release of that name in that namespace; nothing is installed yet.
 Releases = Callable[..., Operator]
@@ -76,16 +75,15 @@ def clean_cluster(kube: Kube) -> None:
     release.remove_crd(kube)
 
 
-def apply(kube: Kube, manifests: list[Object]) -> None:
+def apply(kube: Kube, objects: list[Object]) -> None:
     """Do as an administrator does who applies what the chart renders."""
-    everything = {"apiVersion": "v1", "kind": "List", "items": manifests}
+    everything = {"apiVersion": "v1", "kind": "List", "items": objects}
     kube.kubectl("apply", "-f", "-", stdin=json.dumps(everything))
 
 
-def the_kind(kube: Kube, home: Namespace, *options: str) -> None:
+def the_kind(kube: Kube) -> None:
     """Install the kind alone, as an administrator does who lets others install operators."""
-    what = (KIND, str(CRDS_CHART), "--namespace", home.name, "--take-ownership")
-    kube.helm("install", *what, *options)
+    kube.kubectl("apply", "-f", "-", stdin=manifests.texts()["crds.yaml"])
     kube.kubectl("wait", "--for=condition=Established", f"crd/{release.CRD}")
 
 

@@ -59,7 +59,7 @@ def test_namespaced(
     releases: Releases, home: Namespace, teams: list[Namespace], kube: Kube
 ) -> None:
     """It is installed by somebody who administers these namespaces and has no other rights."""
-    the_kind(kube, home)
+    the_kind(kube)
     home.kubectl("create", "serviceaccount", "installer")
     account = f"{home.name}:installer"
     for place in (home, *teams):
@@ -259,7 +259,7 @@ def test_hardened(releases: Releases, home: Namespace, namespace: Namespace) -> 
 def test_minimal(releases: Releases, home: Namespace, namespace: Namespace, kube: Kube) -> None:
     values = scenarios.CI["minimal"]
     account = values["serviceAccount"]["name"]
-    the_kind(kube, home)
+    the_kind(kube)
     home.kubectl("create", "serviceaccount", account)
     roles = helm.render(
         {**values, "rbac": {"create": True}, "namespaceOverride": home.name}, release=NAME

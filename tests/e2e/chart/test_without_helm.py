@@ -1,4 +1,4 @@
-"""The plain manifests of deploy/, applied and deleted by kubectl."""
+"""The plain manifests of a release, applied and deleted by kubectl."""
 
 import pytest
 
@@ -26,8 +26,7 @@ def with_images(text: str, published: Published) -> str:
 def test_install_yaml_is_applied_serves_and_is_deleted(
     kube: Kube, releases: Releases, namespace: Namespace, published: Published
 ) -> None:
-    file = manifests.DEPLOY / "install.yaml"
-    text = with_images(file.read_text(), published)
+    text = with_images(manifests.texts()["install.yaml"], published)
     name = manifests.NAME
 
     kube.kubectl("apply", "-f", "-", stdin=text)

@@ -121,7 +121,7 @@ def named_by_a_role(objects: Objects) -> None:
 
 
 def named_by_a_binding(objects: Objects) -> None:
-    """Install it without Helm, as deploy/install.yaml does."""
+    """Install it without Helm, as install.yaml of a release does."""
     del objects["deployments"][0]["metadata"]["annotations"]
     objects["customresourcedefinitions"] = [crd()]
     account = Operator(objects["deployments"][0], [], None).account
@@ -166,9 +166,9 @@ def test_an_operator_that_has_its_rights_needs_nothing_else(
     assert found() == ([one.title], [])
 
 
-def of_the_crds_chart(objects: Objects) -> None:
+def of_another_chart(objects: Objects) -> None:
     known = crd(TENANT, "demo")
-    known["metadata"]["labels"]["app.kubernetes.io/name"] = "message-operator-crds"
+    known["metadata"]["labels"]["app.kubernetes.io/name"] = "other-operator"
     objects["customresourcedefinitions"] = [known]
 
 
@@ -192,7 +192,7 @@ def a_release_elsewhere(objects: Objects) -> None:
 
 
 @pytest.mark.parametrize(
-    "claim", [of_the_crds_chart, another_binding, of_another_package, a_release_elsewhere]
+    "claim", [of_another_chart, another_binding, of_another_package, a_release_elsewhere]
 )
 def test_r2_what_does_not_name_an_operator_vouches_for_none(
     claim: Callable[[Objects], None], objects: Objects

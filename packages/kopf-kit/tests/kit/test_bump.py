@@ -134,7 +134,7 @@ def test_the_tags_of_a_repository_are_not_those_of_an_example_in_it(tmp_path: Pa
         ("version: 0.1.0", "version: 1.2.3-rc.1"),
         ("ghcr.io/you/message-operator:0.1.0", "ghcr.io/you/message-operator:1.2.3-rc.1"),
         ("you/message-operator-catalog:v0.1.0", "you/message-operator-catalog:v1.2.3-rc.1"),
-        ("//deploy?ref=v0.1.0`.", "//deploy?ref=v1.2.3-rc.1`."),
+        ("/releases/download/v0.1.0/crds.yaml", "/releases/download/v1.2.3-rc.1/crds.yaml"),
         ("channel: stable-v0.1", "channel: stable-v1.2"),
         ('artifacthub.io/prerelease: "false"', 'artifacthub.io/prerelease: "true"'),
         ("startingCSV: message-operator.vX.Y.Z", "startingCSV: message-operator.vX.Y.Z"),

@@ -31,25 +31,17 @@ def test_whoever_removes_everything_is_told_to_remove_every_kind(
     for module in (chart_templates, shared):
         monkeypatch.setattr(module, "PROJECT", project)
 
-    written = chart_templates.files()
-    readme = shared.FOLDER / "crds-chart" / "README.md.in"
-    written[project.crds_chart / readme.name] = shared.text(readme)
+    lines = chart_templates.files()[project.chart / "templates" / "NOTES.txt"].splitlines()
 
     crds = "memcacheds.cache.example.com letters.cache.example.com"
-    for file, before in (
-        (project.chart / "templates" / "NOTES.txt", ""),
-        (project.crds_chart / "templates" / "NOTES.txt", ""),
-        (project.crds_chart / "README.md.in", "$ "),
-    ):
-        lines = written[file].splitlines()
-        assert f"{before}kubectl delete crd {crds}" in lines
-        # `pods`, of a kind Pod of the author's, would mean all Pods of the cluster.
-        deleted = f"{before}kubectl delete {crds.replace(' ', ',')} --all "
-        assert any(line.startswith(deleted) for line in lines)
-        (roles,) = (line for line in lines if "delete clusterrole " in line)
-        assert roles.split()[-6:] == [
-            f"{crd}-{role}" for role in ("view", "edit", "admin") for crd in crds.split()
-        ]
+    assert f"kubectl delete crd {crds}" in lines
+    # `pods`, of a kind Pod of the author's, would mean all Pods of the cluster.
+    deleted = f"kubectl delete {crds.replace(' ', ',')} --all "
+    assert any(line.startswith(deleted) for line in lines)
+    (roles,) = (line for line in lines if "delete clusterrole " in line)
+    assert roles.split()[-6:] == [
+        f"{crd}-{role}" for role in ("view", "edit", "admin") for crd in crds.split()
+    ]
 
 
 def test_what_an_operator_no_longer_has_is_left_over_unless_its_author_wrote_it(
@@ -69,6 +61,6 @@ def test_what_an_operator_no_longer_has_is_left_over_unless_its_author_wrote_it(
     monkeypatch.setattr(shared, "_is_one", lambda kind: kind == "runtime")
 
     left = {file.name: file for file in chart_templates.leftovers()}
-    assert left.keys() == {"_conversion.tpl", "migration.yaml", "webhooks.yaml"}
+    assert left.keys() == {"migration.yaml", "webhooks.yaml"}
     left["migration.yaml"].write_text("# an author's own\n")
     assert left["migration.yaml"] not in chart_templates.leftovers()

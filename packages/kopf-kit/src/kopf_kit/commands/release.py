@@ -211,14 +211,12 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     folder, collection = FOLDER / version, f"{destination}/charts"
     release = images.publish(destination, date)
     packed = _emptied(FOLDER / f"{version}-charts")
-    archives = charts.pack(packed, release, collection, signer.charts_key, date)
+    package = charts.pack(packed, release, collection, signer.charts_key, date)
     published = {}
-    for package in archives:
-        with step(f"Chart {package.name} into {collection}"):
-            name = package.name.removesuffix(f"-{version}.tgz")
-            chart = published[f"charts/{name}"] = charts.push(package, collection, version)
-            if owners := charts.push_owners(chart):
-                published[f"charts/{name}:{charts.OWNERS}"] = owners
+    with step(f"Chart {package.name} into {collection}"):
+        chart = published[f"charts/{NAME}"] = charts.push(package, collection, version)
+        if owners := charts.push_owners(chart):
+            published[f"charts/{NAME}:{charts.OWNERS}"] = owners
     if packages.PACKAGES.is_dir():
         with step(f"Python packages into {destination}/packages"):
             published |= packages.push(f"{destination}/packages", version)

@@ -14,14 +14,13 @@ chart_templates     writes those of a chart, the runbooks and OLM's settings
 pod_images          what a chart has of the images of the operator's Pods
 samples             the objects that users are shown, in the chart and in the bundle
 chart_docs          a chart's README and values.schema.json, from its values.yaml
-crds_chart          the chart with only the CRD, from the operator's chart
 chart_metadata      what Chart.yaml says, for the other chart and the bundle
 chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 chart_panels        the dashboard's rows of panels, and their queries
 history             the releases in git
 crd_history         what the kinds have changed since the last release
-manifests           deploy/: the chart rendered for users without Helm or of OLM v1
+manifests           build/deploy/: the chart rendered for users without Helm or of OLM v1
 changelog           the changes of each release for users, from the commits
 numbered            documents that people write, in which the version is updated
 declared            CRDs and RBAC rules, from the kinds that the code declares

@@ -151,14 +151,13 @@ _MARK = "<!-- values -->\n"
 def readme(chart: Path = CHART) -> str:
     """Return the chart's README with the tables of the values filled in.
 
-    That of the operator's chart is its author's. Without it, and for the chart of the CRDs, it is
-    the one that all operators share.
+    It is its author's, or else the one that all operators share.
     """
     written = PROJECT.written_chart / "README.md.in"
-    if chart == CHART and written.is_file():
+    if written.is_file():
         by, text = "README.md.in", written.read_text()
     else:
-        common = shared.FOLDER / ("chart" if chart == CHART else "crds-chart") / "README.md.in"
+        common = shared.FOLDER / "chart" / "README.md.in"
         by, text = shared.source(common), shared.text(common)
     before, _, after = text.partition(_MARK)
     header = (

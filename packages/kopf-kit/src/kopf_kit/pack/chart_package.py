@@ -1,6 +1,6 @@
-"""Pushes the charts to a registry, with that registry's images as the defaults.
+"""Pushes the chart to a registry, with that registry's images as the defaults.
 
-Used by `kopf_kit.commands.push` and `kopf_kit.pack.artifacts`. The charts in git name the images of
+Used by `kopf_kit.commands.push` and `kopf_kit.pack.artifacts`. The chart in git names the images of
 the project's own registry.
 """
 
@@ -21,38 +21,33 @@ _FOLDER = paths.BUILD / "chart"
 
 
 def push(collection: str, release: Release) -> str:
-    """Push the operator's chart, with a release's images, and the CRD chart to a collection.
+    """Push the chart, with a release's images, to a collection such as localhost:5001/charts.
 
-    A collection is, for example, localhost:5001/charts. Return the name of the operator's chart
-    there: oci://localhost:5001/charts/widget-operator.
+    Return its name there: oci://localhost:5001/charts/widget-operator.
     """
     plain = ("--plain-http",) if registry.is_local(collection) else ()
-    helm = tools.path("helm")
-    for chart in write(_FOLDER, release, collection):
-        with step(f"Chart {chart.name} into oci://{collection}") as work:
-            work.run([helm, "package", chart, "--destination", _FOLDER], timeout=60)
-            package = _FOLDER / f"{chart.name}-{PROJECT.version}.tgz"
-            work.run([helm, "push", package, f"oci://{collection}", *plain], timeout=300)
+    helm, chart = tools.path("helm"), write(_FOLDER, release, collection)
+    with step(f"Chart {chart.name} into oci://{collection}") as work:
+        work.run([helm, "package", chart, "--destination", _FOLDER], timeout=60)
+        package = _FOLDER / f"{chart.name}-{PROJECT.version}.tgz"
+        work.run([helm, "push", package, f"oci://{collection}", *plain], timeout=300)
     return f"oci://{collection}/{PROJECT.name}"
 
 
-def write(folder: Path, release: Release, collection: str) -> list[Path]:
-    """Write copies of the charts, which replace earlier ones; return their folders."""
-    written = []
-    for chart in (PROJECT.crds_chart, PROJECT.chart):
-        copy = folder / chart.name
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(chart, copy)
-        for name in ("README.md", "templates/NOTES.txt"):
-            text = (copy / name).read_text()
-            (copy / name).write_text(text.replace(_collection(), f"oci://{collection}"))
-        written.append(copy)
-    _name_images(folder / PROJECT.name, release)
-    return written
+def write(folder: Path, release: Release, collection: str) -> Path:
+    """Write a copy of the chart, which replaces an earlier one; return its folder."""
+    copy = folder / PROJECT.name
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(PROJECT.chart, copy)
+    for name in ("README.md", "templates/NOTES.txt"):
+        text = (copy / name).read_text()
+        (copy / name).write_text(text.replace(_collection(), f"oci://{collection}"))
+    _name_images(copy, release)
+    return copy
 
 
 def _collection() -> str:
-    """Return the collection that the charts in git name: beside the project's own image."""
+    """Return the collection that the chart in git names: beside the project's own image."""
     repository, _, _ = bundle.current().image.rpartition("/")
     return f"oci://{repository}/charts"
 

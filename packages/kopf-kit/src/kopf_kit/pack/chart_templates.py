@@ -44,7 +44,6 @@ def _shared() -> Iterator[tuple[Path, Path]]:
     """Yield the shared files, with where they are in the project if they are for its kind."""
     folders = {
         "chart": PROJECT.chart,
-        "crds-chart": PROJECT.crds_chart,
         **({"olm": PROJECT.olm} if PROJECT.has_olm else {}),
     }
     for name, folder in folders.items():

@@ -12,7 +12,6 @@ from kopf_kit.pack import (
     chart_dashboard,
     chart_docs,
     chart_templates,
-    crds_chart,
     declared,
     extension,
     manifests,
@@ -29,15 +28,13 @@ def _written() -> dict[Path, str]:
 def _of_the_chart_s_sources() -> dict[Path, str]:
     return {
         **declared.files(),
-        **chart_docs.files(chart_docs.CHART),
+        **chart_docs.files(PROJECT.chart),
         **chart_dashboard.files(),
     }
 
 
-def _of_the_charts() -> dict[Path, str]:
-    texts = {**chart_docs.files(crds_chart.CHART), **manifests.files()}
-    if PROJECT.has_olm:
-        texts |= {**bundle.files(), **catalog.files()}
+def _of_the_chart() -> dict[Path, str]:
+    texts = {**bundle.files(), **catalog.files()} if PROJECT.has_olm else {}
     own = extension.load()
     return texts if own is None else {**texts, **own.files()}
 
@@ -48,14 +45,15 @@ STAGES = (
     chart_templates.files,
     numbered.files,
     _of_the_chart_s_sources,
-    crds_chart.files,
-    _of_the_charts,
+    _of_the_chart,
+    manifests.files,
 )
 
 
 def files() -> dict[Path, str]:
-    """Return the text of each generated file."""
-    return {file: text for stage in STAGES for file, text in stage().items()}
+    """Return the text of each generated file, except for plain manifests, which git lacks."""
+    texts = {file: text for stage in STAGES for file, text in stage().items()}
+    return {file: text for file, text in texts.items() if PROJECT.deploy not in file.parents}
 
 
 def stale(texts: dict[Path, str]) -> dict[Path, str]:

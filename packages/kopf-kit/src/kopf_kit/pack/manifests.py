@@ -1,8 +1,9 @@
 """Plain manifests for users without Helm or of OLM v1, and the kinds' JSON schemas.
 
-`generate` writes them to deploy/. Helm renders them from the chart; then Helm's own labels and
-annotations are removed, and a Namespace is added. What installs the bundle with OLM v1 names no
-ServiceAccount: since its release 1.11, OLM v1 ignores one and installs with its own rights.
+A release has them, and `generate` writes them to build/deploy/. Helm renders them from the chart;
+then Helm's own labels and annotations are removed, and a Namespace is added. What installs the
+bundle with OLM v1 names no ServiceAccount: since its release 1.11, OLM v1 ignores one and installs
+with its own rights.
 """
 
 import copy
@@ -15,33 +16,34 @@ from kopf_kit.pack.project import PROJECT, Kind
 from kopf_kit.pack.rendered import Manifest, rendered_again, template
 
 NAME = PROJECT.name
-DEPLOY = PROJECT.built / "deploy"
 #: What the bundle omits, because OLM would refuse it without the Prometheus Operator.
-MONITORING = DEPLOY / "monitoring.yaml"
 _MONITORING_KINDS = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
 _MONITORING_VALUES = bundle.WRITTEN / "monitoring-values.yaml"
-#: What installs the bundle with OLM v1.
-EXTENSION = DEPLOY / "olmv1.yaml"
-#: The path of the schemas, for kubeconform and for editors.
-SCHEMAS = DEPLOY / "schemas"
 
 
 def files() -> dict[Path, str]:
-    """Return the contents of the files in deploy/, by path."""
+    """Return the contents of the files in build/deploy/, by path."""
     publishable.check(template("--skip-tests"), rendered_again("--skip-tests"))
+    return {PROJECT.deploy / name: text for name, text in texts().items()}
+
+
+def texts(*options: str) -> dict[str, str]:
+    """Return the manifests and schemas by their files' names, rendered with options of Helm."""
     crds = [manifest for manifest in rendered() if manifest["kind"] == "CustomResourceDefinition"]
     texts = {
-        DEPLOY / "install.yaml": _dump([namespace(), *rendered()]),
-        DEPLOY / "crds.yaml": _dump(crds),
+        "install.yaml": _dump([namespace(), *rendered(*options)]),
+        "crds.yaml": _dump([*crds, *_users_roles()]),
+        # For kubeconform, and for editors.
         **{
-            SCHEMAS / f"{kind.kind.lower()}_{version['name']}.json": schema(crd, version)
+            f"{kind.kind.lower()}_{version['name']}.json": schema(crd, version)
             for kind, crd in _defined(crds)
             for version in crd["spec"]["versions"]
         },
     }
     if PROJECT.has_olm:
-        texts[MONITORING] = _dump(monitoring())
-        texts[EXTENSION] = _dump([namespace(), *_users_roles(), _extension()])
+        texts["monitoring.yaml"] = _dump(monitoring())
+        # What installs the bundle with OLM v1.
+        texts["olmv1.yaml"] = _dump([namespace(), *_users_roles(), _extension()])
     return texts
 
 
@@ -53,9 +55,9 @@ def _defined(crds: Sequence[Manifest]) -> Iterator[tuple[Kind, Manifest]]:
         yield kind, crd
 
 
-def rendered() -> list[Manifest]:
-    """Return the objects that Helm installs by default, without Helm's own metadata."""
-    return [without_helm(manifest) for manifest in template("--skip-tests")]
+def rendered(*options: str) -> list[Manifest]:
+    """Return the objects that Helm installs, without Helm's own metadata."""
+    return [without_helm(manifest) for manifest in template("--skip-tests", *options)]
 
 
 def monitoring() -> list[Manifest]:
@@ -89,7 +91,7 @@ def namespace() -> Manifest:
 
 
 def _users_roles() -> list[Manifest]:
-    """Return the chart's roles for the kinds' users, which OLM v1 does not create."""
+    """Return the chart's roles for the kinds' users."""
     prefixes = tuple(f"{kind.crd}-" for kind in PROJECT.kinds)
     return [
         manifest for manifest in rendered() if manifest["metadata"]["name"].startswith(prefixes)

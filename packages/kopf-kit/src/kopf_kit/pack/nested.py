@@ -16,7 +16,7 @@ from kopf_kit.rig import cache, paths, tools
 from kopf_kit.rig.run import CommandError, HackError, output
 
 #: The folders in which generated files and those that people write are side by side.
-_SHARED = (f"charts/{PROJECT.name}", f"charts/{PROJECT.name}-crds", "olm", "catalog")
+_SHARED = (f"charts/{PROJECT.name}", "olm", "catalog")
 #: The file that says from which sources the others were generated.
 _STAMP = ".generated-from"
 

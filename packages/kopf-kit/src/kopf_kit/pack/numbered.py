@@ -28,7 +28,7 @@ _BEFORE = (
     *("^version: ", "^appVersion: ", rf"/{PROJECT.name}(?:-bundle|-catalog)?:v?"),
     # A kubectl plugin's links, and what it prints about an operator and a CRD.
     *(f"/{PROJECT.name}/blob/v", rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
-    *(r"\?ref=v", "newTag: ", r"REGISTRY=\S+ VERSION=", rf"{PROJECT.name}\.v"),
+    *(r"/releases/download/v", "newTag: ", r"REGISTRY=\S+ VERSION=", rf"{PROJECT.name}\.v"),
     # The chart, as Argo CD, Terraform and Helm name it.
     *("targetRevision: ", '^  version += "'),
     rf"--version (?=\S+ --namespace {PROJECT.name}\b)",

@@ -305,9 +305,9 @@ class Project(msgspec.Struct, frozen=True):
         return icon if icon.is_file() else Path(__file__).parent / "reference" / "icon.svg"
 
     @property
-    def crds_chart(self) -> Path:
-        """The folder of the chart with only the CRDs and their users' roles."""
-        return self.built / "charts" / f"{self.name}-crds"
+    def deploy(self) -> Path:
+        """The folder of the plain manifests, which git never has: a release has them."""
+        return (self.root / "build" if self.built == self.root else self.built) / "deploy"
 
     @property
     def version(self) -> str:

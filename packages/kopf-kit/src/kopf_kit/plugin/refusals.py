@@ -93,9 +93,9 @@ REFUSALS = (
             "클러스터에 {kind} 종류(kind)가 없습니다. CRD가 설치되어 있지 않습니다.",
         ),
         Text(
-            "Install the operator's chart with crds.install=true, or apply deploy/crds.yaml. "
+            "Install the operator's chart with crds.install=true, or apply crds.yaml of a release. "
             "Is it the right cluster? kubectl config current-context",
-            "오퍼레이터의 차트를 crds.install=true로 설치하거나 deploy/crds.yaml을 적용하십시오. "
+            "오퍼레이터의 차트를 crds.install=true로 설치하거나 릴리스의 crds.yaml을 적용하십시오. "
             "클러스터가 맞는지도 확인하십시오: kubectl config current-context",
         ),
     ),

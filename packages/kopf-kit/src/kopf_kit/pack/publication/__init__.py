@@ -7,6 +7,6 @@ materials      bills of materials, of the lock and of images
 statements     where an image comes from (SLSA), and which vulnerabilities do not matter (OpenVEX)
 images         the images by their digests: given, found, or built and pushed
 files          all files of a release, their checksums, and the image that carries them
-charts         the charts, packed and signed
+charts         the chart, packed and signed
 signatures     the keys, and what is signed and attested with them
 """

@@ -1,4 +1,4 @@
-"""The charts of a release: packed the same from the same sources, signed, pushed.
+"""The chart of a release: packed the same from the same sources, signed, pushed.
 
 Helm 4 packs them, because Helm 3 writes the time of day into the package. The signature (`.prov`)
 goes into the registry with the chart, where `helm pull --verify` finds it. Used by
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from kopf_kit.pack import chart_package
-from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import signatures, statements
 from kopf_kit.pack.publication.signatures import Keys
 from kopf_kit.pack.release import Release
@@ -30,24 +29,22 @@ _SECONDS = 300
 
 def pack(
     folder: Path, release: Release, collection: str, keys: Keys | None, date: datetime
-) -> list[Path]:
-    """Write the packages of the charts, with their signatures beside them; return their paths."""
-    packages = []
-    for chart in chart_package.write(folder / "charts", release, collection):
-        if keys:
-            _name_key(chart, keys, release.version)
-        for file in (chart, *chart.rglob("*")):
-            os.utime(file, (date.timestamp(), date.timestamp()))
-        output(
-            [
-                *(tools.path("helm4"), "package", chart, "--destination", folder),
-                *(_signing(keys) if keys else ()),
-            ],
-            stdin=os.environ.get(signatures.PASSPHRASE, "").encode() + b"\n",
-            timeout=_SECONDS,
-        )
-        packages.append(folder / f"{chart.name}-{release.version}.tgz")
-    return packages
+) -> Path:
+    """Write the package of the chart, with its signature beside it; return its path."""
+    chart = chart_package.write(folder / "charts", release, collection)
+    if keys:
+        _name_key(chart, keys, release.version)
+    for file in (chart, *chart.rglob("*")):
+        os.utime(file, (date.timestamp(), date.timestamp()))
+    output(
+        [
+            *(tools.path("helm4"), "package", chart, "--destination", folder),
+            *(_signing(keys) if keys else ()),
+        ],
+        stdin=os.environ.get(signatures.PASSPHRASE, "").encode() + b"\n",
+        timeout=_SECONDS,
+    )
+    return folder / f"{chart.name}-{release.version}.tgz"
 
 
 def push(package: Path, collection: str, version: str) -> str:
@@ -114,6 +111,6 @@ def _name_key(chart: Path, keys: Keys, version: str) -> None:
         f"    url: {statements.home()}/releases/download/v{version}/{keys.charts_public.name}\n"
     )
     text = metadata.read_text()
-    if PROJECT.chart.name == chart.name and "\nannotations:\n" not in text:
+    if "\nannotations:\n" not in text:
         raise HackError(f"{metadata} has no annotations")
     metadata.write_text(text.replace("annotations:\n", key, 1))

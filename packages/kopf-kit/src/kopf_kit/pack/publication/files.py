@@ -14,13 +14,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from kopf_kit.pack import bundle, dockerfile, manifests, plugin
-from kopf_kit.pack.manifests import MONITORING
+from kopf_kit.pack import dockerfile, manifests, plugin
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages, statements
 from kopf_kit.pack.references import image_parts
 from kopf_kit.pack.release import NAME, Release
-from kopf_kit.pack.rendered import template
 from kopf_kit.rig import locked, oci, paths
 
 CHECKSUMS = "checksums.txt"
@@ -55,10 +53,7 @@ def write(
     built = packages.build(folder)
     plugin.write(folder)
     texts = {
-        "install.yaml": install(release),
-        "crds.yaml": (manifests.DEPLOY / "crds.yaml").read_text(),
-        **({MONITORING.name: MONITORING.read_text()} if PROJECT.has_olm else {}),
-        **{file.name: file.read_text() for file in sorted(manifests.SCHEMAS.glob("*.json"))},
+        **manifests.texts(*_naming_images(release)),
         "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
         "provenance.json": provenance(release.version, commit, date),
         **{f"{name}.cdx.json": text for name, text in _of_lock(release, date).items()},
@@ -82,21 +77,15 @@ def write(
     (folder / CHECKSUMS).write_text(_checksums(folder))
 
 
-def install(release: Release) -> str:
-    """Return the manifests of an installation, which name a release's images."""
+def _naming_images(release: Release) -> list[str]:
+    """Return Helm's options that name a release's images."""
     images = {"image": release.image}
     images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
-    options = [
+    return [
         f"--set-string={where}.{part}={text}"
         for where, ref in images.items()
         for part, text in image_parts(ref).items()
     ]
-    objects = [manifests.without_helm(manifest) for manifest in template("--skip-tests", *options)]
-    return bundle.dump(
-        manifests.namespace(),
-        *objects,
-        by="kopf_kit/pack/publication of the chart",
-    )
 
 
 def provenance(version: str, commit: str, date: datetime) -> str:

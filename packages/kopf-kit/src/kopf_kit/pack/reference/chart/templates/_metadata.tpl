@@ -1,5 +1,4 @@
-{{/* What the metadata of every object has. The chart of the CustomResourceDefinition alone has the same
-(kopf_kit/pack/crds_chart.py). */}}
+{{/* What the metadata of every object has. */}}
 {{- define "widget-operator.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
