@@ -11,7 +11,14 @@ import pytest
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.kinds import Key
-from kopf_runtime.working.queue import OUTSIDE_PER_WORKER, SLOW_EACH, SLOW_PER_WORKER, WorkQueue
+from kopf_runtime.working.fairness import (
+    OUTSIDE_PER_WORKER,
+    SLOW_EACH,
+    SLOW_PER_WORKER,
+    Fairness,
+    Item,
+)
+from kopf_runtime.working.queue import WorkQueue
 from runtime.support.waiting import in_virtual_time, now, until
 
 A, B = ("ns", "a"), ("ns", "b")
@@ -510,19 +517,24 @@ async def test_d14_however_many_namespaces_turn_slow_only_so_many_reconciles_run
     assert 4 < most <= 4 + 4 * SLOW_PER_WORKER
 
 
-async def test_d14_a_key_costs_the_same_however_many_are_held() -> None:
+def begin(fairness: Fairness, *keys: Key, at: float = 0.0) -> None:
+    for key in keys:
+        fairness.begin(Item(key), at)
+
+
+def test_d14_a_key_costs_the_same_however_many_are_held() -> None:
     def seconds(held: int) -> float:
-        queue = queue_of(lambda _: asyncio.sleep(0), workers=1)
-        queue._group = asyncio.TaskGroup()
-        slow = {("", f"slow-{number}"): None for number in range(SLOW_PER_WORKER)}
-        queue._slow.update(slow)
-        queue._busy.update(dict.fromkeys((A, *slow), now()))
-        queue._slow_until.update({f"{number}": now() + 60 for number in range(held)})
+        fairness = Fairness(workers=1)
+        slow = [("", f"slow-{number}") for number in range(SLOW_PER_WORKER)]
+        begin(fairness, A, *slow)
+        fairness._slow.update(dict.fromkeys(slow))
+        fairness._slow_until.update({f"{number}": 60.0 for number in range(held)})
         for number in range(held):
-            queue.add(("", f"{number}"))
+            fairness.add(("", f"{number}"), listed=False)
         began = time.perf_counter()
         for number in range(500):
-            queue.add(("ns", f"{number}"))
+            fairness.add(("ns", f"{number}"), listed=False)
+            assert fairness.next() is None
         return time.perf_counter() - began
 
     assert min(seconds(20_000) for _ in range(3)) < 20 * min(seconds(0) for _ in range(3))
@@ -530,20 +542,22 @@ async def test_d14_a_key_costs_the_same_however_many_are_held() -> None:
 
 def test_d14_a_slow_reconcile_costs_the_same_however_many_its_namespace_holds() -> None:
     def seconds(held: int) -> float:
-        queue = queue_of(lambda _: asyncio.sleep(0), workers=1)
+        fairness = Fairness(workers=1)
+        fairness._slow_until["ns"] = 1.0
         slow = [("ns", f"slow-{number}") for number in range(SLOW_EACH)]
-        queue._slow_until["ns"] = 1.0
+        begin(fairness, *slow)
         for key in slow:
-            queue._is_slow(key)
+            fairness._is_slow(key)
         for number in range(held):
-            queue._full.add(("ns", f"{number}"))
+            fairness._full.add(("ns", f"{number}"))
         began = time.perf_counter()
         for _ in range(500):
-            queue._is_over(slow[0])
-            queue._is_slow(slow[0])
+            fairness.end(fairness.running[slow[0]])
+            begin(fairness, slow[0])
+            fairness._is_slow(slow[0])
         took = time.perf_counter() - began
-        assert queue._full
-        assert not queue._held
+        assert fairness._full
+        assert not fairness._held
         return took
 
     assert min(seconds(20_000) for _ in range(3)) < 20 * min(seconds(1) for _ in range(3))
@@ -571,16 +585,16 @@ def looked_through(
 
     It may look at or move a few of them only, and not those of a whole namespace.
     """
-    queue = WorkQueue("things", lambda _: asyncio.sleep(0), 1, Metrics("test"), clock=lambda: 100.0)
-    queue._slow_until.update(until)
-    queue._busy.update(dict.fromkeys(busy, 50.0))
+    fairness = Fairness(workers=1)
+    fairness._slow_until.update(until)
+    begin(fairness, *busy, at=50.0)
     for place, keys in waiting.items():
         for key in keys:
-            getattr(queue, f"_{place}").add(key)
+            getattr(fairness, f"_{place}").add(key)
     Counted.looks = 0
-    queue._find_slow()
+    fairness.look(100.0, late=0.0)
     assert Counted.looks < 500
-    places = {name: getattr(queue, f"_{name}") for name in ("changed", "listed", "held", "full")}
+    places = {name: getattr(fairness, f"_{name}") for name in ("changed", "listed", "held", "full")}
     left: dict[str, list[Key]] = {}
     for name, turns in places.items():
         while turns:

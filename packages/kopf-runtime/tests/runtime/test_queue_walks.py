@@ -3,7 +3,8 @@
 import asyncio
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -123,3 +124,77 @@ async def test_a_walk_loses_no_key_works_on_none_twice_and_keeps_the_earliest_ti
         await asyncio.sleep(100)
         assert len(walk.queue) == 0
         assert not walk.busy
+
+
+class Backlog:
+    """A queue with one or two workers and more keys than they can do, and who began in which order.
+
+    The namespaces have very different numbers of keys, some listed and some changed; each is queued
+    once more by its own reconcile, as by its child.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)  # noqa: S311 (the seed is in the test's name)
+        self.workers = self.dice.choice((1, 2))
+        self.queue = WorkQueue("things", self, self.workers, Metrics("test"), clock=now)
+        self.order: list[Key] = []
+        self.listed: list[Key] = []
+        self.changed: list[Key] = []
+
+    async def __call__(self, key: Key) -> None:
+        """Take a millisecond; the first time, queue the key again."""
+        self.order.append(key)
+        await asyncio.sleep(0.001)
+        if self.order.count(key) == 1:
+            self.queue.add(key, follows=True)
+
+    def fill(self) -> None:
+        """Queue what the walk is about, in a drawn order."""
+        sizes = self.dice.sample((1, 3, 10, 40), 4)
+        keys = [(f"ns-{lane}", str(at)) for lane, size in enumerate(sizes) for at in range(size)]
+        self.dice.shuffle(keys)
+        for key in keys:
+            listed = self.dice.random() < 0.6
+            (self.listed if listed else self.changed).append(key)
+            if self.dice.random() < 0.3:
+                self.queue.add(key, listed=True)  # a list brings it first
+            self.queue.add(key, listed=listed)
+
+    def overtaken(self, keys: list[Key]) -> Iterator[str]:
+        """Yield where a key began before one that waited longer or whose namespace was next."""
+        waiting, turns = defaultdict[str, list[Key]](list), Counter[str]()
+        for key in keys:
+            waiting[key[0]].append(key)
+        for key in filter(set(keys).__contains__, self.order):
+            mine = waiting[key[0]]
+            if mine and mine[0] != key:
+                yield f"{key} begins before {mine[0]}"
+            if key in mine:
+                mine.remove(key)
+                turns[key[0]] += 1
+            if late := [ns for ns in waiting if waiting[ns] and turns[ns] < turns[key[0]] - 1]:
+                yield f"{late} wait while {key} has turn {turns[key[0]]}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+@in_virtual_time
+async def test_s9_in_a_backlog_namespaces_take_turns_and_what_changed_goes_first(
+    seed: int,
+) -> None:
+    walk = Backlog(seed)
+    task = asyncio.create_task(walk.queue.run(list))
+    await asyncio.sleep(0)
+    walk.fill()
+    await asyncio.sleep(1)
+    task.cancel()
+
+    at_once = walk.order[: walk.workers]  # they did not wait
+    listed, changed = (
+        [key for key in keys if key not in at_once] for keys in (walk.listed, walk.changed)
+    )
+    assert [*walk.overtaken(listed), *walk.overtaken(changed)] == []
+    last = max(at for at, key in enumerate(walk.order) if key in changed)
+    between = sum(key in listed for key in walk.order[:last])
+    assert between <= last / 8 + walk.workers
+    assert between >= min(len(listed), last / 8 - walk.workers)
+    assert Counter(walk.order) == Counter([*walk.listed, *walk.changed] * 2)
