@@ -1,9 +1,6 @@
 """Both versions of a Memcached on a cluster: the operator converts, also during an upgrade."""
 
-import base64
 import json
-import re
-import ssl
 import subprocess
 import threading
 import urllib.error
@@ -14,9 +11,7 @@ from typing import Any
 
 import pytest
 from kopf_kit.commands import deploy
-from kopf_kit.rig import offline, tools
 from kopf_kit.testing.installed import Installed, Kubectl
-from kopf_kit.testing.waiting import wait_until
 
 CRD = "memcacheds.cache.example.com"
 BETA, ALPHA = (f"memcacheds.{version}.cache.example.com" for version in ("v1beta1", "v1alpha1"))
@@ -128,56 +123,3 @@ def test_who_reads_and_writes_both_versions_notices_no_upgrade_and_no_rollback(
         ):
             with new_pods(installed):
                 change()
-
-
-@pytest.fixture
-def cert_manager(kubectl: Kubectl) -> Iterator[None]:
-    """Run cert-manager's controllers beside the cluster."""
-    [program] = tools.built("cert-manager")
-    module = offline.builder("cert-manager's CRDs:").module("github.com/cert-manager/cert-manager")
-    crds = f"--filename={module / 'deploy' / 'crds'}"
-    kubectl("apply", "--server-side", crds)
-    kubectl("wait", "--for=condition=Established", crds)
-    with subprocess.Popen([program, kubectl.cluster.kubeconfig]) as process:  # noqa: S603
-        yield
-        process.terminate()
-    kubectl("delete", crds)
-
-
-@pytest.mark.usefixtures("by_helm", "cert_manager")
-def test_cert_manager_makes_and_renews_the_certificate_and_nobody_notices(
-    kubectl: Kubectl, installed: Installed, url: str
-) -> None:
-    name = f"{installed.namespace}-webhook"
-    certificate = f"certificate/{name}"
-
-    def served() -> str:
-        forward = installed.kubectl.command("port-forward", f"service/{name}", ":443")
-        with subprocess.Popen(forward, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
-            try:
-                assert process.stdout is not None
-                port = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
-                assert port is not None
-                return ssl.get_server_certificate(("127.0.0.1", int(port[1])))
-            finally:
-                process.terminate()
-
-    def expect(revision: int) -> None:
-        made = f"--for=jsonpath={{.status.revision}}={revision}"
-        installed.kubectl("wait", made, certificate, "--timeout=60s")
-        data = installed.kubectl.get("secret", f"{name}-tls")["data"]
-        pem = base64.b64decode(data["tls.crt"]).decode()
-        wait_until("the kubelet to bring it", served, lambda shown: shown == pem)
-        client = kubectl.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"]
-        assert base64.b64decode(data["ca.crt"]) in base64.b64decode(client["caBundle"])
-
-    with used(url, kubectl):
-        with new_pods(installed):
-            deploy.install(kubectl.cluster, "--set=webhooks.certificate=certManager")
-        expect(revision=1)
-        renew = {"status": {"conditions": [{"type": "Issuing", "status": "True"}]}}
-        patch = ("--subresource=status", "--type=merge", "-p", json.dumps(renew))
-        installed.kubectl("patch", certificate, *patch)
-        expect(revision=2)
-        with new_pods(installed):
-            deploy.install(kubectl.cluster)

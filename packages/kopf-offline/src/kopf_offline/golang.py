@@ -8,8 +8,7 @@ Kubernetes, which only tests run, has a module of its own (`kopf_offline.older`)
 below kopf_offline/etcd/, because its minor versions need other libraries. So have programs whose
 libraries no other needs, so that nothing else is compiled again when they change: those that sign
 releases, kopf_offline/signing/, kubeconform, kopf_offline/kubeconform/, versitygw, an S3 server
-for tests, kopf_offline/versitygw/, what checks histories, kopf_offline/porcupine/, and controllers
-of cert-manager, kopf_offline/certmanager/.
+for tests, kopf_offline/versitygw/, and what checks histories, kopf_offline/porcupine/.
 """
 
 import functools
@@ -35,7 +34,6 @@ _SIGNING = RECIPES / "signing"
 _KUBECONFORM = RECIPES / "kubeconform"
 _VERSITYGW = RECIPES / "versitygw"
 _PORCUPINE = RECIPES / "porcupine"
-_CERT_MANAGER = RECIPES / "certmanager"
 _OPERATORS = "github.com/operator-framework"
 _OLM = f"{_OPERATORS}/operator-lifecycle-manager"
 
@@ -94,7 +92,6 @@ PROGRAMS = {
     "kubeconform": Program("github.com/yannh/kubeconform/cmd/kubeconform", _KUBECONFORM),
     "versitygw": Program("github.com/versity/versitygw/cmd/versitygw", _VERSITYGW),
     "linearizable": Program("./linearizable", _PORCUPINE),
-    "cert-manager": Program("./cert-manager", _CERT_MANAGER),
     "etcdutl": Program("go.etcd.io/etcd/etcdutl/v3", _ETCD / versions.NEWEST_ETCD),
     **{
         f"{name}-{minor}": Program(

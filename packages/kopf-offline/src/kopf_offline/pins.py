@@ -11,7 +11,6 @@ _TABLE = Path(pinned.__file__)
 _ETCDUTL = "go.etcd.io/etcd/etcdutl/v3"
 #: The modules whose versions the kit knows, by the folder of the go.mod that requires them.
 _MODULES = {
-    "certmanager": ("github.com/cert-manager/cert-manager",),
     "go": (
         "github.com/coredns/coredns",
         "github.com/grpc-ecosystem/grpc-health-probe",

@@ -78,7 +78,6 @@ PROGRAMS = {
     "pgp-key": "v1",
     "kubeconform": MODULES["github.com/yannh/kubeconform"],
     "linearizable": MODULES["github.com/anishathalye/porcupine"],
-    "cert-manager": MODULES["github.com/cert-manager/cert-manager"],
     "versitygw": MODULES["github.com/versity/versitygw"],
 }
 
