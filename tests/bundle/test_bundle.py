@@ -199,8 +199,6 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
 @pytest.mark.parametrize(
     ("name", "declared_with", "problem"),
     [
-        ("known", {"match": {"a": "true"}}, "declared with match=, which OLM does not support"),
-        ("known", {"namespaces": {"a": "b"}}, "with namespaces=, which OLM does not support"),
         # OLM makes a label of the name, and only the API server of a user would refuse it.
         ("k" * 50, {}, "has 69 characters, and OLM, which makes a label of it, takes at most 63"),
     ],

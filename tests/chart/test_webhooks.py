@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flightticket_operator.operator import FlightTicket
 
-import kopf_runtime as kr
 from kopf_kit.pack import admission, declared, documents, nested
 from kopf_kit.pack.project import load
 from runtime import permits
@@ -224,34 +222,6 @@ def test_only_writes_in_the_watched_namespaces_are_asked_about() -> None:
     assert webhook["namespaceSelector"]["matchExpressions"] == [
         {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a", "team-b"]}
     ]
-
-
-def test_what_an_author_declares_of_a_function_stays_beside_what_the_values_say(
-    tmp_path: Path,
-) -> None:
-    def named(ticket: FlightTicket, _: kr.Context[kr.Settings]) -> FlightTicket:
-        return ticket
-
-    # Helm would run what is in braces.
-    rule = "object.metadata.name != '{{ fail \"run\" }}'"
-    manager = kr.Manager(TICKETS.name, kr.Settings)
-    controller = manager.controller_for(FlightTicket)
-    controller.default(match={"braces": rule}, namespaces={"team": "a"})(named)
-    chart = shutil.copytree(TICKETS.chart, tmp_path / "chart")
-    functions = declared.chart_admission(admission.declared(manager.webhooks), TICKETS.name)
-    (chart / "templates" / "_admission.tpl").write_text(functions)
-    manifests = helm.render({"watchNamespaces": ["team-a"]}, chart=chart)
-
-    assert not [manifest for manifest in manifests if manifest["kind"] == VALIDATING]
-    name = f"{helm.NAMESPACE}.{TICKETS_NAME}"
-    (webhook,) = helm.find(manifests, "MutatingWebhookConfiguration", name)["webhooks"]
-    assert {"name": "braces", "expression": rule} in webhook["matchConditions"]
-    assert webhook["namespaceSelector"] == {
-        "matchLabels": {"team": "a"},
-        "matchExpressions": [
-            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a"]}
-        ],
-    }
 
 
 def test_a_handler_of_kopfs_is_asked_as_kopf_would_have_it(tmp_path: Path) -> None:

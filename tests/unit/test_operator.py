@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import POD, Kind
-from kopf_runtime.reporting.events import Recorder
 from message_operator.operator import manager
 from runtime.support.api_server import MESSAGE, ApiServer
-from runtime.support.running import operating
+from runtime.support.running import build, caches, operating
 from runtime.support.waiting import until
 from tests.unit.samples import SETTINGS, Raw, raw_message
 
-(ENGINE,) = manager.controllers
+(CONTROLLER,) = manager.controllers
 KEY, POD_KEY = ("ns", "hello"), ("ns", "msg-hello")
 GENERATION, UID = "myorg.dev/message-generation", "myorg.dev/message-uid"
 MANAGED = "app.kubernetes.io/managed-by"
@@ -67,7 +66,7 @@ async def processed(server: ApiServer) -> None:
 
 async def test_a_new_message_gets_its_pod_and_one_status(server: ApiServer) -> None:
     server.put(MESSAGE, raw_message("하나"))
-    async with operating(server, ENGINE, settings=SETTINGS):
+    async with operating(server, CONTROLLER, settings=SETTINGS):
         await processed(server)
         await until(lambda: server.events)
 
@@ -124,17 +123,17 @@ def test_c1_any_message_and_any_pod_is_taken_in_or_left_out(
 ) -> None:
     metrics = Metrics("message-operator")
     client = Client("message-operator", "1", 1.0, metrics)
-    ENGINE.set_up(client, SETTINGS, metrics, Recorder(client, "me", metrics))
+    build(client, metrics, SETTINGS, CONTROLLER)
     version = next(VERSIONS)
     name = "hello" if kind == MESSAGE else "msg-hello"
     named = {**meta, "namespace": "ns", "name": name, "uid": "m", "resourceVersion": str(version)}
     raw = json.dumps({"metadata": named, "spec": spec, "status": status}).encode()
-    for source in ENGINE.sources:
+    for source in caches(CONTROLLER).sources:
         if source.kind == MESSAGE:
             good = {**raw_message()["metadata"], "uid": "m", "resourceVersion": "0"}
             source.take(msgspec.Raw(json.dumps({"metadata": good, "spec": {"text": ""}}).encode()))
 
-    (source,) = (candidate for candidate in ENGINE.sources if candidate.kind == kind)
+    (source,) = (candidate for candidate in caches(CONTROLLER).sources if candidate.kind == kind)
 
     assert source.take(msgspec.Raw(raw)) is not None
 
@@ -155,12 +154,12 @@ async def test_m3_what_is_remembered_of_a_message_does_not_grow_with_its_text(
 ) -> None:
     server.put(MESSAGE, raw_message("a", name="short"))
     server.put(MESSAGE, raw_message("x" * 32767 + "🌍", name="endless"))
-    async with operating(server, ENGINE, settings=SETTINGS):
+    async with operating(server, CONTROLLER, settings=SETTINGS):
         await until(lambda: server.get(POD, ("ns", "msg-endless")))
         await until(lambda: status(server, ("ns", "endless")).get("phase") == "Pending")
         await until(lambda: status(server, ("ns", "short")).get("phase") == "Pending")
         bytes_of = {
-            name: size(ENGINE.owners.cache.get(("ns", name)), set())
+            name: size(caches(CONTROLLER).owners.cache.get(("ns", name)), set())
             for name in ("short", "endless")
         }
 

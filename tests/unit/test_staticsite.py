@@ -148,7 +148,7 @@ async def test_each_trouble_of_the_page_is_told_and_ends() -> None:
     app = web.Application()
     app.router.add_get("/web/one", answer)
     site_url = "http://127.0.0.1:{port}/{{namespace}}/{{name}}"
-    kinds = (kind, *staticsite.controller.owned, kr.kinds.POD)
+    kinds = (kind, *staticsite.controller.declaration.owned, kr.kinds.POD)
     async with TestServer(app) as there, ApiServer(*kinds).running() as server:
         settings = Settings(site_url=site_url.format(port=there.port))
         async with operating(server, *staticsite.manager.controllers, settings=settings):

@@ -501,7 +501,7 @@ def test_the_version_is_noted_on_a_volume_once_its_cluster_is_formed(
 
 @pytest.mark.parametrize("fate", ["Retain", "Delete"])
 def test_volumes_outlive_their_cluster_unless_it_says_otherwise(fate: str) -> None:
-    owned = clusters.controller.owned[VOLUME]
+    owned = clusters.controller.declaration.owned[VOLUME]
 
     assert owned.outlives(cluster())
     assert owned.outlives(cluster(storage={"whenDeleted": fate})) is (fate == "Retain")

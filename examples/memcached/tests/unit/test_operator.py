@@ -39,7 +39,7 @@ def test_no_version_loses_anything() -> None:
 
 
 def test_an_edit_of_the_old_version_keeps_what_only_the_new_one_has() -> None:
-    versions = operator.controller.versions
+    versions = operator.controller.declaration.versions
     assert versions is not None
     limits = {"memory": 128, "connections": 2048}
     new = {

@@ -7,6 +7,7 @@ docs/reliability.md describes it. docs/runtime.md shows an operator of twenty li
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.conditions import Condition, Status
 from kopf_runtime.declaring.context import Context, User
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.declaration import (
     AGE,
     READY,
@@ -31,11 +32,10 @@ from kopf_runtime.declaring.errors import (
 from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
-from kopf_runtime.declaring.parsers import at_least, boolean, image, object_name, one_of
+from kopf_runtime.declaring.parsers import at_least, image, object_name, one_of
 from kopf_runtime.declaring.records import Fate, Update
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Settings, flag
-from kopf_runtime.process.controller import Controller
 from kopf_runtime.process.manager import Manager
 from kopf_runtime.reporting.status import Observed, default_status
 from kopf_runtime.reporting.troubles import Trouble
@@ -85,7 +85,6 @@ __all__ = [
     "User",
     "Wait",
     "at_least",
-    "boolean",
     "custom_resource",
     "default_status",
     "describe_error",

@@ -58,7 +58,6 @@ controller.watches(
 controller.unique("spot", lambda booth: [booth.spec.spot] if booth.spec.spot else [])
 controller.gauge("text_length", "Length of the text.", lambda booth: booth.view)
 checks = manager.metrics.counter("checks", "Calls of `check`.", "name")
-forgotten = manager.metrics.counter("forgotten", "Calls of `gone`.", "name")
 
 
 @controller.desired
@@ -82,12 +81,6 @@ async def check(booth: Booth, context: kr.Context[kr.Settings]) -> str:
     """Return the text once all that is wanted exists."""
     checks.labels(booth.metadata.name).inc()
     return booth.spec.text if context.children_of(kr.kinds.CONFIG_MAP) else ""
-
-
-@controller.gone
-def gone(key: tuple[str, str]) -> None:
-    """Count what is gone."""
-    forgotten.labels(key[1]).inc()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from kopf_runtime.declaring.kinds import SECRET, Kind
 
 pytestmark = pytest.mark.api
 
-KINDS = tuple(stores.controller.owned)
+KINDS = tuple(stores.controller.declaration.owned)
 
 
 @pytest.fixture

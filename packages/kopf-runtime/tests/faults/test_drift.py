@@ -26,9 +26,9 @@ from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import Kind
-from kopf_runtime.process.engine import Engine
-from runtime.support.running import NAME, operating
+from runtime.support.running import NAME, at_work, caches, operating
 
 pytestmark = pytest.mark.api
 
@@ -104,8 +104,8 @@ class Search:
         return child.kind.path(self.namespace, child.name) + (f"?{query}" if query else "")
 
     @asynccontextmanager
-    async def operator(self, *, working: bool = True) -> AsyncIterator[Engine]:
-        one = Engine(HOLDER, Holder, lambda _: None)
+    async def operator(self, *, working: bool = True) -> AsyncIterator[Controller]:
+        one = Controller(HOLDER, Holder, lambda _: None)
         for kind in KINDS:
             one.owns(kind, update=self.update, unready=lambda _: "")
         one.desired(desired)
@@ -118,12 +118,12 @@ class Search:
         try:
             async with operating(client, one, settings=settings, working=working):
                 async with asyncio.timeout(120):
-                    await one.first_lists()
+                    await caches(one).first_lists()
                     yield one
         finally:
             await client.close()
 
-    async def settle(self, one: Engine) -> None:
+    async def settle(self, one: Controller) -> None:
         """Wait until the operator has nothing to do; note what each object says."""
         quiet = 0
         while quiet < 8:
@@ -133,7 +133,11 @@ class Search:
                 for condition in (holder.get("status") or {}).get("conditions") or ()
                 if condition["type"] == "Ready"
             }
-            idle = one.queue.running and not len(one.queue) and not one.queue.longest_running()
+            idle = (
+                at_work(one).queue.running
+                and not len(at_work(one).queue)
+                and not at_work(one).queue.longest_running()
+            )
             quiet = quiet + 1 if idle and len(self.reasons) == len(self.children) else 0
             await asyncio.sleep(0.05)
 
@@ -282,7 +286,7 @@ async def search(cluster: Cluster, update: Any, draw: Draw, plans: Iterable[Raw]
     said = dict[str, list[str]]()
     async with one.operator(working=False) as engine:
         for child in one.children:
-            said[child.name] = await engine.differences((one.namespace, child.name))
+            said[child.name] = await at_work(engine).differences((one.namespace, child.name))
     async with one.operator() as engine:
         await one.settle(engine)
     await one.check()

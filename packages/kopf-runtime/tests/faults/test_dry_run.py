@@ -72,22 +72,24 @@ class Compared:
 
     async def dry_run(self) -> tuple[int, Changes]:
         manager = kr.Manager(NAME, kr.Settings)
-        self.engine = self.case.engine()
-        manager.controllers.append(self.engine)
+        manager.controllers.append(self.case.engine())
         self.capsys.readouterr()
         settings = kr.Settings(namespaces=(self.case.namespace,), dry_run=True)
         code = await manager._dry_run(settings)
+        (self.runtime,) = manager.runtimes
         told = self.capsys.readouterr()
         assert told.err == ""
         return code, changes(told.out)
 
     async def kubectl(self) -> tuple[int, Changes]:
-        templates, role = self.engine._templates, ""
+        templates, role = self.runtime.templates, ""
         bodies = [
-            templates.body(wanted) or b"" for owner in self.engine.owners for wanted in owner.wanted
+            templates.body(wanted) or b""
+            for owner in self.runtime.caches.owners
+            for wanted in owner.wanted
         ]
         if MODES[self.case.mode].get("update") is kr.CREATE:
-            bodies, role = [self.engine._marks.only(body) for body in bodies], "-owner"
+            bodies, role = [self.runtime.marks.only(body) for body in bodies], "-owner"
         manifests = list(map(json.loads, bodies))
         return await asyncio.to_thread(
             kubectl_diff, self.case.cluster.plane, manifests, f"{NAME}{role}"

@@ -27,11 +27,11 @@ from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from kopf_runtime.declaring.kinds import PERSISTENT_VOLUME_CLAIM as CLAIM
-from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import troubles
-from runtime.support.running import NAME, operating
+from runtime.support.running import NAME, at_work, caches, operating
 
 pytestmark = pytest.mark.api
 
@@ -185,8 +185,8 @@ class Case:
         now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         await self.cluster.attempt("DELETE", self.path(kind), {**now, **options})
 
-    def engine(self) -> Engine:
-        one = Engine(HOLDER, Holder, lambda _: None)
+    def engine(self) -> Controller:
+        one = Controller(HOLDER, Holder, lambda _: None)
         for kind in KINDS:
             mode = {"on_surplus": kr.DELETE, **MODES[self.mode]}
             one.owns(kind, **mode, unready=lambda _: "")
@@ -194,7 +194,7 @@ class Case:
         return one
 
     @asynccontextmanager
-    async def operator(self) -> AsyncIterator[Engine]:
+    async def operator(self) -> AsyncIterator[Controller]:
         one = self.engine()
         client = PastClient(NAME, "1", 10.0, Metrics(NAME))
         client.may_write = lambda: True
@@ -327,15 +327,19 @@ async def give_away(case: Case) -> None:
 Children = dict[Kind, Raw]
 
 
-async def settled(case: Case, one: Engine, generation: int = 0) -> None:
+async def settled(case: Case, one: Controller, generation: int = 0) -> None:
     """Wait until the object is reconciled and the operator has nothing left to do."""
     generation = generation or (await case.holder())["metadata"]["generation"]
     quiet = 0
     async with asyncio.timeout(30):
-        await one.first_lists()  # before that, nothing is queued
+        await caches(one).first_lists()  # before that, nothing is queued
         while quiet < 5:
             done = await case.reason() == ("Reconciled", generation)
-            idle = one.queue.running and not len(one.queue) and not one.queue.longest_running()
+            idle = (
+                at_work(one).queue.running
+                and not len(at_work(one).queue)
+                and not at_work(one).queue.longest_running()
+            )
             quiet = quiet + 1 if done and idle else 0
             await asyncio.sleep(0.05)
 

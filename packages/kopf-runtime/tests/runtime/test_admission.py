@@ -19,24 +19,23 @@ import pytest
 import trustme
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from kopf._core.engines.indexing import OperatorIndexers
 from msgspec.structs import replace
 
 import kopf_runtime as kr
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import ApiError, DeclarationError
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.endpoints import reviews
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import Server
-from kopf_runtime.process.engine import Engine
-from kopf_runtime.working import handlers
+from kopf_runtime.process import beside_kopf
 from runtime import festivals, permits
 from runtime.festivals import Festival
 from runtime.support.api_server import ApiServer
 from runtime.support.certificates import trust_in
-from runtime.support.running import operating
+from runtime.support.running import at_work, operating
 
 # --- what is declared -----------------------------------------------------------------------------
 
@@ -51,7 +50,6 @@ def test_the_kit_reads_what_is_declared() -> None:
     assert names.operations == ("CREATE", "UPDATE", "DELETE")
     assert (names.failure_policy, slow.failure_policy) == ("Fail", "Ignore")
     assert "kube-system" in names.match_conditions["not-the-control-plane"]
-    assert list(slow.match_conditions) == ["not-the-control-plane", "asked"]
     assert names.timeout_seconds == 10  # five for the function
 
 
@@ -70,8 +68,6 @@ async def yields(_: Any, __: Any) -> AsyncIterator[str]:
         (lambda c: c.default(on=("delete",))(accepts), "use a tuple of create, update$"),
         (lambda c: c.validate(failure_policy="Fail")(accepts), "use 'fail' or 'ignore'"),
         (lambda c: c.validate(timeout=30)(accepts), "more than 0 and at most 25 seconds"),
-        (lambda c: c.validate(match={"A B": "true"})(accepts), "use a name and an expression"),
-        (lambda c: c.validate(namespaces={"a": "b c"})(accepts), "is not a label of a namespace"),
         (lambda c: c.validate()(yields), "return the warnings, or yield them in `def`"),
         (lambda c: c.validate()(lambda *_: None), "call the function after what it checks"),
         (lambda c: [c.validate()(accepts) for _ in "ab"], "another function is the webhook accept"),
@@ -83,8 +79,6 @@ def test_what_cannot_be_meant_is_refused(
     controller = kr.Manager("o", kr.Settings).controller_for(Festival)
     with pytest.raises((TypeError, ValueError), match=told):
         declare(controller)
-    controller.validate(namespaces={"a": "b"})(test_the_kit_reads_what_is_declared)
-    assert controller.webhooks[-1].namespace_selector == {"matchLabels": {"a": "b"}}
 
 
 # --- what is answered -----------------------------------------------------------------------------
@@ -241,7 +235,9 @@ async def test_labels_are_changed_and_removed() -> None:
 
 
 async def test_what_hangs_is_answered_as_declared(client: Client) -> None:
-    response = await asked(client, "in-time", festival("a"))
+    slow = festival("a")
+    slow["metadata"]["name"] = "slow"
+    response = await asked(client, "in-time", slow)
     told = "It was not checked: in-time.festivals.example.dev: no answer within 0.5 s"
     assert response == {"allowed": True, "warnings": [told]}
 
@@ -311,7 +307,7 @@ async def test_c5_a_function_asks_others_by_post_on_a_standby_too(server: ApiSer
     server.put(declared(Festival).kind, festival("a"))
     async with TestServer(policies) as policy, contextlib.AsyncExitStack() as replicas:
         for leads in (True, False):
-            one = Engine(declared(Festival).kind, Festival, lambda _: None)
+            one = Controller(declared(Festival).kind, Festival, lambda _: None)
 
             @one.validate()
             async def allowed(festival: Festival, context: kr.Context[Any]) -> None:
@@ -323,14 +319,14 @@ async def test_c5_a_function_asks_others_by_post_on_a_standby_too(server: ApiSer
             running = await replicas.enter_async_context(operating(server, one, working=leads))
             running.client.may_write = lambda leads=leads: leads  # type: ignore[misc]
             application = web.Application()
-            answers = [(path, function.answer) for path, function in one.asked()]
+            answers = [(path, function.answer) for path, function in at_work(one).asked()]
             application.add_routes(Reviews([], answers).routes)
             client = await replicas.enter_async_context(TestClient(TestServer(application)))
             assert await asked(client, "allowed", festival("a")) == {"allowed": True}
             refused = await asked(client, "allowed", festival("rude"))
             assert refused["status"]["message"] == "The policy forbids it."
             # What is no review stays fenced, through the same session.
-            session = await one._external.session()
+            session = await at_work(one).external.session()
             with contextlib.nullcontext() if leads else pytest.raises(ApiError, match="leader"):
                 (await session.post(policy.make_url("/"), json=[])).close()
 
@@ -401,7 +397,7 @@ def test_what_is_for_kinds_of_others_has_no_webhook(
     registry: kopf.OperatorRegistry, names: Any
 ) -> None:
     kopf.on.validate(*names, id="theirs")(lambda **_: None)
-    assert [*handlers.webhooks(registry, [permits.Permit])] == [("theirs", None)]
+    assert [*beside_kopf.webhooks(registry, [permits.Permit])] == [("theirs", None)]
 
 
 @pytest.mark.parametrize(
@@ -499,24 +495,20 @@ async def test_a_handler_of_kopfs_that_cannot_judge_is_told() -> None:
     assert "It was not checked: a-day.permits.example.dev" in other[1]["warnings"][0]
 
 
-async def test_a_handler_of_kopfs_waits_for_startup_handlers_and_sees_indexes(
-    registry: kopf.OperatorRegistry,
-) -> None:
-    manager = kr.Manager("o", kr.Settings, handlers_on_standby=True)
-    manager.controller_for(permits.Permit)
-    kopf.index("permits", id="holders")(lambda **_: None)
+@pytest.mark.usefixtures("registry")
+async def test_a_handler_of_kopfs_waits_for_startup_handlers() -> None:
+    beside = beside_kopf.BesideKopf(lambda: [permits.Permit])
 
     @kopf.on.validate("permits", id="once")
     def once(**given: Any) -> None:
-        raise kopf.AdmissionError(f"{given['memo'].name} sees {len(given['holders'])}", code=422)
+        raise kopf.AdmissionError(f"{given['memo'].name} is told", code=422)
 
     async def own() -> str:
         return "operator"
 
-    manager.client = SimpleNamespace(user=own)  # type: ignore[assignment]
-    indexers, memo = OperatorIndexers(), kopf.Memo()
-    indexers.ensure(registry._indexing.get_all_handlers())
-    ((_, asking),) = manager._asked(kopf.OperatorSettings(), memo, dict(indexers.indices))
+    client: Any = SimpleNamespace(user=own)
+    memo = kopf.Memo()
+    ((_, asking),) = beside.asked(client, kopf.OperatorSettings(), memo)
     made = msgspec.Raw(json.dumps(permit("x")).encode())
     where = {"group": "example.dev", "version": "v1", "resource": "permits"}
     request = reviews.Admission("u", "CREATE", resource=where, object=made)
@@ -524,9 +516,10 @@ async def test_a_handler_of_kopfs_waits_for_startup_handlers_and_sees_indexes(
     answer = asyncio.create_task(asking.answer(request))
     await asyncio.sleep(0.1)
     memo.name = "alice"
-    await manager._until_leading()  # the last one
+    beside.lead()
+    await beside.until_leading()  # the last one
 
-    assert (await answer)["status"]["message"] == "alice sees 0"
+    assert (await answer)["status"]["message"] == "alice is told"
 
 
 async def test_at_its_end_the_server_answers_and_has_every_connection_closed() -> None:
@@ -539,8 +532,8 @@ async def test_at_its_end_the_server_answers_and_has_every_connection_closed() -
         health_probe_bind_address=None,
         webhook_bind_address=("127.0.0.1", 0),
     )
-    assert festivals.controller.versions
-    routes = Reviews([festivals.controller.versions], ()).routes
+    assert festivals.controller.declaration.versions
+    routes = Reviews([festivals.controller.declaration.versions], ()).routes
     await server.start(settings, Mock(), lambda: "", lambda: "", routes, context)
     url = f"https://127.0.0.1:{server._runners[0].addresses[0][1]}/convert"
 

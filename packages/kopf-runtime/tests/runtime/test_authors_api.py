@@ -13,13 +13,12 @@ from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
-from kopf_runtime.process.engine import Engine
-from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import connected, operating
+from runtime.support.running import at_work, build, caches, connected, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
@@ -99,7 +98,7 @@ async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> 
 async def test_a_stepwise_plan_takes_its_next_step_once_a_child_has_changed(
     server: ApiServer,
 ) -> None:
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     one.owns(CONFIG_MAP, ConfigMap, project=lambda child: child.data.get("formed"))
 
     @one.desired(stepwise=True)
@@ -176,7 +175,7 @@ async def test_what_a_stepwise_plan_drops_is_deleted(server: ApiServer) -> None:
     async with operating(server, one):
         await until(lambda: server.get(CONFIG_MAP, ("ns", "member-2")))
         server.edit(WIDGET, KEY, edit("1"))
-        await until(lambda: len(one.children[CONFIG_MAP].cache) == 1)
+        await until(lambda: len(caches(one).children[CONFIG_MAP].cache) == 1)
     assert server.get(CONFIG_MAP, ("ns", "member-0"))
 
 
@@ -299,7 +298,7 @@ async def test_a_plan_that_waits_is_made_again_after_its_time_without_any_change
         busy.clear()
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
         assert text(server) == "hello"
-        assert next(iter(one.owners)).thing is None
+        assert next(iter(caches(one).owners)).thing is None
     assert all(later - earlier >= 0.19 for earlier, later in itertools.pairwise(asked[:4]))
 
 
@@ -311,7 +310,7 @@ async def test_killed_between_record_and_the_external_call_the_next_process_know
 ) -> None:
     seen, outside = list[Progress](), list[str]()
 
-    def controller(call: Callable[[], Any]) -> Engine:
+    def controller(call: Callable[[], Any]) -> Controller:
         one = widgets.controller()
 
         @one.sync()
@@ -579,7 +578,7 @@ async def test_a_kind_that_is_not_watched_cannot_call_sync(server: ApiServer) ->
     async with connected(server) as client:
         metrics = Metrics("tester")
         with pytest.raises(DeclarationError, match="on=Pod: a Widget neither owns nor watches"):
-            one.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
+            build(client, metrics, kr.Settings(), one)
 
 
 @pytest.mark.parametrize("every", [0.05, 1e-6], ids=["", "due before the reconcile ends"])
@@ -683,7 +682,7 @@ async def test_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
         server.mute = True  # its watches fall behind
         async with operating(server, former):
             await until(lambda: server.get(CONFIG_MAP, CHILD))
-        leading = asyncio.create_task(one.work())
+        leading = asyncio.create_task(at_work(one).work())
         await until(lambda: seen)
         leading.cancel()
         await asyncio.wait((leading,))
@@ -713,7 +712,7 @@ async def test_after_a_takeover_an_index_knows_what_others_have_given_up(
         async with operating(server, former, settings=kr.Settings(workers=1)):
             await until(lambda: server.get(CONFIG_MAP, CHILD))
         made = server.get(CONFIG_MAP, CHILD)
-        leading = asyncio.create_task(one.work())
+        leading = asyncio.create_task(at_work(one).work())
         done = {"controller": "widgets", "result": "success"}
         reconciles = "controller_runtime_reconcile_total"  # of both, and again after the lists
         await until(lambda: standby.metric(reconciles, **done) >= 4, 20.0)
@@ -739,9 +738,9 @@ async def test_a_replica_that_takes_over_stays_ready_while_it_lists_again(
                 await late.wait()
 
         server.answers.append(answer)
-        leading = asyncio.create_task(one.work())
-        await until(lambda: one.why_unserved("ns"))  # so nothing is reconciled
-        assert one.unserved() == ([], 1)
+        leading = asyncio.create_task(at_work(one).work())
+        await until(lambda: caches(one).why_unserved("ns"))  # so nothing is reconciled
+        assert caches(one).unserved() == ([], 1)
         late.set()
         leading.cancel()
         await asyncio.wait((leading,))
@@ -861,7 +860,7 @@ async def test_a_check_that_fails_is_told_and_the_children_stay(
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
 
 
-def if_formed(state: list[str], *, checks: list[int]) -> Engine:
+def if_formed(state: list[str], *, checks: list[int]) -> Controller:
     """A second child for what `check` returns: the first of the state; without one it fails."""
 
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
@@ -917,7 +916,7 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
     job = {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}
     state, checks = ["formed"], list[int]()
 
-    def controller() -> Engine:
+    def controller() -> Controller:
         def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
             if context.checked:
                 yield {**config_map("data"), "apiVersion": "batch/v1", "kind": "Job", "spec": job}

@@ -16,15 +16,14 @@ import kopf_runtime as kr
 from kopf_runtime.cluster import client as clients
 from kopf_runtime.cluster import credentials
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET, Key
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Update
-from kopf_runtime.process.engine import Engine
-from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import NAME, Operator, connected, operating
+from runtime.support.running import NAME, Operator, build, connected, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
@@ -71,10 +70,6 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="'its-size' cannot name a metric: use a-z, 0-9 and _"):
         gadgets.gauge("its-size", "Its size.", lambda _: 1)
 
-    async def forget(_: object) -> None: ...
-
-    with pytest.raises(TypeError, match="forget must not be a coroutine function: write `def f"):
-        gadgets.gone(forget)
     for workers in (0, 1001, 1.5, True):
         with pytest.raises(ValueError, match=f"workers={workers}: use a whole number from 1 to"):
             manager.controller_for(Gadget, workers=workers)  # type: ignore[arg-type]
@@ -103,11 +98,11 @@ async def yields(*_: object) -> AsyncIterator[None]:
     yield
 
 
-@pytest.mark.parametrize("name", ["desired", "status", "gone", "session"])
+@pytest.mark.parametrize("name", ["desired", "status", "session"])
 @pytest.mark.parametrize("function", [waits, yields])
 def test_a_function_that_nobody_awaits_is_refused_at_once(name: str, function: Any) -> None:
     with pytest.raises(TypeError, match=f"{function.__name__} must not be a coroutine function"):
-        getattr(Engine(WIDGET, Resource, lambda _: None), name)(function)
+        getattr(Controller(WIDGET, Resource, lambda _: None), name)(function)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +110,6 @@ def test_a_function_that_nobody_awaits_is_refused_at_once(name: str, function: A
     [
         lambda one: one.desired(list),
         lambda one: one.status(list),
-        lambda one: one.gone(list),
         lambda one: one.session(dict),
         lambda one: one.sync()(waits),
         lambda one: one.sync(waits),
@@ -126,7 +120,7 @@ def test_a_function_that_nobody_awaits_is_refused_at_once(name: str, function: A
     ],
 )
 def test_a_second_function_does_not_silently_take_the_place_of_the_first(register: Any) -> None:
-    one = Engine(WIDGET, Resource, lambda _: None)
+    one = Controller(WIDGET, Resource, lambda _: None)
 
     register(one)
     with pytest.raises(ValueError, match=r"\w+ is registered twice for Widget; do it once"):
@@ -136,17 +130,17 @@ def test_a_second_function_does_not_silently_take_the_place_of_the_first(registe
 async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
     server: ApiServer,
 ) -> None:
-    forgotten = Engine(WIDGET, Resource, lambda _: None)
+    forgotten = Controller(WIDGET, Resource, lambda _: None)
     forgotten.owns(CONFIG_MAP)
-    taken = Engine(WIDGET, Resource, lambda _: None)
+    taken = Controller(WIDGET, Resource, lambda _: None)
     taken.gauge("leader", "Who leads.", lambda _: 1)
 
     async with connected(server) as client:
         metrics = Metrics(NAME)
         with pytest.raises(DeclarationError, match=r"another metric has the name \w+_leader; cho"):
-            taken.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
+            build(client, metrics, kr.Settings(), taken)
         with pytest.raises(DeclarationError, match="which objects of ConfigMap a Widget should"):
-            forgotten.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
+            build(client, metrics, kr.Settings(), forgotten)
 
 
 async def test_a_controller_may_have_workers_of_its_own(server: ApiServer) -> None:
@@ -161,7 +155,7 @@ async def test_a_controller_may_have_workers_of_its_own(server: ApiServer) -> No
         return None
 
     server.answers.append(slow)
-    one = Engine(WIDGET, Widget, lambda _: None, workers=2)
+    one = Controller(WIDGET, Widget, lambda _: None, workers=2)
     one.owns(CONFIG_MAP)
     one.desired(widgets.config_map)
     for number in range(8):
@@ -214,118 +208,6 @@ def sizes(operator: Operator) -> dict[str, float]:
     families = [m for m in operator.metrics.registry.collect() if m.name.endswith("_size")]
     samples = [sample for family in families for sample in family.samples]
     return {f"{s.labels['namespace']}/{s.labels['name']}": s.value for s in samples}
-
-
-# --- gone ---------------------------------------------------------------------------------------
-
-
-async def test_gone_is_not_told_of_what_only_could_not_be_seen(server: ApiServer) -> None:
-    calls: list[tuple[str, str]] = []
-    one = widgets.controller()
-    one.gone(calls.append)
-    server.put(WIDGET, widget())
-    server.put(WIDGET, widget("other"))
-    async with operating(server, one, settings=kr.Settings(resync_period=0.1)):
-        await until(lambda: is_ready(server))
-        server.edit(WIDGET, KEY, lambda raw: raw.update(spec="no spec"))
-        await until(lambda: told(server).get("reason") == "Unreadable")
-        server.edit(WIDGET, KEY, lambda raw: raw.update(spec={}))
-        await until(lambda: is_ready(server))
-        missing = RefusedError(404, "NotFound")
-        met = server.refuse("GET", "/widgets$", missing, times=float("inf"))
-        server.close_watches()
-        await until(lambda: one.why_unserved("ns"))
-        assert not list(one.owners)
-        server.remove(WIDGET, ("ns", "other"))
-        await asyncio.sleep(0.1)
-        assert met
-        assert calls == []
-
-        server.answers.clear()
-        await until(lambda: calls)
-    assert calls == [("ns", "other")]
-
-
-async def test_what_comes_and_goes_in_an_unselected_namespace_takes_no_memory(
-    server: ApiServer,
-) -> None:
-    calls: list[tuple[str, str]] = []
-    one = widgets.controller()
-    one.gone(calls.append)
-    server.put(NAMESPACE, {"metadata": {"name": "other"}})
-    chosen = kr.Settings(namespace_selector="served=yes", resync_period=0.1)
-    async with operating(server, one, settings=chosen) as operator:
-        await until(lambda: operator.synced)
-        for number in range(20):
-            server.put(WIDGET, widget(f"w{number}", "other"))
-        await until(lambda: len(one.owners.cache) == 20)
-        for number in range(20):
-            server.remove(WIDGET, ("other", f"w{number}"))
-        await until(lambda: not len(one.owners.cache))
-        await until(lambda: not one._vanished)
-    assert calls == []
-
-
-async def test_gone_is_not_told_of_what_vanished_while_another_replica_led(
-    server: ApiServer,
-) -> None:
-    calls: list[tuple[str, str]] = []
-    one = widgets.controller()
-    one.gone(calls.append)
-    server.put(WIDGET, widget())
-    server.put(WIDGET, widget("other"))
-    async with operating(server, one, working=False):
-        await until(lambda: len(one.owners.cache) == 2)
-        server.remove(WIDGET, KEY)
-        await until(lambda: len(one.owners.cache) == 1)
-        leading = asyncio.create_task(one.work())
-        await until(lambda: one.queue.running)
-        server.put(WIDGET, widget())  # what was missed would be told before the next of that name
-        await until(lambda: is_ready(server))
-        server.remove(WIDGET, ("ns", "other"))
-        await until(lambda: calls)
-        leading.cancel()
-        await asyncio.wait((leading,))
-    assert calls == [("ns", "other")]
-
-
-async def test_gone_is_told_again_after_it_failed(server: ApiServer) -> None:
-    calls: list[tuple[str, str]] = []
-    one = widgets.controller()
-
-    @one.gone
-    def gone(key: tuple[str, str]) -> None:
-        calls.append(key)
-        if len(calls) == 1:
-            raise ValueError("once")
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
-        server.remove(WIDGET, KEY)
-        await until(lambda: calls == [KEY, KEY])
-        server.remove(CONFIG_MAP, CHILD)
-        server.put(WIDGET, widget())
-        await until(lambda: is_ready(server))
-    assert calls == [KEY, KEY]
-
-
-async def test_a_gone_that_goes_on_failing_holds_up_no_next_object_of_the_name(
-    server: ApiServer,
-) -> None:
-    one = widgets.controller()
-
-    @one.gone
-    def gone(key: tuple[str, str]) -> None:
-        raise KeyError(key)
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
-        server.remove(WIDGET, KEY)
-        server.remove(CONFIG_MAP, CHILD)
-        server.put(WIDGET, widget())
-        await until(lambda: server.get(CONFIG_MAP, CHILD) and is_ready(server))
 
 
 # --- status -------------------------------------------------------------------------------------
@@ -464,7 +346,7 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
     made: list[str] = []
     reasons: list[str] = []
     server.answers.append(watched)
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     one.owns(
         POD,
         widgets.Pod,
@@ -486,14 +368,14 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
 # --- sync ---------------------------------------------------------------------------------------
 
 
-def synced(calls: list[int], value: Any) -> Engine:
+def synced(calls: list[int], value: Any) -> Controller:
     """Return a controller whose `sync` returns, from the second generation on, what is given."""
 
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         for manifest in widgets.config_map(thing):
             yield {**manifest, "data": {"text": context.outcome}}
 
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(desired)
 

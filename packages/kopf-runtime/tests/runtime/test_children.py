@@ -10,12 +10,12 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
-from kopf_runtime.process.engine import Engine
-from kopf_runtime.working.reconcile import Reconciler
+from kopf_runtime.watching.caches import Caches
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import NAME, operating
+from runtime.support.running import NAME, at_work, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, resynced, widget
 
@@ -300,7 +300,7 @@ async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
 
 
 async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiServer) -> None:
-    one = Engine(WIDGET, kr.Resource, lambda _: None)
+    one = Controller(WIDGET, kr.Resource, lambda _: None)
     server.put(WIDGET, widget())
     settings = kr.Settings(resync_period=0.05)
 
@@ -404,7 +404,7 @@ async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
     server: ApiServer, how: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everything = "each of many such children costs a look at all objects"
-    monkeypatch.setattr(Reconciler, "_lives", lambda *_: pytest.fail(everything))
+    monkeypatch.setattr(Caches, "lives", lambda *_: pytest.fail(everything))
     kind, former = theirs(how, **OF_A_FORMER_OBJECT)
     server.put(kind, former)
     server.put(WIDGET, widget())
@@ -553,7 +553,7 @@ async def test_an_edit_in_the_middle_of_the_work_is_not_told_as_done(
     one = widgets.controller(how)
 
     def generation() -> int:
-        owner = one.owners.cache.get(KEY)
+        owner = caches(one).owners.cache.get(KEY)
         return owner.generation if owner is not None else 0
 
     async def edit_meanwhile(request: Any) -> None:
@@ -627,8 +627,8 @@ async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer
 async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(
     server: ApiServer,
 ) -> None:
-    def job() -> Engine:
-        one = Engine(WIDGET, Widget, lambda _: None)
+    def job() -> Controller:
+        one = Controller(WIDGET, Widget, lambda _: None)
         one.owns(
             POD,
             widgets.Pod,
@@ -710,7 +710,7 @@ async def test_a_reconcile_that_gets_on_is_not_stuck_however_many_children_it_ha
         go_on[0].set()
         await until(lambda: len(posts) == 2)
 
-        assert one.queue.longest_running() <= time.monotonic() - posts[0] - 0.25
+        assert at_work(one).queue.longest_running() <= time.monotonic() - posts[0] - 0.25
         go_on[1].set()
 
 
@@ -743,7 +743,7 @@ async def test_children_that_are_larger_together_than_what_is_kept_are_all_made(
             yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
     names = [f"c-{number}" for number in range(6)]
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(stepwise=stepwise)(desired)
     server.put(WIDGET, widget())

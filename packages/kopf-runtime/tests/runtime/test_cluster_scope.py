@@ -9,11 +9,11 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD
 from kopf_runtime.declaring.records import MANAGED_BY
-from kopf_runtime.process.engine import Engine
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import NAME, Operator, operating
+from runtime.support.running import NAME, Operator, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import Raw, ready
 
@@ -38,8 +38,8 @@ def desired(tenant: Tenant, _: object) -> Iterable[Raw]:
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
-def controller() -> Engine:
-    tenants = Engine(TENANT, Tenant, lambda _: None)
+def controller() -> Controller:
+    tenants = Controller(TENANT, Tenant, lambda _: None)
     tenants.owns(CONFIG_MAP)
     tenants.desired(desired)
     return tenants
@@ -60,7 +60,7 @@ def _no_retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def running(
-    server: ApiServer, settings: kr.Settings, one: Engine | None = None
+    server: ApiServer, settings: kr.Settings, one: Controller | None = None
 ) -> AbstractAsyncContextManager[Operator]:
     return operating(server, one or controller(), settings=settings)
 
@@ -95,7 +95,7 @@ async def test_it_is_served_whatever_namespaces_are(
     async with running(server, settings, one):
         await until(lambda: told(server)[0] == "Reconciled")
         assert child(server, "ours")
-        assert one.unserved() == ([], 1)
+        assert caches(one).unserved() == ([], 1)
 
         server.remove(CONFIG_MAP, ("ours", "one"))
         await until(lambda: child(server, "ours"))

@@ -10,13 +10,13 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
 from kopf_runtime.declaring.records import Update
-from kopf_runtime.process.engine import Engine
 from kopf_runtime.watching import availability
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import operating
+from runtime.support.running import at_work, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import (
     GENERATION,
@@ -47,8 +47,8 @@ def claim(thing: Widget, _: object) -> Iterable[Raw]:
     yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
 
 
-def claims(desired: widgets.Desired = claim) -> Engine:
-    controller = Engine(WIDGET, Widget, lambda _: None)
+def claims(desired: widgets.Desired = claim) -> Controller:
+    controller = Controller(WIDGET, Widget, lambda _: None)
     controller.owns(PVC, on_surplus=kr.DELETE)
     controller.desired(desired)
     return controller
@@ -198,14 +198,14 @@ class Past:
         return web.json_response({"metadata": metadata, "items": self._items})
 
 
-async def deceived(server: ApiServer, past: Past, controller: Engine) -> None:
+async def deceived(server: ApiServer, past: Past, controller: Controller) -> None:
     """Restart the operator in the past, until it has asked for the object itself."""
     past.stale, asked = True, len(server.requests)
     async with operating(server, controller):
         await until(lambda: f"GET {WIDGET.at(KEY)}" in map(str, server.requests[asked:]))
         past.stale = False
         generation = stored(server, WIDGET, KEY)["metadata"]["generation"]
-        await until(lambda: controller.owners.cache.get(KEY).generation == generation)  # type: ignore[union-attr]
+        await until(lambda: caches(controller).owners.cache.get(KEY).generation == generation)  # type: ignore[union-attr]
         await until(lambda: is_ready(server) and told(server)["observedGeneration"] == generation)
 
 
@@ -252,8 +252,8 @@ def by_annotation(thing: Widget, _: object) -> Iterable[Raw]:
     yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-one"}, "spec": spec}
 
 
-def pods() -> Engine:
-    controller = Engine(WIDGET, Widget, lambda _: None)
+def pods() -> Controller:
+    controller = Controller(WIDGET, Widget, lambda _: None)
     controller.owns(POD, update=kr.RECREATE, unready=lambda _: "")
     controller.desired(by_annotation)
     return controller
@@ -475,8 +475,8 @@ def with_folder(thing: Widget, _: object) -> Iterable[Raw]:
     yield pod
 
 
-def replaced(desired: widgets.Desired) -> Engine:
-    controller = Engine(WIDGET, Widget, lambda _: None)
+def replaced(desired: widgets.Desired) -> Controller:
+    controller = Controller(WIDGET, Widget, lambda _: None)
     controller.owns(POD, update=kr.RECREATE, unready=lambda _: "")
     controller.desired(desired)
     return controller
@@ -498,15 +498,17 @@ async def test_d4_a_standby_that_saw_the_child_before_the_edit_replaces_no_child
         server.edit(POD, CLAIM, lambda raw: raw["metadata"]["labels"].update(team="blue"))
         await until(
             lambda: (
-                controller.children[POD].cache.get(CLAIM).template  # type: ignore[union-attr]
+                caches(controller).children[POD].cache.get(CLAIM).template  # type: ignore[union-attr]
                 == stored(server, POD, CLAIM)["metadata"]["annotations"][TEMPLATE]
             )
         )
         server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"}))
-        await until(lambda: controller.owners.cache.get(KEY).generation == 2)  # type: ignore[union-attr]
+        await until(lambda: caches(controller).owners.cache.get(KEY).generation == 2)  # type: ignore[union-attr]
         written = len(server.writes)
-        work = asyncio.create_task(controller.work())
-        await until(lambda: controller.queue.running and not len(controller.queue))
+        work = asyncio.create_task(at_work(controller).work())
+        await until(
+            lambda: at_work(controller).queue.running and not len(at_work(controller).queue)
+        )
         await asyncio.sleep(0.2)
         work.cancel()
 
@@ -551,7 +553,7 @@ def dated(thing: Widget, _: object) -> Iterable[Raw]:
 async def test_d8_a_field_that_the_api_server_does_not_keep_is_not_sent_again_and_again(
     server: ApiServer, update: Update
 ) -> None:
-    controller = Engine(WIDGET, Widget, lambda _: None)
+    controller = Controller(WIDGET, Widget, lambda _: None)
     controller.owns(POD, update=update, unready=lambda _: "")
     controller.desired(dated)
     server.put(WIDGET, widget())
@@ -603,7 +605,7 @@ async def test_d9_the_text_of_a_secret_is_put_right_like_its_data() -> None:
         def password() -> str:
             return str((served.get(SECRET, CLAIM) or {"data": {}})["data"].get("password"))
 
-        controller = Engine(WIDGET, Widget, lambda _: None)
+        controller = Controller(WIDGET, Widget, lambda _: None)
         controller.owns(SECRET, on_surplus=kr.DELETE)
         controller.desired(secret)
         served.put(WIDGET, widget())
@@ -620,7 +622,7 @@ async def test_d9_a_random_password_that_was_lost_is_made_again() -> None:
             for child in secret(thing, _):
                 yield {**child, "stringData": {"password": secrets.token_hex()}}
 
-        controller = Engine(WIDGET, Widget, lambda _: None)
+        controller = Controller(WIDGET, Widget, lambda _: None)
         controller.owns(SECRET, update=kr.CREATE, on_surplus=kr.DELETE)
         controller.desired(random)
         served.put(WIDGET, widget())
@@ -647,7 +649,7 @@ def monitored(thing: Widget, _: object = None) -> Iterable[Raw]:
         yield {"apiVersion": MONITOR.api_version, "kind": "ServiceMonitor", "metadata": meta}
 
 
-def optional() -> Engine:
+def optional() -> Controller:
     controller = widgets.controller(monitored)
     controller.owns(MONITOR, on_surplus=kr.DELETE)
     return controller
@@ -674,7 +676,7 @@ async def test_d6_a_missing_kind_stops_only_what_needs_it(
         assert told(server)["status"] == "False"
         assert told(server)["message"].startswith("servicemonitors cannot be served: ")
         assert server.get(CONFIG_MAP, CLAIM)
-        assert controller.unserved()[1] == 1  # so the operator is ready
+        assert caches(controller).unserved()[1] == 1  # so the operator is ready
         server.answers.clear()
         await until(lambda: is_ready(server))
     assert server.get(MONITOR, CLAIM)
@@ -735,8 +737,8 @@ async def test_t10_a_surplus_child_waits_while_another_kind_cannot_be_served(
             yield named(MONITOR, "w-one")
             yield named(PVC, "w-one")
 
-    def owning() -> Engine:
-        controller = Engine(WIDGET, Widget, lambda _: None)
+    def owning() -> Controller:
+        controller = Controller(WIDGET, Widget, lambda _: None)
         controller.owns(MONITOR, on_surplus=kr.DELETE)
         controller.owns(PVC, on_surplus=kr.DELETE)
         controller.desired(desired)
@@ -773,9 +775,9 @@ def named(kind: kr.Kind, name: str) -> Raw:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
 
 
-def members(*, optional: bool = False) -> Engine:
+def members(*, optional: bool = False) -> Controller:
     """One more monitor for each that is there, up to three, each with a claim."""
-    controller = Engine(WIDGET, Widget, lambda _: None)
+    controller = Controller(WIDGET, Widget, lambda _: None)
     controller.owns(MONITOR, optional=optional, on_surplus=kr.DELETE)
     controller.owns(PVC, on_surplus=kr.DELETE)
 
@@ -843,11 +845,11 @@ async def test_a_new_leader_whose_watch_of_members_is_late_deletes_no_claim(
         server.put(WIDGET, widget())
         async with operating(server, members()):
             await until(lambda: server.get(PVC, ("ns", "data-2")) and is_ready(server))
-        await until(lambda: len(controller.children[PVC].cache) == 3)
-        assert len(controller.children[MONITOR].cache) == 0
-        work = asyncio.create_task(controller.work())
-        await until(lambda: len(controller.children[MONITOR].cache) == 3)
-        await until(lambda: not len(controller.queue))
+        await until(lambda: len(caches(controller).children[PVC].cache) == 3)
+        assert len(caches(controller).children[MONITOR].cache) == 0
+        work = asyncio.create_task(at_work(controller).work())
+        await until(lambda: len(caches(controller).children[MONITOR].cache) == 3)
+        await until(lambda: not len(at_work(controller).queue))
         await asyncio.sleep(0.2)
         work.cancel()
         late.set()
@@ -857,8 +859,8 @@ async def test_a_new_leader_whose_watch_of_members_is_late_deletes_no_claim(
 async def test_grandchildren_that_cannot_be_seen_keep_the_claims_that_are_made_for_them(
     server: ApiServer,
 ) -> None:
-    def joined() -> Engine:
-        controller = Engine(WIDGET, Widget, lambda _: None)
+    def joined() -> Controller:
+        controller = Controller(WIDGET, Widget, lambda _: None)
         controller.owns(PVC, on_surplus=kr.DELETE)
         controller.watches(POD, project=lambda _: None)
 
@@ -902,7 +904,7 @@ async def test_a_claim_stays_while_what_takes_its_place_cannot_be_made(server: A
 
 
 async def test_d10_children_are_seen_while_sync_fails_after_a_restart(server: ApiServer) -> None:
-    def booked(error: Exception | None) -> Engine:
+    def booked(error: Exception | None) -> Controller:
         controller = widgets.controller(lambda thing, *_: widgets.config_map(thing))
 
         @controller.sync()

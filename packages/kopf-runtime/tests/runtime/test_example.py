@@ -20,7 +20,7 @@ import kopf_runtime as kr
 from examples.flightticket.booking.process import booking_service
 from kopf_kit.rig import paths
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, Kind
-from kopf_runtime.process.manager import _has_handlers
+from kopf_runtime.process.beside_kopf import BesideKopf
 from runtime.support.api_server import LEASE, ApiServer, RefusedError
 from runtime.support.waiting import until
 from runtime.widgets import ready
@@ -325,18 +325,12 @@ def test_d5_each_kind_of_kopf_handler_is_seen(on: Any) -> None:
     before = kopf.get_default_registry()
     try:
         kopf.set_default_registry(kopf.OperatorRegistry())
-        assert not _has_handlers()
+        assert not BesideKopf(list).has_handlers()
         more = {"interval": 1} if on is kopf.timer else {}
         on("example.dev", "v1", "greetings", **more)(lambda **_: None)
-        assert _has_handlers()
+        assert BesideKopf(list).has_handlers()
     finally:
         kopf.set_default_registry(before)
-
-
-async def test_d5_an_author_may_want_kopf_handlers_on_each_replica() -> None:
-    manager = kr.Manager("some-operator", kr.Settings, handlers_on_standby=True)
-    async with asyncio.timeout(1):
-        await manager._until_leading()
 
 
 async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_path: Path) -> None:

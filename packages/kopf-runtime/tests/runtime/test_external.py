@@ -11,13 +11,13 @@ import aiohttp
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
-from kopf_runtime.process.engine import Engine
 from runtime import booking, tickets, widgets
 from runtime.booking import BookingService
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.connecting import connecting_slowly
-from runtime.support.running import operating
+from runtime.support.running import at_work, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
@@ -39,9 +39,9 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BookingServi
         yield one
 
 
-def controller(timeout: float = 5.0, every: float = 60.0) -> Engine:
+def controller(timeout: float = 5.0, every: float = 60.0) -> Controller:
     """Return the Tickets' controller, with other times."""
-    one = Engine(TICKET, tickets.Ticket, lambda _: None)
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
     one.sync(every=every, timeout=timeout)(tickets.book)
     one.finalize(timeout=timeout)(tickets.cancel)
     one.status(tickets.status)
@@ -77,9 +77,9 @@ def generation(server: ApiServer, kind: Kind) -> Any:
 
 
 @asynccontextmanager
-async def leading(one: Engine) -> AsyncIterator[None]:
+async def leading(one: Controller) -> AsyncIterator[None]:
     """Let a standby lead for a while."""
-    task = asyncio.create_task(one.work())
+    task = asyncio.create_task(at_work(one).work())
     try:
         yield
     finally:
@@ -199,7 +199,7 @@ async def test_c9_what_fails_to_record_after_its_call_keeps_its_pause_whatever_w
     async with operating(server, one):
         await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "Refused")
         for _ in range(30):
-            one.queue.add(KEY)
+            at_work(one).queue.add(KEY)
             await asyncio.sleep(0.01)
         assert calls == ["PUT"]
         assert ready(server.get(WIDGET, KEY))["message"] == "a webhook refuses it"
@@ -229,9 +229,9 @@ async def test_s1_an_edit_during_a_call_has_it_made_again_at_once(
         await until(lambda: seen[-1:] == ["edited"])
 
 
-def known(one: Engine) -> int:
+def known(one: Controller) -> int:
     """Return the generation of the Widget that an operator knows."""
-    cached = one.owners.cache.get(KEY)
+    cached = caches(one).owners.cache.get(KEY)
     return cached.generation if cached is not None else 0
 
 
@@ -324,7 +324,7 @@ async def test_as_many_calls_at_once_as_an_author_makes(
 
     service.mood = wait_for_all
     server.put(WIDGET, widget())
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     one.sync()(book_many)
     async with operating(server, one):
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
@@ -361,7 +361,7 @@ async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
     server: ApiServer, service: BookingService
 ) -> None:
     async with operating(server, controller(), settings=settings(service)) as operator:
-        one = operator.controllers[0]
+        one = operator.runtimes[0]
         operator.client.may_write = lambda: False
         server.put(TICKET, ticket(finalizers=[FINALIZER]))
         await until(
@@ -370,7 +370,7 @@ async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
             )
         )
 
-        assert one.owners.cache.get(KEY) is not None
+        assert one.caches.owners.cache.get(KEY) is not None
         assert service.calls == []
 
 
@@ -481,14 +481,14 @@ async def test_who_stops_leading_while_it_connects_makes_nothing_outside(
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_declared(options: Any, said: str) -> None:
-    one = Engine(TICKET, tickets.Ticket, lambda _: None)
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
 
     with pytest.raises(ValueError, match=said):
         one.sync(**options)(tickets.book)
 
 
 def test_a_function_that_does_not_wait_is_refused_when_it_is_declared() -> None:
-    one = Engine(TICKET, tickets.Ticket, lambda _: None)
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
 
     with pytest.raises(TypeError, match="write `async def status`"):
         one.finalize()(tickets.status)
@@ -509,7 +509,7 @@ class Weather:
             raise KeyError("weather")
         return self.word
 
-    def controller(self, every: float = 0.1) -> Engine:
+    def controller(self, every: float = 0.1) -> Controller:
         def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
             (child,) = widgets.config_map(
                 replace_text(thing, f"{thing.spec.text} {context.outcome}")
@@ -577,7 +577,9 @@ async def test_children_of_a_relabelled_object_come_back_while_the_outside_is_do
             WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"})
         )
         version = int(relabelled["metadata"]["resourceVersion"])
-        await until(lambda: (known := one.owners.cache.get(KEY)) and known.version >= version)
+        await until(
+            lambda: (known := caches(one).owners.cache.get(KEY)) and known.version >= version
+        )
 
         server.remove(CONFIG_MAP, ("ns", "w-one"))
         await until(lambda: text(server) == "hello sun")
@@ -797,4 +799,4 @@ async def test_calls_that_a_start_made_together_do_not_stay_together(
     async with operating(server, one, settings=settings(service)):
         await until(lambda: is_booked(server))
 
-        assert 0.0 < (one._external.due(KEY) or 0.0) <= 54.0
+        assert 0.0 < (at_work(one).external.due(KEY) or 0.0) <= 54.0

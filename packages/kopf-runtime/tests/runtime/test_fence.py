@@ -23,6 +23,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.manager import Manager
+from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
 from runtime.support.api_server import LEASE, ApiServer
 from runtime.support.waiting import until
@@ -92,7 +93,7 @@ async def test_a_session_with_a_connector_of_its_own_checks_again_once_it_is_con
     assert recording.methods == ["GET"]
 
 
-async def test_kopf_s_own_writes_are_fenced_unless_they_are_wanted_on_standbys(
+async def test_kopf_s_own_writes_are_fenced(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credentials, "find", lambda: recording.info)
@@ -107,7 +108,6 @@ async def test_kopf_s_own_writes_are_fenced_unless_they_are_wanted_on_standbys(
         await session.request(method="patch", url=login.server)
 
     assert recording.methods == ["PATCH"]
-    assert await Manager("t", Settings, handlers_on_standby=True)._login() is recording.info
 
 
 async def test_a_write_of_adapt_is_refused(server: ApiServer, recording: Recording) -> None:
@@ -115,7 +115,8 @@ async def test_a_write_of_adapt_is_refused(server: ApiServer, recording: Recordi
     server.put(LEASE, {"metadata": {"namespace": "ns", "name": "tester"}})
     manager = Manager("tester", Settings)
     manager.client = recording.client
-    manager._recorder = Recorder(manager.client, "one", manager.metrics)
+    recorder = Recorder(manager.client, "one", manager.metrics)
+    manager._deps = Deps(manager.client, manager.metrics, recorder, Settings())
     refused: list[str] = []
 
     @manager.adapt

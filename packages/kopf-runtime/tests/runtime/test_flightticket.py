@@ -20,7 +20,7 @@ from flightticket_operator import operator as flighttickets
 
 import kopf_runtime as kr
 from examples.flightticket.booking.process import TOKEN, BookingService, booking_service
-from kopf_runtime.process.engine import Engine
+from kopf_runtime.declaring.controller import Controller
 from runtime.support.api_server import ApiServer
 from runtime.support.running import operating
 from runtime.support.waiting import in_virtual_time, now, until
@@ -47,9 +47,9 @@ async def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncItera
         yield one
 
 
-def controller(every: float = 60.0) -> Engine:
+def controller(every: float = 60.0) -> Controller:
     """Return the example's controller, with another time between two looks."""
-    one = Engine(FLIGHT_TICKET, flighttickets.FlightTicket, lambda ticket: ticket.spec)
+    one = Controller(FLIGHT_TICKET, flighttickets.FlightTicket, lambda ticket: ticket.spec)
     one.sync(every=every, timeout=60)(flighttickets.book)
     one.finalize(timeout=60)(flighttickets.cancel)
     one.status(flighttickets.status)

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import DEPLOYMENT, POD
 from kopf_runtime.declaring.records import MANAGED_BY
-from kopf_runtime.process.engine import Engine
 from runtime.support.api_server import ApiServer
-from runtime.support.running import NAME, operating
+from runtime.support.running import NAME, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import UID, WIDGET, Raw, Widget, otherwise, widget
 
@@ -22,9 +22,9 @@ async def server() -> AsyncIterator[ApiServer]:
         yield one
 
 
-def controller() -> Engine:
+def controller() -> Controller:
     """Return a controller of Widgets that tells the names of their Pods, and which are ready."""
-    widgets = Engine(WIDGET, Widget, lambda _: None)
+    widgets = Controller(WIDGET, Widget, lambda _: None)
     widgets.owns(DEPLOYMENT)
     widgets.watches(POD, kr.Conditioned, project=lambda pod: pod.holds("Ready"))
 
@@ -104,7 +104,7 @@ async def test_the_name_that_a_pod_claims_to_be_for_is_kept_only_if_it_can_be_on
         }
         server.put(POD, {"metadata": meta, "spec": {"containers": []}})
 
-        pods = widgets.grandchildren[POD].cache
+        pods = caches(widgets).grandchildren[POD].cache
         await until(lambda: pods.get(("ns", "forged")))
         assert [pod.parent for pod in pods] == [""]
 

@@ -28,7 +28,7 @@ from kopf_runtime.watching import cache, listing
 from kopf_runtime.watching.source import Source
 from runtime import widgets
 from runtime.support.api_server import ApiServer, _selector
-from runtime.support.running import NAME
+from runtime.support.running import NAME, build, caches
 from runtime.support.store import Change, Stored
 from runtime.support.waiting import VirtualLoop
 from runtime.widgets import UID, WIDGET, edit, widget
@@ -164,9 +164,10 @@ class World:
         self.wire = wire = Wire(draw)
         self.draw, self.server = draw, wire.server
         self.engine = widgets.controller()
-        self.engine.set_up(wire, kr.Settings(), Metrics(NAME), None)  # type: ignore[arg-type]
-        children = self.engine.children[CONFIG_MAP]
-        self.sources: dict[Kind, Source[Any]] = {WIDGET: self.engine.owners, CONFIG_MAP: children}
+        build(wire, Metrics(NAME), kr.Settings(), self.engine)  # type: ignore[arg-type]
+        known = caches(self.engine)
+        children = known.children[CONFIG_MAP]
+        self.sources: dict[Kind, Source[Any]] = {WIDGET: known.owners, CONFIG_MAP: children}
         self.told: dict[tuple[Kind, Key], Any] = {}
         self.dead: set[str] = set()  # the uids of what is gone
         self.looks: set[str] = set()  # those of them that were gone at a look

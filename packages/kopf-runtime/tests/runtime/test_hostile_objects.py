@@ -16,12 +16,11 @@ import kopf_runtime as kr
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import objects
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
-from kopf_runtime.process.engine import Engine
-from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import operating
+from runtime.support.running import at_work, build, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, widget
 
@@ -163,7 +162,7 @@ async def test_a_poisoned_object_is_told_as_soon_as_a_replica_leads(server: ApiS
     async with operating(server, one, working=False) as operator:
         await until(lambda: operator.synced)
         assert not server.writes
-        work = asyncio.create_task(one.work())
+        work = asyncio.create_task(at_work(one).work())
         await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
         work.cancel()
 
@@ -197,7 +196,7 @@ async def test_an_object_that_was_mended_meanwhile_is_not_told_as_unreadable(
         server.mute = True
         server.put(WIDGET, widget())
         server.mute = False
-        work = asyncio.create_task(one.work())
+        work = asyncio.create_task(at_work(one).work())
         await until(
             lambda: (
                 ("GET", WIDGET.at(("ns", "one")))
@@ -244,7 +243,7 @@ async def test_an_authors_code_that_fails_on_one_object_holds_up_no_other(
     def project(thing: widgets.Widget) -> float:
         return 1 / len(thing.spec.text)
 
-    controller = Engine(WIDGET, widgets.Widget, project)
+    controller = Controller(WIDGET, widgets.Widget, project)
     controller.owns(CONFIG_MAP)
     controller.desired(widgets.config_map)
     server.put(WIDGET, widget("bad", text=""))
@@ -320,7 +319,7 @@ class Sources:
         metrics = Metrics("message-operator")
         client = Client("message-operator", "1", 1.0, metrics)
         self.controller = widgets.controller()
-        self.controller.set_up(client, kr.Settings(), metrics, Recorder(client, "me", metrics))
+        build(client, metrics, kr.Settings(), self.controller)
         self.take(WIDGET, {**widget(), "status": {}}, 1, "one", "uid-w")
 
     def take(self, kind: Kind, raw: Any, version: int, name: str, uid: str) -> Any:
@@ -334,7 +333,7 @@ class Sources:
                 "resourceVersion": str(version),
             },
         }
-        source = next(s for s in self.controller.sources if s.kind == kind)
+        source = next(s for s in caches(self.controller).sources if s.kind == kind)
         return source.take(msgspec.Raw(json.dumps(raw).encode()))
 
 
@@ -355,7 +354,7 @@ def test_m3_what_is_kept_of_finalizers_and_owners_is_bounded() -> None:
     for kind, name in ((WIDGET, "large"), (CONFIG_MAP, "w-large")):
         SOURCES.take(kind, {"metadata": meta}, next(VERSIONS), name, "uid-large")
 
-    owners, children = SOURCES.controller.sources
+    owners, children = caches(SOURCES.controller).sources
     record: Any = owners.cache.get(("ns", "large"))
     child: Any = children.cache.get(("ns", "w-large"))
     assert "example.dev/message-operator" in record.finalizers

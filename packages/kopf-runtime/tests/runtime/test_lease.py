@@ -15,6 +15,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process import lease as leases
 from kopf_runtime.process.lease import Election
+from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
 from runtime.support.api_server import LEASE, ApiServer, RefusedError
 from runtime.support.running import connected, operating
@@ -78,10 +79,15 @@ def spec(server: ApiServer) -> Any:
     return (server.get(LEASE, KEY) or {"spec": {}})["spec"]
 
 
+def deps(client: Client, manager: kr.Manager[Settings]) -> Deps:
+    metrics = manager.metrics
+    return Deps(client, metrics, Recorder(client, "one", metrics), Settings())
+
+
 async def test_a_replica_writes_only_while_it_leads(server: ApiServer, client: Client) -> None:
     server.put(LEASE, held("another"))
     manager = kr.Manager("tester", Settings)
-    manager.client, manager._recorder = client, Recorder(client, "one", manager.metrics)
+    manager.client, manager._deps = client, deps(client, manager)
     one = asyncio.create_task(manager._run(replace(QUICK, leader_elect=True, identity="one")))
     try:
         await until(lambda: not client.may_write(), seconds=10)
@@ -102,7 +108,7 @@ async def test_a_task_runs_again_after_a_failure_and_only_while_this_replica_lea
     monkeypatch.setattr("kopf_runtime.declaring.errors.MIN_PAUSE_SECONDS", 0.01)
     server.put(LEASE, held("another"))
     manager = kr.Manager("tester", Settings)
-    manager.client, manager._recorder = client, Recorder(client, "one", manager.metrics)
+    manager.client, manager._deps = client, deps(client, manager)
     calls: list[str] = []
 
     @manager.task

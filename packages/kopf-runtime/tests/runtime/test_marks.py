@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import POD
 from kopf_runtime.declaring.records import Update
-from kopf_runtime.process.engine import Engine
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import operating
+from runtime.support.running import caches, operating
 from runtime.support.waiting import until
 from runtime.test_data import (
     CLAIM,
@@ -191,7 +191,7 @@ def strip(server: ApiServer) -> None:
 async def test_t5_a_conflict_says_how_to_hand_the_object_over(
     server: ApiServer, harm: Callable[[ApiServer], None], update: Update, options: Raw
 ) -> None:
-    def operator() -> Engine:
+    def operator() -> Controller:
         return owning(claim, claims={"update": update, **options})
 
     server.put(WIDGET, widget(text="1Gi"))
@@ -255,7 +255,7 @@ async def test_c11_a_retained_child_is_not_made_for_an_owner_that_is_gone(
         looked = len(server.requests)
         server.remove(PVC, CLAIM)
         await until(lambda: f"GET {WIDGET.at(KEY)}" in map(str, server.requests[looked:]))
-        await until(lambda: one.owners.cache.get(KEY) is None)
+        await until(lambda: caches(one).owners.cache.get(KEY) is None)
         await asyncio.sleep(0.2)  # what it would wrongly write
     assert server.all(PVC) == []
 

@@ -18,7 +18,7 @@ from kopf_runtime.working.migration import Migration
 from runtime import festivals
 from runtime.support.waiting import in_virtual_time, now
 
-VERSIONS = festivals.controller.versions
+VERSIONS = festivals.controller.declaration.versions
 
 
 class Server:

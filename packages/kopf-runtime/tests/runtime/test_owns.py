@@ -11,17 +11,16 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring import readiness
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD
 from kopf_runtime.declaring.records import Owner, Update, Wanted
-from kopf_runtime.process.engine import Engine
-from kopf_runtime.reporting import readiness
-from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.status import why_unready
 from kopf_runtime.watching import observer
 from kopf_runtime.working import reconcile
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import operating
+from runtime.support.running import at_work, build, caches, operating
 from runtime.support.waiting import until
 from runtime.test_data import (
     CLAIM,
@@ -51,10 +50,10 @@ async def server() -> AsyncIterator[ApiServer]:
         yield one
 
 
-def owning(desired: Callable[..., Iterable[Raw]], **owned: Raw) -> Engine:
+def owning(desired: Callable[..., Iterable[Raw]], **owned: Raw) -> Controller:
     """A controller that owns these kinds, each with what `owns` is told."""
     kinds = {"claims": PVC, "monitors": MONITOR, "config_maps": CONFIG_MAP, "pods": POD}
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     for name, options in owned.items():
         one.owns(kinds[name], **{"on_surplus": kr.DELETE, **options})
     one.desired(desired)
@@ -178,7 +177,7 @@ async def test_c19_children_that_wait_for_others_cost_no_request_and_one_look_at
             return operator.metric("controller_runtime_reconcile_total", **ended)
 
         before = reconciles()
-        one.queue.add(KEY)
+        at_work(one).queue.add(KEY)
         await until(lambda: reconciles() > before)
 
         assert not [str(request) for request in server.requests if "watch" not in request.query]
@@ -226,10 +225,9 @@ async def test_a_check_is_called_on_time_while_a_child_waits_or_is_refused(
 def test_an_order_that_cannot_be_kept_is_refused(owned: Raw, message: str) -> None:
     metrics = Metrics("widgets")
     client = Client("widgets", "1", 5.0, metrics)
-    recorder = Recorder(client, "me", metrics)
 
     with pytest.raises(DeclarationError, match=message):
-        owning(both, **owned).set_up(client, kr.Settings(), metrics, recorder)
+        build(client, metrics, kr.Settings(), owning(both, **owned))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +265,7 @@ async def test_an_optional_kind_is_used_while_it_is_served(server: ApiServer) ->
 
     async with operating(server, one) as operator:
         await until(lambda: is_ready(server))
-        assert one.unserved() == ([], 1)
+        assert caches(one).unserved() == ([], 1)
         labels = {"resource": MONITOR.plural, "namespace": ""}
         assert operator.metric("unserved", **labels) == 0
         server.answers.clear()
@@ -319,7 +317,7 @@ class Done(kr.Fields, frozen=True):
 
 async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
     """As docs/runtime.md says."""
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     one.owns(JOB, update=kr.CREATE, on_surplus=kr.RETAIN)
 
     @one.desired(stepwise=True)
@@ -543,7 +541,9 @@ async def test_a_retained_child_that_was_restored_under_its_name_is_its_owner_s(
         server, one := owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
     ):
         await until(
-            lambda: bool((known := one.children[PVC].cache.get(CLAIM)) and known.controller_uid)
+            lambda: bool(
+                (known := caches(one).children[PVC].cache.get(CLAIM)) and known.controller_uid
+            )
         )
         await until(lambda: is_ready(server))
         written = len(server.writes)

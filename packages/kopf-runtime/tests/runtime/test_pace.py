@@ -9,7 +9,7 @@ from kopf_runtime.working import pace
 from kopf_runtime.working.pace import Pace
 from runtime import widgets
 from runtime.support.api_server import ApiServer
-from runtime.support.running import operating
+from runtime.support.running import at_work, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, widget
 
@@ -190,13 +190,13 @@ async def test_a_standby_remembers_a_lost_child_until_the_leader_has_made_the_ne
 ) -> None:
     def is_known() -> bool:
         """Tell whether the standby knows the Pod that there is."""
-        known = standby.children[POD].cache.get(KEY)
+        known = caches(standby).children[POD].cache.get(KEY)
         there = server.get(POD, KEY)
         return known is not None and there is not None and known.uid == there["metadata"]["uid"]
 
     def is_remembered() -> bool:
         """Tell whether the standby remembers a Pod that there was."""
-        return standby._pace.former(WANTED, owner["metadata"]["uid"]) is not None
+        return at_work(standby).pace.former(WANTED, owner["metadata"]["uid"]) is not None
 
     standby, leader = (widgets.controller(widgets.pod) for _ in range(2))
     server.put(WIDGET, widget())

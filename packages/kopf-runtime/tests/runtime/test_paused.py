@@ -7,8 +7,8 @@ from typing import Any
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.conditions import condition
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
-from kopf_runtime.process.engine import Engine
 from runtime import widgets
 from runtime.support.api_server import ApiServer
 from runtime.support.running import operating
@@ -58,7 +58,7 @@ async def test_what_waits_for_another_child_is_not_told_as_done_first(server: Ap
         yield from widgets.config_map(thing)
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first"}, "spec": {}}
 
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     one.owns(CONFIG_MAP, after=(POD,))
     one.owns(POD)
     one.desired(desired)
@@ -90,7 +90,7 @@ async def test_a_child_that_is_not_wanted_any_more_stays_during_a_pause(server: 
 
 async def test_nothing_outside_is_touched_during_a_pause(server: ApiServer) -> None:
     calls: list[str] = []
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(widgets.config_map)
 
@@ -123,7 +123,7 @@ async def test_nothing_outside_is_touched_during_a_pause(server: ApiServer) -> N
     assert calls[-1] == "finalize"
 
 
-def synced() -> Engine:
+def synced() -> Controller:
     one = widgets.controller()
 
     @one.sync(every=3600)

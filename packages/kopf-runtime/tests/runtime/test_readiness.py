@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET
-from kopf_runtime.process.engine import Engine
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import operating
 from runtime.support.waiting import until
@@ -24,9 +24,9 @@ async def server() -> AsyncIterator[ApiServer]:
         yield one
 
 
-def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Engine:
+def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Controller:
     """Return a controller of Widgets that have a child of each of these kinds."""
-    widgets = Engine(WIDGET, Widget, lambda _: None)
+    widgets = Controller(WIDGET, Widget, lambda _: None)
     for kind in kinds:
         widgets.owns(kind, **owns)
 

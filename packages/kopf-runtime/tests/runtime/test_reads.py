@@ -10,13 +10,13 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, NODE, SECRET, Key
 from kopf_runtime.declaring.records import Labels
-from kopf_runtime.process.engine import Engine
 from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import Operator, operating
+from runtime.support.running import Operator, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
@@ -39,7 +39,7 @@ def reading(
     *,
     type_: type[kr.Object] = Secret,
     **reads: Any,
-) -> Engine:
+) -> Controller:
     """Return a controller of Widgets, whose text names a Secret: its `text` is the child's."""
     one = widgets.controller(desired or with_secret)
     reads.setdefault("keys", lambda widget: [_named(widget.spec.text)])
@@ -114,7 +114,7 @@ async def test_only_what_is_named_is_kept_and_only_those_who_name_it_are_queued(
         await until(lambda: text(server) == "first" and "Reconciled" in said(server))
         await until(lambda: text(server, "two") == "first" and "Reconciled" in said(server, "two"))
         await asyncio.sleep(QUIET)
-        before, cache = looked(operator), one._reads.sources[SECRET].cache
+        before, cache = looked(operator), caches(one).reads.sources[SECRET].cache
 
         put_secret(server, "changed", "nobodys")
         put_secret(server, "first", unseen="changed")  # `project` returns the same
@@ -361,7 +361,7 @@ async def test_the_text_of_a_name_is_not_taken_for_the_names_of_its_letters(
 # --- by labels ------------------------------------------------------------------------------------
 
 
-def selecting(select: Callable[[Any], Any] | None = None, **reads: Any) -> Engine:
+def selecting(select: Callable[[Any], Any] | None = None, **reads: Any) -> Controller:
     """Return a controller of Widgets, whose child has what is said by Secrets with their labels."""
 
     def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
@@ -413,7 +413,7 @@ async def test_those_that_have_all_labels_are_read_and_a_change_of_them_plans_ag
 
         await until(lambda: "Reconciled" in said(server) and "Reconciled" in said(server, "two"))
         await asyncio.sleep(QUIET)
-        before, cache = looked(operator), one._reads.sources[SECRET].cache
+        before, cache = looked(operator), caches(one).reads.sources[SECRET].cache
         server.edit(SECRET, ("ns", "other"), lambda raw: raw["data"].update(text="unseen"))
         server.edit(SECRET, ("ns", "new"), relabel("app=web more=2"))  # it changes nothing
         await asyncio.sleep(QUIET)
@@ -675,7 +675,7 @@ class Tenant(kr.Resource):
     spec: widgets.Spec = widgets.Spec()
 
 
-def tenants(**reads: Any) -> Engine:
+def tenants(**reads: Any) -> Controller:
     """Return a controller of Tenants, which have no namespace; each has a ConfigMap in `ns`."""
 
     def desired(one: Tenant, context: kr.Context[Any]) -> Iterable[Raw]:
@@ -683,7 +683,7 @@ def tenants(**reads: Any) -> Engine:
         meta = {"namespace": "ns", "name": "w-one"}
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"text": said}}
 
-    one = Engine(TENANT, Tenant, lambda _: None)
+    one = Controller(TENANT, Tenant, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(desired)
     one.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **reads)
@@ -891,7 +891,7 @@ def test_a_declaration_that_cannot_be_meant_is_refused(
     declare: Callable[[Any], Any], why: str
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=why):
-        declare(Engine(WIDGET, Widget, lambda _: None))
+        declare(Controller(WIDGET, Widget, lambda _: None))
 
 
 def test_what_is_not_declared_is_an_error_that_says_so() -> None:

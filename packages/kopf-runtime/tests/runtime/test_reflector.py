@@ -22,7 +22,7 @@ from kopf_runtime.watching import cache, listing, reflector
 from kopf_runtime.watching.source import Source
 from runtime import widgets
 from runtime.support.api_server import ApiServer, Asked, RefusedError
-from runtime.support.running import connected, operating
+from runtime.support.running import at_work, caches, connected, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, edit, ready, widget
 
@@ -55,10 +55,10 @@ async def test_c2_a_namespace_that_cannot_be_listed_holds_up_no_other(
 
     async with operating(server, one := widgets.controller(), settings=BOTH) as operator:
         await until(lambda: text(server, A) == "hello")
-        await until(lambda: one.unserved()[0] and one.unserved()[1])
+        await until(lambda: caches(one).unserved()[0] and caches(one).unserved()[1])
 
-        assert one.unserved()[1] == 1  # it is ready, for it serves what it can
-        assert any("/namespaces/b/" in told for told in one.unserved()[0])
+        assert caches(one).unserved()[1] == 1  # it is ready, for it serves what it can
+        assert any("/namespaces/b/" in told for told in caches(one).unserved()[0])
         labels = {
             "watched_namespace": "b",
             "resource": "configmaps" if which == "configmaps" else "widgets",
@@ -69,7 +69,7 @@ async def test_c2_a_namespace_that_cannot_be_listed_holds_up_no_other(
         server.answers.clear()  # and it comes back by itself
         await until(lambda: text(server, B) == "hello")
         await until(lambda: operator.metric("unserved", **labels) == 0)
-        assert one.unserved() == ([], 2)
+        assert caches(one).unserved() == ([], 2)
 
 
 async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_resyncs_fail(
@@ -80,10 +80,10 @@ async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_resyncs_fa
     began = time.time()
 
     async with operating(server, one := widgets.controller(), settings=BOTH):
-        assert one.last_resync() == 0  # nothing is served yet
-        await until(lambda: one.unserved()[1] == 1)
+        assert caches(one).last_resync() == 0  # nothing is served yet
+        await until(lambda: caches(one).unserved()[1] == 1)
 
-        assert one.last_resync() >= began
+        assert caches(one).last_resync() >= began
 
 
 async def test_c2_nothing_is_ready_before_each_namespace_was_tried(server: ApiServer) -> None:
@@ -97,10 +97,10 @@ async def test_c2_nothing_is_ready_before_each_namespace_was_tried(server: ApiSe
     server.answers.append(hang)
     async with operating(server, one := widgets.controller(), settings=BOTH):
         await until(lambda: text(server, A))
-        assert one.unserved()[1] == 0
+        assert caches(one).unserved()[1] == 0
 
         go_on.set()
-        await until(lambda: one.unserved()[1] == 2)
+        await until(lambda: caches(one).unserved()[1] == 2)
 
 
 async def test_a_kind_that_comes_late_needs_no_restart(server: ApiServer) -> None:
@@ -108,7 +108,7 @@ async def test_a_kind_that_comes_late_needs_no_restart(server: ApiServer) -> Non
     server.put(WIDGET, widget())
 
     async with operating(server, one := widgets.controller()):
-        await until(lambda: any("install its CRD" in told for told in one.unserved()[0]))
+        await until(lambda: any("install its CRD" in told for told in caches(one).unserved()[0]))
         server.kinds.add(WIDGET)
 
         await until(lambda: text(server, ("ns", "w-one")) == "hello")
@@ -263,13 +263,13 @@ async def test_resyncs_that_fail_are_told_though_watches_go_on(server: ApiServer
         await until(lambda: operator.synced and server.watching == 2)
         server.answers.append(refuse_lists)
         await until(lambda: len(set(refused)) == 2)
-        before, asked = one.last_resync(), len(refused)
+        before, asked = caches(one).last_resync(), len(refused)
         await until(lambda: len(refused) > asked + 2)
         server.edit(WIDGET, ("ns", "one"), edit("seen by the watch"))
 
         await until(lambda: text(server, ("ns", "w-one")) == "seen by the watch")
-        assert one.last_resync() == before
-        assert one.unserved()[0] == []
+        assert caches(one).last_resync() == before
+        assert caches(one).unserved()[0] == []
 
 
 # --- watches and lists --------------------------------------------------------------------------
@@ -402,9 +402,9 @@ async def test_a_page_that_goes_on_failing_is_told_and_holds_up_no_other(
 
     server.answers.append(fail)
     async with operating(server, one := widgets.controller(), settings=BOTH) as operator:
-        await until(lambda: any("unable to decode w7" in why for why in one.unserved()[0]))
+        await until(lambda: any("unable to decode w7" in why for why in caches(one).unserved()[0]))
         assert operator.metric("unserved", watched_namespace="b", resource="widgets") == 1
-        await until(lambda: one.unserved()[1] == 1 and text(server, A))
+        await until(lambda: caches(one).unserved()[1] == 1 and text(server, A))
 
         server.answers.clear()
         await until(lambda: server.get(CONFIG_MAP, ("b", "w-w7")))
@@ -416,8 +416,8 @@ async def test_lists_that_expire_again_and_again_are_told(server: ApiServer) -> 
     server.refuse("GET", "/namespaces/b/widgets$", expired, times=float("inf"))
 
     async with operating(server, one := widgets.controller(), settings=BOTH):
-        await until(lambda: any("token is too old" in why for why in one.unserved()[0]))
-        await until(lambda: one.unserved()[1] == 1)
+        await until(lambda: any("token is too old" in why for why in caches(one).unserved()[0]))
+        await until(lambda: caches(one).unserved()[1] == 1)
 
 
 async def test_resyncs_go_on_though_each_watch_fails(server: ApiServer) -> None:
@@ -463,7 +463,7 @@ async def test_a_page_of_large_objects_is_given_up_for_a_smaller_one(
     async with operating(server, one := widgets.controller(), working=False) as operator:
         await until(lambda: operator.synced)
 
-        assert len(one.owners.cache) == 81
+        assert len(caches(one).owners.cache) == 81
     assert len(sizes) > 5
     assert max(sizes) <= 20_000
 
@@ -489,7 +489,7 @@ async def test_a_page_that_takes_too_long_is_asked_for_in_smaller_parts(
         operator.client._timeout = 0.2
         await until(lambda: operator.synced)
 
-        assert len(one.owners.cache) == 40
+        assert len(caches(one).owners.cache) == 40
     limits = [int(page.query["limit"]) for page in pages(server)]
     assert limits.count(12) <= 2  # and no more than were needed to see that it is too large
 
@@ -650,7 +650,7 @@ async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> N
         server.remove(WIDGET, ("ns", "short"))
         allowed = 2
         await until(lambda: len(asking) == 3)  # a resync came before the events
-        assert {record.key[1] for record in one.owners.cache} == {"one", "new"}
+        assert {record.key[1] for record in caches(one).owners.cache} == {"one", "new"}
 
         server.watches = watches
         server.put(WIDGET, widget("last"))
@@ -658,7 +658,7 @@ async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> N
             for change in server.history[told:-1]:
                 if (line := select(change)) is not None:
                     queue.put_nowait(line)
-        await until(lambda: one.owners.cache.get(("ns", "last")))
+        await until(lambda: caches(one).owners.cache.get(("ns", "last")))
         allowed = 3
         await until(lambda: len(asking) == 4)
 
@@ -676,7 +676,7 @@ async def test_a_standby_lists_everything_rarely_until_it_leads(server: ApiServe
         assert len(pages(server)) == 1
         await until(lambda: len(pages(server)) == 2)  # after 12 periods
 
-        leading = asyncio.create_task(one.work())
+        leading = asyncio.create_task(at_work(one).work())
         await asyncio.sleep(1)
         leading.cancel()
     assert len(pages(server)) >= 4
@@ -689,9 +689,9 @@ async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -
         await until(lambda: operator.synced)
         for number in range(20):
             server.put(WIDGET, widget(f"w{number}"))
-        await until(lambda: len(one.owners.cache) == 21)
+        await until(lambda: len(caches(one).owners.cache) == 21)
 
-        assert len(one.queue) == 0
+        assert len(at_work(one).queue) == 0
         assert server.writes == []
 
 
@@ -707,16 +707,18 @@ async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: Api
             return Raw(json.dumps(raw).encode())
 
         now = int((server.get(WIDGET, ("ns", "one")) or {})["metadata"]["resourceVersion"])
-        await until(lambda: (known := one.owners.cache.get(("ns", "one"))) and known.version >= now)
-        one.owners.take(page(now - 1, 5))
-        assert one.owners.cache.get(("ns", "one"))
+        await until(
+            lambda: (known := caches(one).owners.cache.get(("ns", "one"))) and known.version >= now
+        )
+        caches(one).owners.take(page(now - 1, 5))
+        assert caches(one).owners.cache.get(("ns", "one"))
         server.remove(CONFIG_MAP, ("ns", "w-one"))
         await until(lambda: text(server, ("ns", "w-one")) == "hello")
 
-        one.owners.take(page(now + 1000, 5))
-        assert not one.owners.cache.get(("ns", "one"))
-        one.owners.take(page(now + 999, "stale"))
-        assert not one.owners.cache.get(("ns", "one"))
+        caches(one).owners.take(page(now + 1000, 5))
+        assert not caches(one).owners.cache.get(("ns", "one"))
+        caches(one).owners.take(page(now + 999, "stale"))
+        assert not caches(one).owners.cache.get(("ns", "one"))
         assert operator.metric("unreadable_objects", resource="widgets") == 1
 
 
@@ -730,7 +732,7 @@ async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
     async with operating(server, one := widgets.controller(), working=False):
 
         def known() -> str:
-            record = one.owners.cache.get(("ns", "one"))
+            record = caches(one).owners.cache.get(("ns", "one"))
             return record.uid if record is not None else ""
 
         async def answer_late(request: web.Request) -> web.Response | None:
@@ -744,7 +746,7 @@ async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
         await until(lambda: known() == first)
         server.answers.append(answer_late)
 
-        assert await one.owners.fetch(("ns", "one")) is None
+        assert await caches(one).owners.fetch(("ns", "one")) is None
         assert known() not in ("", first)
 
 
@@ -752,11 +754,13 @@ async def test_a_child_that_only_a_look_finds_gone_comes_back(server: ApiServer)
     child = "ns", "w-one"
     server.put(WIDGET, widget())
     async with operating(server, one := widgets.controller()):
-        await until(lambda: text(server, child) == "hello" and one.children[CONFIG_MAP].cache)
+        await until(
+            lambda: text(server, child) == "hello" and caches(one).children[CONFIG_MAP].cache
+        )
         server.mute = True  # no watch tells
         server.remove(CONFIG_MAP, child)
 
-        assert await one.children[CONFIG_MAP].fetch(child) is None
+        assert await caches(one).children[CONFIG_MAP].fetch(child) is None
         await until(lambda: text(server, child) == "hello")
 
 
@@ -780,7 +784,7 @@ async def test_d20_a_long_list_brings_back_nothing_that_is_gone(
         page = await server._serve(request)
         for name in ("one", "two", "three"):
             server.remove(WIDGET, ("ns", name))
-            await until(lambda name=name: one.owners.cache.get(("ns", name)) is None)  # type: ignore[misc]
+            await until(lambda name=name: caches(one).owners.cache.get(("ns", name)) is None)  # type: ignore[misc]
         return page
 
     settings = kr.Settings(resync_period=0.2)
@@ -789,7 +793,7 @@ async def test_d20_a_long_list_brings_back_nothing_that_is_gone(
         server.answers.append(delay)
         await until(lambda: lists == 2)
 
-        assert list(one.owners.cache) == []
+        assert list(caches(one).owners.cache) == []
 
 
 async def test_d20_deletions_are_not_collected_after_a_list_that_failed(server: ApiServer) -> None:
@@ -798,5 +802,5 @@ async def test_d20_deletions_are_not_collected_after_a_list_that_failed(server: 
         await until(lambda: server.watching == 2)
         refused = server.refuse("GET", "/widgets$", AWAY, times=float("inf"))
         await until(lambda: refused)
-        (watched,) = one.owners.reflectors.values()
+        (watched,) = caches(one).owners.reflectors.values()
         await until(lambda: watched._deleted is None, seconds=5)

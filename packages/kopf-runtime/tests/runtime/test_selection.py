@@ -9,13 +9,13 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, Key
-from kopf_runtime.process.engine import Engine
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import Operator, operating
+from runtime.support.running import Operator, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
@@ -25,7 +25,7 @@ QUIET = 0.3  # seconds in which an operator that wrongly acts would have acted
 
 
 def selecting(
-    server: ApiServer, one: Engine | None = None, **options: Any
+    server: ApiServer, one: Controller | None = None, **options: Any
 ) -> AbstractAsyncContextManager[Operator]:
     return operating(server, one or widgets.controller(), settings=SETTINGS, **options)
 
@@ -97,7 +97,7 @@ async def test_a_namespace_that_loses_the_label_is_left_as_it_is(server: ApiServ
     async with selecting(server, one):
         await until(lambda: is_ready(server, "ours") and server.events)
         label(server, "ours", team="b")
-        await until(lambda: not one.keys())
+        await until(lambda: not caches(one).keys())
         before = writes_in(server, "ours")
         server.edit(WIDGET, ("ours", "one"), edit("changed"))
         server.put(WIDGET, widget("two", "ours"))
@@ -134,7 +134,7 @@ async def test_nothing_more_is_written_once_the_label_is_gone(server: ApiServer)
     async with selecting(server, one):
         await asked.wait()
         label(server, "ours")
-        await until(lambda: not one.keys())
+        await until(lambda: not caches(one).keys())
         await asyncio.sleep(QUIET)
         sent = writes_in(server, "ours")
         released.set()  # what was sent before is done
@@ -160,7 +160,7 @@ async def test_nothing_is_written_outside_the_cluster_once_the_label_is_gone(
     async with selecting(server, one):
         await began.wait()
         label(server, "ours")
-        await until(lambda: not one.keys())
+        await until(lambda: not caches(one).keys())
         gone.set()
         await asyncio.sleep(QUIET)
 
@@ -183,7 +183,7 @@ async def test_what_is_outside_is_asked_for_again_once_the_label_is_back(
     async with selecting(server, one):
         await until(lambda: sorted(calls) == ["others", "ours"])
         label(server, "ours")
-        await until(lambda: len(one.keys()) == 1)
+        await until(lambda: len(caches(one).keys()) == 1)
         label(server, "ours", team="a")
         await until(lambda: calls[2:] == ["ours"])
 
@@ -246,7 +246,7 @@ async def test_what_is_in_no_selected_namespace_is_neither_queued_nor_counted(
         assert set(added) == {("ours", "one")}
 
         label(server, "ours")
-        await until(lambda: not one.keys())
+        await until(lambda: not caches(one).keys())
         await asyncio.sleep(QUIET)
         added.clear()
         server.edit(WIDGET, ("ours", "one"), edit("changed"))
@@ -312,7 +312,7 @@ async def test_no_namespace_at_all_is_no_trouble(server: ApiServer) -> None:
     async with selecting(server, one) as operator:
         await until(lambda: operator.synced)
 
-        assert one.unserved() == ([], 1)
+        assert caches(one).unserved() == ([], 1)
 
 
 async def test_many_namespaces_cost_no_more_watches_than_one(server: ApiServer) -> None:
@@ -322,5 +322,5 @@ async def test_many_namespaces_cost_no_more_watches_than_one(server: ApiServer) 
 
     one = widgets.controller()
     async with selecting(server, one, working=False) as operator:
-        await until(lambda: operator.synced and len(one.keys()) == 200)
+        await until(lambda: operator.synced and len(caches(one).keys()) == 200)
         await until(lambda: server.watching == 3)  # Widgets, ConfigMaps, Namespaces

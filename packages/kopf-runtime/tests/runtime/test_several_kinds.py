@@ -7,11 +7,11 @@ import pytest
 
 import kopf_runtime as kr
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP
-from kopf_runtime.process.engine import Engine
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import operating
+from runtime.support.running import caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, ready, widget
 
@@ -27,7 +27,7 @@ async def server() -> AsyncIterator[ApiServer]:
         yield one
 
 
-def labels() -> Engine:
+def labels() -> Controller:
     """Return the controller of a second kind, which also owns ConfigMaps."""
 
     def desired(label: widgets.Widget, _: object) -> Iterable[Raw]:
@@ -38,7 +38,7 @@ def labels() -> Engine:
             "data": {"text": label.spec.text},
         }
 
-    one = Engine(LABEL, widgets.Widget, lambda _: None)
+    one = Controller(LABEL, widgets.Widget, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(desired)
     return one
@@ -78,9 +78,9 @@ async def test_a_kind_that_is_missing_or_forbidden_holds_up_no_other(
 
     async with operating(server, one := widgets.controller(), other := labels()) as operator:
         await until(lambda: is_ready(server, WIDGET))
-        await until(lambda: other.unserved()[0])
-        assert one.unserved() == ([], 1)
-        assert other.unserved()[1] == 0
+        await until(lambda: caches(other).unserved()[0])
+        assert caches(one).unserved() == ([], 1)
+        assert caches(other).unserved()[1] == 0
         unserved = {"resource": "labels", "watched_namespace": ""}
         assert operator.metric("unserved", **unserved) == 1
 
@@ -108,7 +108,7 @@ async def test_c14_two_kinds_of_one_plural_are_told_apart_in_the_metrics() -> No
             return RefusedError(403, "Forbidden", "no").response()
         return None
 
-    one, two = widgets.controller(), Engine(other, widgets.Widget, lambda _: None)
+    one, two = widgets.controller(), Controller(other, widgets.Widget, lambda _: None)
     two.desired(lambda *_: ())
     async with ApiServer(WIDGET, other).running() as server:
         server.put(WIDGET, widget())

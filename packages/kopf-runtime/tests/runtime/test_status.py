@@ -11,8 +11,8 @@ import pytest
 
 import kopf_runtime as kr
 from kopf_runtime.declaring import conditions
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE
-from kopf_runtime.process.engine import Engine
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import operating
@@ -282,7 +282,7 @@ async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
 
 
 async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan() -> None:
-    one = Engine(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, lambda _: None)
     for kind in (CONFIG_MAP, SECRET, SERVICE):
         one.owns(kind)
 

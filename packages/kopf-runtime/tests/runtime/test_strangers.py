@@ -36,7 +36,8 @@ from kopf_runtime.endpoints.web import Server
 from runtime import festivals, permits
 
 async def main():
-    reviews = Reviews([festivals.controller.versions], festivals.admit() + permits.admit())
+    reviews = Reviews([festivals.controller.declaration.versions],
+        festivals.admit() + permits.admit())
     settings = Settings(metrics_bind_address=None, health_probe_bind_address=None,
         webhook_bind_address=("127.0.0.1", int(sys.argv[1])), webhook_cert_path=sys.argv[2])
     await Server(Metrics("o", "1")).start(settings, Mock(), str, str, reviews.routes)

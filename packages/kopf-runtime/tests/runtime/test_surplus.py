@@ -7,8 +7,8 @@ import pytest
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.conditions import condition
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, DEPLOYMENT, PERSISTENT_VOLUME_CLAIM, SECRET
-from kopf_runtime.process.engine import Engine
 from runtime.support.api_server import ApiServer
 from runtime.support.running import operating
 from runtime.support.waiting import until
@@ -31,8 +31,8 @@ def named(kind: kr.Kind, name: str, **content: Any) -> Raw:
     return {**meta, **content}
 
 
-def owning(*kinds: kr.Kind, desired: Callable[..., Iterable[Raw]], **options: Any) -> Engine:
-    one = Engine(WIDGET, Widget, lambda _: None)
+def owning(*kinds: kr.Kind, desired: Callable[..., Iterable[Raw]], **options: Any) -> Controller:
+    one = Controller(WIDGET, Widget, lambda _: None)
     for kind in kinds:
         one.owns(kind, **options)
     one.desired(desired)

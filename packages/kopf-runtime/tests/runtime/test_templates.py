@@ -16,7 +16,7 @@ from kopf_runtime.declaring.records import Owned, Update, Wanted
 from kopf_runtime.working.templates import KEPT, Marks, Templates, _encoded
 from runtime import widgets
 from runtime.support.api_server import ApiServer
-from runtime.support.running import operating
+from runtime.support.running import at_work, caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, widget
 
@@ -201,11 +201,11 @@ def test_m3_manifests_are_kept_for_a_while_only() -> None:
 
 async def test_a_standby_keeps_no_manifest_that_is_not_wanted_any_more(server: ApiServer) -> None:
     def wanted() -> tuple[Wanted, ...]:
-        owner = standby.owners.cache.get(ONE)
+        owner = caches(standby).owners.cache.get(ONE)
         return owner.wanted if owner is not None else ()
 
     def kept(children: tuple[Wanted, ...]) -> list[bool]:
-        return [standby._templates.body(child) is not None for child in children]
+        return [at_work(standby).templates.body(child) is not None for child in children]
 
     standby = widgets.controller()
     server.put(WIDGET, widget(text="old"))

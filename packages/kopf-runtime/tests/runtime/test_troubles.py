@@ -14,7 +14,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import operating
+from runtime.support.running import caches, operating
 from runtime.support.waiting import until
 from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, resynced, widget
 
@@ -336,7 +336,7 @@ async def test_l8_an_object_that_is_gone_is_forgotten_when_its_status_is_refused
         server.refuse("POST", "/pods$", RefusedError(403, "Forbidden"), FOREVER)
         server.remove(POD, CHILD)
 
-        await until(lambda: one.owners.cache.get(KEY) is None)
+        await until(lambda: caches(one).owners.cache.get(KEY) is None)
     assert "status subresource" not in caplog.text
 
 

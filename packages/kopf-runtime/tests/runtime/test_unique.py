@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
 from kopf_runtime.declaring.records import Fate
-from kopf_runtime.process.engine import Engine
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import operating
@@ -29,7 +29,7 @@ SECOND = "2026-01-01T00:00:01Z"
 TAKEN = "Another Widget has the text"
 
 
-def controller(on_taken: Fate = kr.RETAIN) -> Engine:
+def controller(on_taken: Fate = kr.RETAIN) -> Controller:
     """Return a controller of Widgets, no two of which may have the same text."""
     one = widgets.controller()
     one.unique(
@@ -149,7 +149,7 @@ def test_a_declaration_of_what_is_unique_that_cannot_be_meant_is_refused(
     declare: Any, why: str
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=why):
-        declare(Engine(WIDGET, Widget, lambda _: None))
+        declare(Controller(WIDGET, Widget, lambda _: None))
 
 
 # --- walks --------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ ANNOTATION = "example.dev/conversion"
 
 
 def versions() -> Versions:
-    found = festivals.controller.versions
+    found = festivals.controller.declaration.versions
     assert found is not None
     return found
 
@@ -230,7 +230,7 @@ def test_an_annotation_that_claims_a_whole_object_brings_nothing_invalid() -> No
 
 
 def _returns(made: Callable[[Beta], Any]) -> Steps:
-    steps = dict(festivals.controller._steps)
+    steps = dict(festivals.controller.declaration.conversions)
     steps[Beta, Alpha] = made
     return steps
 
@@ -347,7 +347,7 @@ def test_the_version_that_a_controller_reads_is_served() -> None:
 
 def test_a_converter_is_registered_once_and_is_no_coroutine() -> None:
     controller = kr.Manager("fair-operator", kr.Settings).controller_for(Festival)
-    assert controller.versions is None
+    assert controller.declaration.versions is None
 
     async def up(_: Alpha) -> Beta: ...  # type: ignore[empty-body]
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
-from kopf_runtime.process.engine import Engine
 from runtime.support.api_server import ApiServer
 from runtime.support.waiting import until
 
@@ -64,9 +64,9 @@ def _ended(phase: str) -> str:
     return phase if phase in ("Succeeded", "Failed") else ""
 
 
-def controller(desired: Desired = config_map, **owns: Any) -> Engine:
+def controller(desired: Desired = config_map, **owns: Any) -> Controller:
     """A controller of Widgets, with ConfigMaps or Pods by what is desired."""
-    widgets = Engine(WIDGET, Widget, lambda _: None)
+    widgets = Controller(WIDGET, Widget, lambda _: None)
     if desired is pod:
         widgets.owns(
             POD,
@@ -83,7 +83,7 @@ def controller(desired: Desired = config_map, **owns: Any) -> Engine:
     return widgets
 
 
-def otherwise(one: Engine) -> Engine:
+def otherwise(one: Controller) -> Controller:
     """Return a controller for which a test registers a function in place of its own."""
     one._taken.clear()
     return one

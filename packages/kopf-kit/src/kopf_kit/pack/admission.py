@@ -81,7 +81,7 @@ def _declared(function: runtime.Webhook) -> Manifest:
         "sideEffects": function.side_effects,
         "admissionReviewVersions": ["v1"],
         "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
-        "namespaceSelector": dict(function.namespace_selector),
+        "namespaceSelector": {},
         **({"objectSelector": selector} if (selector := dict(function.object_selector)) else {}),
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from kopf_kit.pack.structural import DeclarationError, Schema, structural
+from kopf_runtime import Controller
 from kopf_runtime.declaring import declaration
 from kopf_runtime.declaring.conditions import CONDITIONS
 from kopf_runtime.declaring.declaration import (
@@ -18,7 +19,6 @@ from kopf_runtime.declaring.declaration import (
     rules,
 )
 from kopf_runtime.declaring.records import HOLDS
-from kopf_runtime.process.controller import Controller
 
 Manifest = dict[str, Any]
 
@@ -72,9 +72,16 @@ _CONDITION: Schema = {
 
 def of(controller: Controller) -> Manifest:
     """Return the CustomResourceDefinition of a controller's kind; raise `DeclarationError`."""
-    versions, unique = controller.versions, [index.name for index in controller.uniques.values()]
+    versions, unique = (
+        controller.declaration.versions,
+        [index.name for index in controller.declaration.uniques.values()],
+    )
     return definition(
-        *(versions.all.values() if versions else [declaration.declared(controller.type)]),
+        *(
+            versions.all.values()
+            if versions
+            else [declaration.declared(controller.declaration.type)]
+        ),
         unique=unique,
     )
 

@@ -25,8 +25,8 @@ from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.process.manager import refuse_odd
-from kopf_runtime.working import handlers
+from kopf_runtime.process import beside_kopf
+from kopf_runtime.process.runtime import refuse_odd
 
 _BY = "kopf_kit/pack/declared.py of the operator's code"
 #: An example that has no chart has its operator in one file, and its CRD beside it.
@@ -182,8 +182,8 @@ def of_the_project() -> Manager[Any]:
     try:
         refuse_odd(manager.controllers)
         definitions(manager)
-        types = [controller.type for controller in manager.controllers]
-        handled = [*handlers.webhooks(manager.registry, types)]
+        types = [controller.declaration.type for controller in manager.controllers]
+        handled = [*beside_kopf.webhooks(manager.beside.registry, types)]
     except DeclarationError as error:
         raise HackError(f"{PROJECT.manager}: {error}") from error
     others = [name for name, webhook in handled if webhook is None]

@@ -224,7 +224,11 @@ class Project(msgspec.Struct, frozen=True):
             return ()
         controllers = self.module(self.manager).manager.controllers
         try:
-            return tuple(str(controller.kind) for controller in controllers if controller.versions)
+            return tuple(
+                str(controller.kind)
+                for controller in controllers
+                if controller.declaration.versions
+            )
         except DeclarationError as error:
             raise HackError(f"{self.manager}: {error}") from error
 

@@ -44,7 +44,7 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
 
     for controller in operator.controllers:
         kind = controller.kind
-        if controller.cleans_up:
+        if controller.declaration.finalize is not None:
             why = f"{_all(kind)} are read; the finalizer is put on and taken off."
             allow(kind.group, kind.plural, (*READ, "patch"), why)
         else:
@@ -52,16 +52,16 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
             allow(kind.group, kind.plural, READ, why)
         why = f"The operator writes the status of each {kind.kind}."
         allow(kind.group, f"{kind.plural}/status", ("patch",), why)
-        for child, owned in controller.owned.items():
+        for child, owned in controller.declaration.owned.items():
             how = HOW[owned.update]
             why = f"A {kind.kind} owns {_all(child)}; they are {how}."
             allow(child.group, child.plural, (*READ, *CHANGE[owned.update]), why)
-        for watched in controller.watched:
+        for watched in controller.declaration.watched:
             allow(watched.group, watched.plural, READ, f"{_all(watched)} are watched.")
-        for named, read in controller.read.items():
+        for named, read in controller.declaration.read.items():
             verbs = READ if read.every is None else ("get",)
             allow(named.group, named.plural, verbs, f"A {kind.kind} names {_all(named)}.")
-        for mapped in controller.mapped:
+        for mapped in controller.declaration.mapped:
             allow(mapped.group, mapped.plural, READ, f"{_all(mapped)} are watched.")
     why = "The operator records Events, and patches the count of repeated ones."
     allow("", "events", ("create", "patch"), why)

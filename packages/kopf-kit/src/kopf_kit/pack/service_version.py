@@ -24,7 +24,6 @@ from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
 from kopf_kit.pack.rendered import Manifest, arguments, find, for_olm
 from kopf_kit.rig.run import HackError
-from kopf_runtime.declaring.admission import EXEMPT
 
 NAME = PROJECT.name
 #: OLM looks for what it made by a label with this name as its value.
@@ -156,13 +155,6 @@ def _admission() -> Iterator[Manifest]:
     """
     for webhook in admission.of(PROJECT):
         entry, name = webhook.entry, webhook.entry["name"]
-        conditions = {condition["name"] for condition in entry["matchConditions"]}
-        odd = ["match="] if conditions - EXEMPT.keys() else []
-        if odd := [*odd, *(["namespaces="] if entry["namespaceSelector"] else [])]:
-            raise HackError(
-                f"{name} is declared with {' and '.join(odd)}, which OLM does not support; "
-                "check it in the function, or leave out olm/"
-            )
         if (length := len(name)) > _LONGEST_NAME:
             raise HackError(
                 f"{name} has {length} characters, and OLM, which makes a label of it, takes at "

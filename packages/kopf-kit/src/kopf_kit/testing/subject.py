@@ -18,12 +18,10 @@ from kopf_kit.testing.api_server import OPERATOR
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.converting import Conversions
 from kopf_kit.testing.rights import declared_rules, granted
-from kopf_runtime import Context, Manager, Settings
-from kopf_runtime.declaring import settings
+from kopf_runtime import Context, Controller, Manager, Settings
+from kopf_runtime.declaring import readiness, settings
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.versions import Versions
-from kopf_runtime.process.engine import Engine
-from kopf_runtime.reporting import readiness
 
 #: A function that breaks the child at a path.
 Break = Callable[[Cluster, str], Awaitable[None]]
@@ -63,7 +61,7 @@ class Subject(ABC):
         return self.kind.kind
 
     @property
-    def controller(self) -> Engine:
+    def controller(self) -> Controller:
         """The controller of the kind: by default of the one that is declared first."""
         return self.manager.controllers[0]
 
@@ -84,7 +82,9 @@ class Subject(ABC):
     def versions(self) -> list[Versions]:
         """The kinds of several versions, which the tests convert in its place."""
         return [
-            controller.versions for controller in self.manager.controllers if controller.versions
+            controller.declaration.versions
+            for controller in self.manager.controllers
+            if controller.declaration.versions
         ]
 
     def flags(
@@ -153,7 +153,7 @@ class Parent(Subject):
     @property
     def owned(self) -> Collection[Kind]:
         """The kinds of all children."""
-        return self.controller.owned
+        return self.controller.declaration.owned
 
     @property
     def creates(self) -> Kind:
@@ -215,11 +215,14 @@ class Parent(Subject):
     def plan(self, found: Raw, text: str) -> list[Raw]:
         """Return the manifests of an object's children, as if it had a text and were alone."""
         body = msgspec.json.encode({**found, "spec": self.spec(text)})
-        thing = msgspec.json.decode(body, type=self.controller.type)
+        thing = msgspec.json.decode(body, type=self.controller.declaration.type)
         key = space, _ = thing.metadata.key
-        held = {i: {value: [key] for value in i.values(thing)} for i in self.controller.indexes}
+        held = {
+            i: {value: [key] for value in i.values(thing)}
+            for i in self.controller.declaration.indexes
+        }
         context = Context(self._settings, namespace=space, reads=self.reads(space), held=held)
-        return [*map(manifests.as_stored, self.controller._desired(thing, context))]
+        return [*map(manifests.as_stored, self.controller.declaration.desired(thing, context))]
 
     def planned(self, found: Raw, text: str) -> Raw:
         """Return the manifest of an object's child, as if the object had a text."""

@@ -38,7 +38,7 @@ def assert_lossless(controller: Controller, *, examples: int = 100) -> None:
     They are generated from the CRD, without regard to its CEL rules. The error of a failure is
     hypothesis's: it has the smallest object that it happens to.
     """
-    versions = controller.versions
+    versions = controller.declaration.versions
     assert versions is not None, f"{controller.kind.kind} has one version: nothing is converted"
     for old, new in itertools.permutations(versions.all.values(), 2):
         _assert_lossless(versions, old, new, examples)

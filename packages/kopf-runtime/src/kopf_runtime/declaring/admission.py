@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kopf_runtime.declaring.kinds import Kind
-from kopf_runtime.declaring.parsers import DNS_LABEL, LABEL
+from kopf_runtime.declaring.parsers import DNS_LABEL
 
 OPERATIONS = ("create", "update", "delete")
 #: Seconds that a function may take at most; the API server waits for 30, and the answer takes some.
@@ -42,8 +42,6 @@ class Webhook:
     failure_policy: str
     #: Expressions in CEL by their names; it is asked if all of them are true.
     match_conditions: Mapping[str, str]
-    #: A label selector; empty: all namespaces.
-    namespace_selector: Mapping[str, Any]
     #: Seconds for which the API server waits; the function has `timeout` of them.
     timeout_seconds: int
     timeout: float
@@ -59,8 +57,6 @@ def webhook(
     function: Callable[[Any, Any], Any],
     on: Sequence[str],
     failure_policy: str,
-    match: Mapping[str, str],
-    namespaces: Mapping[str, str],
     timeout: float,
     *,
     mutating: bool,
@@ -81,7 +77,6 @@ def webhook(
         raise ValueError(
             f"timeout={timeout!r}: use more than 0 and at most {MAX_TIMEOUT:g} seconds"
         )
-    _check(kind, match, namespaces)
     which, verb = ("mutating", "mutate") if mutating else ("validating", "validate")
     return Webhook(
         which,
@@ -92,20 +87,8 @@ def webhook(
         kind.plural,
         tuple(operation.upper() for operation in OPERATIONS if operation in on),
         failure_policy.capitalize(),
-        {**EXEMPT, **match},
-        {"matchLabels": dict(namespaces)} if namespaces else {},
+        EXEMPT,
         math.ceil(timeout) + MARGIN,
         timeout,
         function,
     )
-
-
-def _check(kind: Kind, match: Mapping[str, str], namespaces: Mapping[str, str]) -> None:
-    for name, expression in match.items():
-        if not DNS_LABEL.fullmatch(name) or name in EXEMPT or not expression:
-            raise ValueError(f"match={{{name!r}: {expression!r}}}: use a name and an expression")
-    for name, value in namespaces.items():
-        if not LABEL.fullmatch(f"{name}={value}"):
-            raise ValueError(f"namespaces={{{name!r}: {value!r}}} is not a label of a namespace")
-    if namespaces and not kind.namespaced:
-        raise ValueError(f"{kind.kind} has no namespaces; leave out namespaces=")

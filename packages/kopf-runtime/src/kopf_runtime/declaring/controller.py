@@ -1,4 +1,4 @@
-"""What an author declares about the objects of one kind; `engine` carries it out.
+"""What an author declares about the objects of one kind; `process.runtime` carries it out.
 
 An author declares what the kind owns, and registers two pure functions, `desired` and `status`. Two
 coroutines, `sync` and `finalize`, manage resources outside the cluster.
@@ -7,37 +7,29 @@ coroutines, `sync` and `finalize`, manage resources outside the cluster.
 import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
-from kopf_runtime.declaring import given
-from kopf_runtime.declaring.admission import Webhook, webhook
-from kopf_runtime.declaring.conditions import Status
+from kopf_runtime.declaring import given, readiness
+from kopf_runtime.declaring.admission import webhook
+from kopf_runtime.declaring.calls import Call, Every
+from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.indexes import Index, Unique
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
 from kopf_runtime.declaring.records import Fate, Owned, Read, Update
-from kopf_runtime.declaring.versions import Versions
-from kopf_runtime.reporting import readiness
-from kopf_runtime.reporting import status as statuses
-from kopf_runtime.reporting.status import Observed
-from kopf_runtime.working.external import Call, Every
 
 A = TypeVar("A", bound=Resource)
 B = TypeVar("B", bound=Resource)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def nothing(*_: Any) -> Iterable[dict[str, Any]]:
-    """Return no children: what a controller without `desired` plans."""
-    return ()
-
-
 class Controller:
     """What an author declares for the objects of one kind; `Manager.controller_for` makes it."""
 
     #: What is kept of the objects that are known now, for example for a metric of the author's.
-    owners: Iterable[given.Owner]
+    owners: Iterable[given.Owner] = ()
 
     def __init__(
         self,
@@ -48,34 +40,17 @@ class Controller:
     ) -> None:
         if workers is not None and (type(workers) is not int or not 1 <= workers <= 1000):
             raise ValueError(f"workers={workers!r}: use a whole number from 1 to 1000")
-        self.kind, self.type, self._workers = kind, type_, workers
-        self._project = project
-        #: The declared kinds of children and of grandchildren.
-        self.owned: dict[Kind, Owned] = {}
-        self.watched: dict[Kind, Owned] = {}
-        #: The kinds of objects that are read, and of those that only queue others.
-        self.read: dict[Kind, Read] = {}
-        self.mapped: dict[Kind, Read] = {}
-        self.indexes: list[Index] = []
-        self._desired: Callable[..., Iterable[dict[str, Any]]] = nothing
-        self._status: Callable[[Observed], Status] = statuses.default_status
-        self._sync: Call | None = None
-        self._finalize: Call | None = None
-        self._gone: Callable[[Key], object] | None = None
-        self._gauges: dict[str, tuple[str, Callable[[given.Owner], float | None]]] = {}
-        self._checking: Call | None = None
-        self._stepwise = False
-        self._session: Callable[[Any], dict[str, Any]] = lambda _: {}
-        self._steps: dict[tuple[type[Resource], type[Resource]], Callable[[Any], Any]] = {}
-        #: The functions that are asked before an object is stored.
-        self.webhooks: list[Webhook] = []
+        #: All that has been declared so far.
+        self.declaration = Declaration(kind=kind, type=type_, project=project, workers=workers)
         self._taken: set[str] = set()  # what a function is registered for
 
     @property
-    def versions(self) -> Versions | None:
-        """The versions of the kind, or None if it has one; raise `DeclarationError`."""
-        steps = self._steps
-        return Versions(self.type, steps, holds=bool(self.uniques)) if steps else None
+    def kind(self) -> Kind:
+        """The kind."""
+        return self.declaration.kind
+
+    def _declare(self, **parts: Any) -> None:
+        self.declaration = replace(self.declaration, **parts)
 
     def owns(
         self,
@@ -97,7 +72,7 @@ class Controller:
         `project` returns the part of a child that `status` sees; it should be small. `ended` takes
         that part and returns why the child has ended, or an empty text while it may still run.
         `unready` takes it and returns why the child is not ready, or an empty text if it is.
-        Without `unready`, a child is ready as its own status says (`reporting.readiness`).
+        Without `unready`, a child is ready as its own status says (`declaring.readiness`).
 
         A child is created or changed only once the children of the kinds `after` are up to date and
         ready; the reason is `Waiting` until then. With `optional`, it is left out while the API
@@ -116,7 +91,7 @@ class Controller:
         `kr.ORPHAN`, which keeps its own children. Raise `TypeError` or `ValueError` if this cannot
         be meant.
         """
-        self._check(kind, self.owned)
+        self._check(kind, self.declaration.owned, owned=True)
         if not isinstance(update, Update):
             raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
         if update is Update.CREATE and ended is not None:
@@ -136,7 +111,7 @@ class Controller:
         if isinstance(after, Kind) or not all(isinstance(earlier, Kind) for earlier in after):
             raise TypeError(f"after={after!r}: use a tuple of kinds that are declared by owns()")
         judge = readiness.Judge(kind, type_) if unready is None else None
-        self.owned[kind] = Owned(
+        owned = Owned(
             kind,
             judge.type if judge is not None else type_ or Object,
             update,
@@ -150,6 +125,7 @@ class Controller:
             on_immutable,
             judge,
         )
+        self._declare(owned={**self.declaration.owned, kind: owned})
 
     def watches(
         self,
@@ -169,16 +145,18 @@ class Controller:
         which `to` raises, is logged and counted as unreadable. Raise `TypeError` or `ValueError` as
         `owns` does.
         """
-        self._check(kind, self.watched if to is None else self.mapped)
+        watched, mapped = self.declaration.watched, self.declaration.mapped
+        self._check(kind, watched if to is None else mapped)
         if not callable(function := to or project):
             raise TypeError(
                 f"watches({kind}) needs project=, for grandchildren, or to=, not {function}"
             )
         if to is not None:
             project = project or (lambda thing: thing.metadata.version)
-            self.mapped[kind] = Read(kind, type_, project, to)
+            self._declare(mapped={**mapped, kind: Read(kind, type_, project, to)})
         elif project is not None:
-            self.watched[kind] = Owned(kind, type_, Update.RECREATE, project, lambda _: "")
+            each = Owned(kind, type_, Update.RECREATE, project, lambda _: "")
+            self._declare(watched={**watched, kind: each})
 
     def reads(
         self,
@@ -202,7 +180,7 @@ class Controller:
         the type, or for which `project` raises, is a `ReferenceUnreadable`. Raise `TypeError` or
         `ValueError` as `owns` does.
         """
-        self._check(kind, self.read)
+        self._check(kind, self.declaration.read)
         if (keys is None) == (labels is None):
             raise ValueError(f"reads({kind.kind}) needs either keys= or labels=")
         for name, function in (("keys", keys), ("labels", labels), ("project", project)):
@@ -215,7 +193,8 @@ class Controller:
         if across_namespaces and not kind.namespaced:
             raise ValueError(f"{kind.kind} has no namespaces; leave out across_namespaces=")
         named = keys or (lambda _: ())
-        self.read[kind] = Read(kind, type_, project, named, labels, every, across_namespaces)
+        read = Read(kind, type_, project, named, labels, every, across_namespaces)
+        self._declare(read={**self.declaration.read, kind: read})
 
     def index(self, values: Callable[[Any], Iterable[Hashable]]) -> Index:
         """Return an index by the values that a function returns for an object.
@@ -225,8 +204,9 @@ class Controller:
         """
         if not callable(values):
             raise TypeError(f"index({values!r}): use a function that returns an object's values")
-        self.indexes.append(Index(values))
-        return self.indexes[-1]
+        index = Index(values)
+        self._declare(indexes=(*self.declaration.indexes, index))
+        return index
 
     def unique(
         self, name: str, values: Callable[[Any], Iterable[str]], *, on_taken: Fate = Fate.RETAIN
@@ -245,21 +225,17 @@ class Controller:
             raise TypeError(f"unique({values!r}): use a function that returns an object's values")
         if on_taken not in (Fate.DELETE, Fate.RETAIN):
             raise TypeError(f"on_taken={on_taken!r}: use kr.DELETE or kr.RETAIN")
-        if any(unique.name == name for unique in self.uniques.values()):
+        if any(unique.name == name for unique in self.declaration.uniques.values()):
             raise ValueError(f"unique({name!r}) is declared twice for {self.kind.kind}; do it once")
-        self.indexes.append(Unique(name, values, drops=on_taken is Fate.DELETE))
+        unique = Unique(name, values, drops=on_taken is Fate.DELETE)
+        self._declare(indexes=(*self.declaration.indexes, unique))
 
-    @property
-    def uniques(self) -> dict[int, Unique]:
-        """The indexes of unique values, by their places among all."""
-        return {n: index for n, index in enumerate(self.indexes) if isinstance(index, Unique)}
-
-    def _check(self, kind: Kind, declared: Collection[Kind]) -> None:
+    def _check(self, kind: Kind, declared: Collection[Kind], *, owned: bool = False) -> None:
         if not isinstance(kind, Kind):
             raise TypeError(f"{kind!r} is not a kr.Kind; kr.kinds has the built-in ones")
         if kind in declared:
             raise ValueError(f"{kind.kind} is declared twice for {self.kind.kind}; do it once")
-        if declared is self.owned and self.kind.namespaced and not kind.namespaced:
+        if owned and self.kind.namespaced and not kind.namespaced:
             raise ValueError(
                 f"{kind.kind} has no namespace: a {self.kind.kind}, which has one, cannot own it"
             )
@@ -284,15 +260,14 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._desired = self._take("desired", _plain(function))
-            self._stepwise = stepwise
+            self._declare(desired=self._take("desired", _plain(function)), stepwise=stepwise)
             return function
 
         return register if function is None else register(function)
 
     def status(self, function: F) -> F:
         """Register the function that computes an object's status (`Observed` -> `Status`)."""
-        self._status = self._take("status", _plain(function))
+        self._declare(status=self._take("status", _plain(function)))
         return function
 
     def convert(self, old: type[A], new: type[B]) -> Callable[[Callable[[A], B]], Callable[[A], B]]:
@@ -305,11 +280,12 @@ class Controller:
         """
         for type_ in (old, new):
             declared(type_)
-        if old is new or (old, new) in self._steps:
+        if old is new or (old, new) in self.declaration.conversions:
             raise ValueError(f"convert({old.__name__}, {new.__name__}) is registered already")
 
         def register(function: Callable[[A], B]) -> Callable[[A], B]:
-            self._steps[old, new] = _plain(function)
+            steps = dict(self.declaration.conversions)
+            self._declare(conversions=steps | {(old, new): _plain(function)})
             return function
 
         return register
@@ -319,8 +295,6 @@ class Controller:
         *,
         on: Sequence[str] = ("create", "update"),
         failure_policy: str = "fail",
-        match: Mapping[str, str] | None = None,
-        namespaces: Mapping[str, str] | None = None,
         timeout: float = 5.0,
     ) -> Callable[[F], F]:
         """Register a function that the API server calls before it stores or deletes an object.
@@ -329,21 +303,17 @@ class Controller:
         `operation`, the `old` object and the `user`. It may be a coroutine function, and must
         change nothing. It raises `Refusal`, or returns or yields warnings, as texts. If it fails,
         or takes longer than `timeout` seconds, or no replica answers, the write is refused, or let
-        through with `failure_policy="ignore"`. It is asked only if each expression in CEL of
-        `match`, by its name, is true, and in namespaces with these labels; it is not asked for
-        what the control plane does. The session sends any request on every replica; what the
-        object names is not read. A `timeout` is at most 25 seconds. Raise `TypeError` or
-        `ValueError` as `owns` does.
+        through with `failure_policy="ignore"`. It is not asked for what the control plane does.
+        The session sends any request on every replica; what the object names is not read. A
+        `timeout` is at most 25 seconds. Raise `TypeError` or `ValueError` as `owns` does.
         """
-        return self._registering(False, on, failure_policy, match, namespaces, timeout)
+        return self._registering(False, on, failure_policy, timeout)
 
     def default(
         self,
         *,
         on: Sequence[str] = ("create", "update"),
         failure_policy: str = "fail",
-        match: Mapping[str, str] | None = None,
-        namespaces: Mapping[str, str] | None = None,
         timeout: float = 5.0,
     ) -> Callable[[F], F]:
         """Register a function that returns an object as it is to be stored, or None to leave it.
@@ -351,43 +321,19 @@ class Controller:
         It is asked as a function of `validate` is, but before all of those. What it returns may
         differ in the spec, the labels and the annotations.
         """
-        return self._registering(True, on, failure_policy, match, namespaces, timeout)
+        return self._registering(True, on, failure_policy, timeout)
 
     def _registering(
-        self,
-        mutating: bool,
-        on: Sequence[str],
-        failure_policy: str,
-        match: Mapping[str, str] | None,
-        namespaces: Mapping[str, str] | None,
-        timeout: float,
+        self, mutating: bool, on: Sequence[str], failure_policy: str, timeout: float
     ) -> Callable[[F], F]:
         def register(function: F) -> F:
-            hook = webhook(
-                self.kind,
-                function,
-                on,
-                failure_policy,
-                match or {},
-                namespaces or {},
-                timeout,
-                mutating=mutating,
-            )
-            if any(other.name == hook.name for other in self.webhooks):
+            hook = webhook(self.kind, function, on, failure_policy, timeout, mutating=mutating)
+            if any(other.name == hook.name for other in self.declaration.webhooks):
                 raise ValueError(f"another function is the webhook {hook.name}; rename one of them")
-            self.webhooks.append(hook)
+            self._declare(webhooks=(*self.declaration.webhooks, hook))
             return function
 
         return register
-
-    def gone(self, function: F) -> F:
-        """Register the function that the leader calls with the key of an object that is gone.
-
-        If it raises, it is called again. It is not called for what vanishes while nobody leads; to
-        remove something outside the cluster, register a `finalize`.
-        """
-        self._gone = self._take("gone", _plain(function))
-        return function
 
     def gauge(self, name: str, meaning: str, value: Callable[[given.Owner], float | None]) -> None:
         """Declare a metric that has a value for each object, by its namespace and name.
@@ -397,9 +343,9 @@ class Controller:
         """
         if not re.fullmatch("[a-z][a-z0-9_]*", name):
             raise ValueError(f"{name!r} cannot name a metric: use a-z, 0-9 and _, first a letter")
-        if name in self._gauges:
+        if name in self.declaration.gauges:
             raise ValueError(f"the gauge {name} is declared twice for {self.kind.kind}; do it once")
-        self._gauges[name] = meaning, value
+        self._declare(gauges={**self.declaration.gauges, name: (meaning, value)})
 
     @overload
     def sync(self, function: F) -> F: ...
@@ -428,7 +374,8 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._sync = Call(self._take("sync", function), "SyncFailed", timeout, every, tuple(on))
+            taken = self._take("sync", function)
+            self._declare(sync=Call(taken, "SyncFailed", timeout, every, tuple(on)))
             return function
 
         return register if function is None else register(function)
@@ -446,9 +393,8 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._checking = Call(
-                self._take("check", function), "CheckFailed", timeout, every, tuple(on)
-            )
+            taken = self._take("check", function)
+            self._declare(check=Call(taken, "CheckFailed", timeout, every, tuple(on)))
             return function
 
         return register
@@ -461,7 +407,7 @@ class Controller:
         connections for 15 seconds). It is called once, in the event loop. Pass a TLS context with
         each request, as `ssl=`, and always the same one, or no connection is used again.
         """
-        self._session = self._take("session", _plain(function))
+        self._declare(session=self._take("session", _plain(function)))
         return function
 
     @overload
@@ -478,7 +424,8 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._finalize = Call(self._take("finalize", function), "CleanupFailed", timeout)
+            taken = self._take("finalize", function)
+            self._declare(finalize=Call(taken, "CleanupFailed", timeout))
             return function
 
         return register if function is None else register(function)

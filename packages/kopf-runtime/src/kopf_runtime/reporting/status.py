@@ -15,7 +15,6 @@ from typing import Any
 import aiohttp
 import msgspec
 from msgspec import Struct, structs
-from prometheus_client import Counter
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
@@ -33,7 +32,8 @@ from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError, parse
 from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted
 from kopf_runtime.reporting import troubles
-from kopf_runtime.reporting.events import Recorder, about
+from kopf_runtime.reporting.deps import Deps
+from kopf_runtime.reporting.events import about
 from kopf_runtime.reporting.troubles import Trouble
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
@@ -211,17 +211,16 @@ class StatusReporter:
 
     def __init__(
         self,
-        client: Client,
+        deps: Deps,
         owners: Source[Owner],
         observer: Observer,
-        recorder: Recorder,
-        status: Callable[[Observed], Status],
-        refusals: Counter,
+        status: Callable[[Any], Status] | None,
     ) -> None:
-        self._refusals = refusals
+        metrics = deps.metrics
+        self._refusals = metrics.statuses_refused.labels(metrics.name_of(owners.kind))
         self._owners, self._observer = owners, observer
-        self._recorder, self._status = recorder, status
-        self._writer = StatusWriter(client, owners)
+        self._recorder, self._status = deps.recorder, status or default_status
+        self._writer = StatusWriter(deps.client, owners)
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
         self._refused: set[Key] = set()  # the objects whose status cannot be written
         self._would: dict[Key, str] = {}  # what would be done for an object that is paused

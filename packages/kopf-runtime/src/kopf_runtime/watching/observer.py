@@ -7,7 +7,7 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.records import Child, Owner, Wanted
 from kopf_runtime.watching.availability import Use
-from kopf_runtime.watching.reads import Reads
+from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.source import Source
 
 
@@ -18,14 +18,13 @@ class Observer:
         self,
         client: Client,
         settings: Callable[[], Any],
-        children: Mapping[Kind, Source[Child]],
-        grandchildren: Mapping[Kind, Source[Child]],
-        reads: Reads,
+        caches: Caches,
         label: str,
     ) -> None:
         self._label = label  # which has an owner's uid
         self._client, self._settings = client, settings
-        self._children, self._grandchildren, self._reads = children, grandchildren, reads
+        self._children, self._grandchildren = caches.children, caches.grandchildren
+        self._reads = caches.reads
 
     def served(self, owner: Owner) -> list[Wanted]:
         """Return the wanted children, without those of optional kinds that are not there."""

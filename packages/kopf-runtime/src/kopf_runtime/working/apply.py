@@ -5,7 +5,6 @@ a stale event cannot make us act twice.
 """
 
 import logging
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,15 +13,15 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
 from kopf_runtime.declaring.errors import ApiError, RetryError
-from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Child, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting.troubles import changed_by_admission, contradicted, invalid_plan
-from kopf_runtime.watching.source import Source
+from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working.drift import Drift, remember
 from kopf_runtime.working.fields import OWNER
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import stripped
+from kopf_runtime.working.planner import Planner
 from kopf_runtime.working.templates import Marks, Templates
 
 logger = logging.getLogger(__name__)
@@ -41,19 +40,18 @@ class Applier:
         client: Client,
         templates: Templates,
         marks: Marks,
-        owners: Source[Owner],
-        children: dict[Kind, Source[Child]],
+        caches: Caches,
         pace: Pace,
-        planned: Callable[[Owner, Wanted], Owner],
+        planner: Planner,
     ) -> None:
-        self._planned = planned
+        self._planner = planner
         self._client, self._templates, self.marks = client, templates, marks
-        self._owners, self._children, self._pace = owners, children, pace
+        self._owners, self._children, self._pace = caches.owners, caches.children, pace
         # Strict: a field that the API server drops would look as if somebody had taken it away.
         self._query = urlencode({"fieldValidation": "Strict", "fieldManager": client.manager})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
-        self._drift = Drift(client, children)
+        self._drift = Drift(client, caches.children)
 
     async def create(self, owner: Owner, wanted: Wanted, update: Update) -> Child | None:
         """Create a child; return None if an object of its name exists."""
@@ -255,7 +253,7 @@ class Applier:
     async def _planned_again(self, owner: Owner, wanted: Wanted, update: Update) -> bytes:
         """Return a manifest that was not kept, created again from the object itself."""
         if owner.thing is not None:  # its plan depends on more, which may have changed
-            self._planned(owner, wanted)
+            self._planner.plan(owner, wanted)
             if (body := self._templates.body(wanted)) is not None:
                 return body
             raise RetryError(f"the plan for {wanted} changed meanwhile")

@@ -8,13 +8,11 @@ matter what queues the object meanwhile. Nothing external may be left behind, so
 
 import asyncio
 import dataclasses
-import inspect
 import logging
 import random
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -24,14 +22,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kopf_runtime.cluster import tracing
-from kopf_runtime.cluster.client import Client
+from kopf_runtime.declaring.calls import Call
 from kopf_runtime.declaring.conditions import difference, merged, stated
 from kopf_runtime.declaring.context import Context
+from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.errors import (
     UNSEEN,
     ApiError,
     Backoff,
-    PlanError,
     RetryError,
     Wait,
     describe_error,
@@ -39,7 +37,8 @@ from kopf_runtime.declaring.errors import (
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Outcome, Owner
-from kopf_runtime.reporting.events import Recorder, about
+from kopf_runtime.reporting.deps import Deps
+from kopf_runtime.reporting.events import about
 from kopf_runtime.reporting.troubles import (
     StopError,
     author_waits,
@@ -47,9 +46,10 @@ from kopf_runtime.reporting.troubles import (
     of,
     outside_failed,
 )
+from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.observer import Observer
-from kopf_runtime.watching.source import Source
 from kopf_runtime.working.fields import RECORD
+from kopf_runtime.working.queue import WorkQueue
 
 T = TypeVar("T")
 
@@ -57,8 +57,6 @@ logger = logging.getLogger(__name__)
 
 #: Seconds of the first and of the longest pause after a failed call.
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 300.0
-#: The longest timeout of a call in seconds: a reconcile of five minutes is stuck (see `manager`).
-PATIENCE = 240.0
 #: Seconds for which a call that is cancelled may go on, to clean up after itself.
 ENDING = 2.0
 #: Attempts to change the finalizers of an object, or to record something, while others write to it.
@@ -71,46 +69,6 @@ _REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")
 SOONEST = 1.0
 #: The names of the calls' spans, by the field of an owner that has their results.
 _SPANS = {"outcome": "sync", "checked": "check", "": "finalize"}
-#: Seconds until the next call, or a function of the object and the context that returns them.
-Every = float | Callable[[Any, Any], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An author's coroutine function; it gets the object and a `Context`."""
-
-    function: Callable[[Any, Context[Any]], Awaitable[Any]]
-    #: The condition's reason if it fails.
-    reason: str
-    #: Its timeout in seconds.
-    timeout: float
-    #: After how long it is called again even if nothing has changed.
-    every: Every = float("inf")
-    #: The kinds of children and grandchildren whose changes have it called again.
-    on: tuple[Kind, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse a function or a time that cannot work, as soon as it is declared."""
-        if not inspect.iscoroutinefunction(self.function):
-            raise TypeError(f"{self} must be a coroutine function: write `async def {self}`")
-        if not 0 < self.timeout <= PATIENCE:
-            raise ValueError(f"the timeout of {self} must be at most {PATIENCE:g} seconds")
-        if not callable(self.every):
-            self._checked(self.every)
-
-    def __str__(self) -> str:
-        """Return the name of the function."""
-        return getattr(self.function, "__name__", repr(self.function))
-
-    def _checked(self, seconds: float) -> float:
-        if not seconds > 0:  # nor NaN
-            raise ValueError(f"the time between two calls of {self} must be above 0 seconds")
-        return seconds
-
-    def period(self, thing: Resource, context: Context[Any]) -> float:
-        """Return the seconds until the next call; raise `ValueError`."""
-        every = self.every
-        return self._checked(every(thing, context) if callable(every) else every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +95,19 @@ class External:
 
     def __init__(
         self,
-        client: Client,
-        owners: Source[Owner],
+        deps: Deps,
+        declaration: Declaration,
+        caches: Caches,
         observer: Observer,
-        recorder: Recorder,
+        queue: WorkQueue,
         finalizer: str,
-        sync: Call | None,
-        finalize: Call | None,
-        check: Call | None,
-        outside: Callable[[Key], AbstractContextManager[None]],
-        arguments: Callable[[], dict[str, Any]],
     ) -> None:
-        self._outside, self._arguments = outside, arguments
-        self._client, self._owners, self._observer = client, owners, observer
-        self._events = recorder
-        self._finalizer, self._finalize = finalizer, finalize
+        self._deps, self._client, self._events = deps, deps.client, deps.recorder
+        self._declaration, self._finalize = declaration, declaration.finalize
+        self._owners, self._observer, self._queue = caches.owners, observer, queue
+        self._finalizer = finalizer
         # The calls by the field of an owner that has their results.
-        calls = {"outcome": sync, "checked": check}
+        calls = {"outcome": declaration.sync, "checked": declaration.check}
         self._calls = {field: call for field, call in calls.items() if call is not None}
         self._failed: dict[tuple[Key, str], _Failed] = {}
         self._news: set[tuple[Key, str]] = set()
@@ -233,16 +187,6 @@ class External:
         news = (key, self._calls[field].reason) in self._news
         due = min(result.due, result.at + SOONEST) if news else result.due
         return max(0.0, due - _now()) if due >= since else None
-
-    def untold(self) -> dict[str, PlanError]:
-        """Return the results that a dry run has not, with the error for a plan that asks for one.
-
-        What would be changed in the cluster cannot be told then.
-        """
-        return {
-            field: PlanError(f"it depends on what {call} returns, which a dry run does not call")
-            for field, call in self._calls.items()
-        }
 
     def pending(self, owner: Owner, *, dry: bool = False) -> list[str]:
         """Return what would be done next for an object outside of its children.
@@ -342,7 +286,7 @@ class External:
         try:
             given["session"] = await self.session()
             span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
-            with self._outside(owner.key), span:
+            with self._queue.outside(owner.key), span:
                 value = await ending(call.function(thing, Context(**given)), call.timeout)
             every = call.period(thing, Context(**given | ({field: value} if field else {})))
         except _StaleError as error:
@@ -447,7 +391,7 @@ class External:
                 "trust_env": True,
                 "headers": {"User-Agent": self._client.agent},
                 "cookie_jar": aiohttp.DummyCookieJar(),
-                **self._arguments(),
+                **self._declaration.session(self._deps.settings),
             }
             try:
                 self._session = self._client.fenced(**arguments)

@@ -9,16 +9,16 @@ Nothing is done for an object before that.
 The record is in `status.holds`, which the API server keeps from a `kubectl create` or `edit`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.indexes import Unique
-from kopf_runtime.declaring.kinds import Key, Kind
-from kopf_runtime.declaring.records import HOLDS, Child, Owner, Unreadable
+from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.declaring.records import HOLDS, Owner, Unreadable
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.troubles import StopError
 from kopf_runtime.watching.availability import Use
-from kopf_runtime.watching.source import Source
+from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working.fields import RECORD
 
 Held = dict[str, tuple[str, ...]]
@@ -29,13 +29,11 @@ class Holds:
 
     def __init__(
         self,
-        owners: Source[Owner],
-        children: Mapping[Kind, Source[Child]],
+        caches: Caches,
         uniques: Mapping[int, Unique],
-        selected: Callable[[str], bool],
     ) -> None:
-        self._owners, self._children, self._uniques = owners, children, uniques
-        self._selected = selected
+        self._owners, self._children = caches.owners, caches.children
+        self._uniques, self._selected = uniques, caches.selection.has
         # The uids of the objects to which values were given that no answer has confirmed yet.
         self._given: dict[tuple[str, str], str] = {}
 

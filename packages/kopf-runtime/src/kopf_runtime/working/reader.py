@@ -3,14 +3,14 @@
 `source` calls a `Reader` for each object that it receives. Unchanged parts are not computed again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from kopf_runtime.declaring.indexes import Index, several
-from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.controller_declaration import Declaration
+from kopf_runtime.declaring.indexes import several
 from kopf_runtime.declaring.objects import (
     Object,
     ObjectMeta,
@@ -32,22 +32,19 @@ _LONGEST_NAME, _LONGEST_UID, _MOST_FINALIZERS = 253, 64, 8
 class Reader:
     """Creates the records of one kind and of its children.
 
-    With `late`, the children are planned at each reconcile, and the object is kept for that.
+    If the children are planned at each reconcile, the object is kept for that.
     """
 
     def __init__(
         self,
+        declaration: Declaration,
         marks: Marks,
-        kind: Kind,
-        project: Callable[[Any], Any],
         templates: Templates,
-        names: Callable[[Any], tuple[Name, ...]] = lambda _: (),
-        indexes: Sequence[Index] = (),
-        *,
-        late: bool = False,
+        names: Callable[[Any], tuple[Name, ...]],
     ) -> None:
-        self._late, self._names, self._indexes = late, names, indexes
-        self._marks, self._kind, self._project = marks, kind, project
+        self._late, self._names = declaration.plans_late, names
+        self._indexes, self._project = declaration.indexes, declaration.project
+        self._marks, self._kind = marks, declaration.kind
         self._templates = templates
         self._ownership = Ownership(marks.manager)
 

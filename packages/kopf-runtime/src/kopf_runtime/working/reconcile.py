@@ -8,15 +8,15 @@ import asyncio
 import dataclasses
 import functools
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import only_while
+from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError, PlanError, RetryError, Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError
@@ -31,17 +31,19 @@ from kopf_runtime.declaring.records import (
     Wanted,
 )
 from kopf_runtime.reporting import troubles
+from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.status import SETTLE, StatusReporter, why_unready
 from kopf_runtime.reporting.troubles import StopError, Trouble
+from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.observer import served
-from kopf_runtime.watching.reads import Reads
-from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
 from kopf_runtime.working.holds import Holds
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import kept, plan, strays, stripped, surplus
+from kopf_runtime.working.planner import Planner
+from kopf_runtime.working.queue import WorkQueue
 
 #: Returns the child of a kind that is not ready yet, and why.
 WhyNotYet = Callable[[Kind], tuple[Wanted, str] | None]
@@ -76,32 +78,25 @@ class Reconciler:
 
     def __init__(
         self,
-        client: Client,
-        owners: Source[Owner],
-        children: Mapping[Kind, Source[Child]],
-        owned: Mapping[Kind, Owned],
-        watched: Collection[Kind],
+        deps: Deps,
+        declaration: Declaration,
+        caches: Caches,
+        planner: Planner,
         applier: Applier,
         pace: Pace,
         external: External,
         reporter: StatusReporter,
-        order: Mapping[Kind, int],
-        why_unserved: Callable[[str], str],
-        why_missing: Callable[[Kind, str], str],
-        progress: Callable[[Key], None],
-        planned: Callable[[Owner], Owner],
-        reads: Reads,
-        is_current: Callable[[Owner], Awaitable[bool]] | None,
         holds: Holds,
+        queue: WorkQueue,
     ) -> None:
-        self._is_current, self._holds = is_current, holds
-        self._planned, self._reads = planned, reads
-        self._client, self._owners, self._children = client, owners, children
-        self._owned, self._watched, self._applier, self._pace = owned, watched, applier, pace
-        self._external, self._reporter, self._order = external, reporter, order
-        self._why_unserved, self._why_missing = why_unserved, why_missing
-        self._progress = progress
-        self._word = owners.kind.kind
+        self._client, self._planner, self._holds = deps.client, planner, holds
+        self._caches, self._owners, self._children = caches, caches.owners, caches.children
+        self._owned = {kind: _fated(declaration, o) for kind, o in declaration.owned.items()}
+        self._watched, self._order = declaration.watched, declaration.order()
+        self._applier, self._pace, self._external = applier, pace, external
+        self._reporter, self._queue, self._reads = reporter, queue, caches.reads
+        self._why_unserved, self._why_missing = caches.why_unserved, caches.why_missing
+        self._word = declaration.kind.kind
 
     async def reconcile(self, key: Key) -> float | None:
         """Take the next steps for the object of this key.
@@ -174,7 +169,7 @@ class Reconciler:
             except StopError as error:
                 stops = [error]
             try:
-                if unchecked is not None or (stops and not self._has_children(owner)):
+                if unchecked is not None or (stops and not self._caches.has_children(owner)):
                     break
                 if not await self._external.check(owner):
                     break
@@ -201,7 +196,7 @@ class Reconciler:
         cached = self._owners.cache.get(owner.key) or owner
         if not self._external.unchecked(cached) or not self._external.may_plan(cached):
             return None
-        if not self._has_children(cached):
+        if not self._caches.has_children(cached):
             # Children of a kind that is absent now may be there once it is served again.
             if not any(source.absent(cached.key[0]) for source in self._children.values()):
                 self._external.not_checked_yet(cached)
@@ -211,14 +206,6 @@ class Reconciler:
         except (ApiError, StopError) as error:
             return error
         return None
-
-    def _has_children(self, owner: Owner) -> bool:
-        """Return whether an object has children, or may have some that cannot be seen."""
-        space = owner.key[0]
-        return any(
-            source.owned(owner) or (self._why_missing(kind, space) and not source.absent(space))
-            for kind, source in self._children.items()
-        )
 
     async def _take_steps(self, owner: Owner, *, held: bool = False) -> None:
         """Plan the children of an object, if they can be planned, and take a step for each."""
@@ -268,7 +255,7 @@ class Reconciler:
             raise RetryError(why)
         if not self._reads.ready(owner):  # without them, the plan may drop children
             raise RetryError(f"what the {self._word} names changed meanwhile")
-        owner = self._planned(owner)
+        owner = self._planner.plan(owner)
         if isinstance(wait := owner.problem, Wait) and owner.thing is None and _left(wait) <= 0:
             owner = await self._planned_again(owner)
         if isinstance(wait := owner.problem, Wait):
@@ -282,7 +269,7 @@ class Reconciler:
         fetched = await self._owners.fetch(owner.key)
         if fetched is None or fetched[0].state != owner.state:
             raise RetryError(f"the {self._word} changed meanwhile")
-        planned = self._planned(replace(fetched[0], thing=fetched[1]))
+        planned = self._planner.plan(replace(fetched[0], thing=fetched[1]))
         owner = replace(planned, thing=None)  # it would stay in memory
         self._owners.cache.put(owner)
         return owner
@@ -305,7 +292,7 @@ class Reconciler:
         self._tell_missing(owner, ((w.kind, w.key) for w in wishes))
         self._wait_to_remove(former)
         former = self._dispensable(owner, former)
-        if former and self._is_current is not None:
+        if former and self._planner.depends_on_more:
             former = await self._confirmed(owner, former)
         await _each(self._remove(owner, child) for child in former if not self._missing(child))
         left = ((child.kind, child.key) for child in former)
@@ -350,11 +337,11 @@ class Reconciler:
 
         Raise `RetryError` if a watch was late: the plan was of another state.
         """
-        if self._is_current is None:
+        if not self._planner.depends_on_more:
             await self._applier.verify(owner)
             return owner
         try:
-            current = await self._is_current(owner)
+            current = await self._planner.is_current(owner)
         except Wait as wait:
             raise _waiting(wait) from wait
         if not current:
@@ -394,7 +381,7 @@ class Reconciler:
             return intents
         await self._read(owner)
         owner = await self._with_plan(owner)
-        held = not dry and self._external.unchecked(owner) and self._has_children(owner)
+        held = not dry and self._external.unchecked(owner) and self._caches.has_children(owner)
         if held:
             intents.append(Intent(f"check the {self._word}"))
         why_not_yet = self._why_not_yet(owner)
@@ -454,7 +441,7 @@ class Reconciler:
             wanted,
             child,
             owned,
-            partial(self._lives, owner.key[0]),
+            partial(self._caches.lives, owner.key[0]),
             self._word,
             altered=mine and await self._applier.is_altered(owner, wanted, child, owned.update),
             as_admitted=self._applier.as_admitted(wanted, child, owned.update),
@@ -468,7 +455,7 @@ class Reconciler:
     def _serving(self, owner: Owner, kind: Kind, key: Key) -> AbstractContextManager[None]:
         """Allow writes to a child in another namespace only while that namespace is served."""
         namespace, name = key
-        self._progress(owner.key)
+        self._queue.progress(owner.key)
         if namespace == owner.key[0]:
             return nullcontext()
         if why := self._why_unserved(namespace):
@@ -640,10 +627,11 @@ class Reconciler:
         if seconds > 0:
             raise troubles.back_off(wanted, step, seconds)
 
-    def _lives(self, namespace: str, uid: str) -> bool:
-        """Return whether an object in this namespace has the uid: owners are in the same one."""
-        caches = self._owners.cache, self._owners.unreadable
-        return any(record.uid == uid for cache in caches for record in cache.within(namespace))
+
+def _fated(declaration: Declaration, owned: Owned) -> Owned:
+    """Return a kind of children with what becomes of those that a step leaves out."""
+    at_once = declaration.stepwise and owned.on_surplus is None and not owned.keeps_surplus
+    return replace(owned, on_surplus=Fate.DELETE) if at_once else owned
 
 
 async def _each(steps: Iterable[Awaitable[None]]) -> None:

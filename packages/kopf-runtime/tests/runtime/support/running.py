@@ -4,26 +4,50 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import kopf
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.settings import Settings
-from kopf_runtime.process.engine import Engine
+from kopf_runtime.process.runtime import Runtime, built
+from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.watching.caches import Caches
 from runtime.support.api_server import ApiServer
 
 #: The operator's name in these tests, which is its field manager and the prefix of its metrics.
 NAME = "message-operator"
 
 
+_RUNTIMES: WeakKeyDictionary[Controller, Runtime] = WeakKeyDictionary()
+
+
+def at_work(controller: Controller) -> Runtime:
+    """Return what was built last from a controller."""
+    return _RUNTIMES[controller]
+
+
+def caches(controller: Controller) -> Caches:
+    """Return its caches."""
+    return at_work(controller).caches
+
+
+def build(client: Client, metrics: Metrics, settings: Settings, *controllers: Controller) -> Deps:
+    """Build the runtimes of controllers; return what they share."""
+    deps = Deps(client, metrics, Recorder(client, "replica-1", metrics), settings)
+    _RUNTIMES.update(zip(controllers, built(controllers, deps), strict=True))
+    return deps
+
+
 class Operator:
     """A running operator."""
 
-    def __init__(self, client: Client, metrics: Metrics, controllers: tuple[Engine, ...]):
-        self.client, self.metrics, self.controllers = client, metrics, controllers
+    def __init__(self, client: Client, metrics: Metrics, runtimes: list[Runtime]):
+        self.client, self.metrics, self.runtimes = client, metrics, runtimes
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a metric's value, or 0 if it has none."""
@@ -34,8 +58,8 @@ class Operator:
         """Whether all watched kinds have been listed."""
         return all(
             reflector.synced
-            for controller in self.controllers
-            for source in controller.sources
+            for runtime in self.runtimes
+            for source in runtime.caches.sources
             for reflector in source.reflectors.values()
         )
 
@@ -55,7 +79,7 @@ async def connected(server: ApiServer, metrics: Metrics | None = None) -> AsyncI
 @asynccontextmanager
 async def operating(
     server: ApiServer | Client,
-    *controllers: Engine,
+    *controllers: Controller,
     settings: Settings | None = None,
     working: bool = True,
 ) -> AsyncIterator[Operator]:
@@ -68,25 +92,25 @@ async def operating(
     metrics = Metrics(NAME)
     connecting = nullcontext(server) if isinstance(server, Client) else connected(server, metrics)
     async with connecting as client:
-        recorder = Recorder(client, "replica-1", metrics)
-        tasks: list[Any] = [recorder.run()]
-        for controller in controllers:
-            controller.set_up(client, settings, metrics, recorder)
+        deps = build(client, metrics, settings, *controllers)
+        runtimes = [*map(at_work, controllers)]
+        tasks: list[Any] = [deps.recorder.run()]
+        for runtime in runtimes:
             for namespace in settings.namespaces or (None,):
-                tasks += controller.reflect(namespace)
+                tasks += runtime.reflect(namespace)
             if working:
-                tasks.append(controller.work())
+                tasks.append(runtime.work())
         running = asyncio.ensure_future(_together(tasks))
         try:
-            yield Operator(client, metrics, controllers)
+            yield Operator(client, metrics, runtimes)
             if running.done():
                 running.result()
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
-            for controller in controllers:
-                await controller.close()
+            for runtime in runtimes:
+                await runtime.close()
 
 
 async def _together(tasks: list[Any]) -> None:

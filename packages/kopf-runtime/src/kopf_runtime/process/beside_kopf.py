@@ -1,21 +1,26 @@
-"""Calls kopf's own handlers of admission: `@kopf.on.validate` and `@kopf.on.mutate`.
+"""kopf's own handlers, which an author may have beside the controllers.
 
-kopf would serve them where it runs, which is on the leader alone, and with a certificate of its
-own. Here `endpoints.reviews` does, in every replica, and has kopf call a handler as it would
-itself. kopf has no public names for that; a test notices if they move.
+kopf starts them once this replica leads, and what they write is fenced. It would serve those of
+admission, `@kopf.on.validate` and `@kopf.on.mutate`, there, too, with a certificate of its own.
+Here `endpoints.reviews` does, in every replica, and has kopf call a handler as it would itself.
+kopf has no public names for that; a test notices if they move.
 """
 
+import asyncio
 import copy
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import aiohttp
 import kopf
 import msgspec
 from kopf._cogs.structs.references import Insights, Resource
 from kopf._core.engines.admission import MemoGetter, build_webhooks, serve_admission_request
 
+from kopf_runtime.cluster import credentials
+from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring import objects
 from kopf_runtime.declaring.admission import EXEMPT, MARGIN, MAX_TIMEOUT, Webhook
 from kopf_runtime.declaring.declaration import declared
@@ -64,7 +69,6 @@ def _webhook(registry: kopf.OperatorRegistry, handler: Any, resource: Resource) 
         operations=operations,
         failure_policy=entry["failurePolicy"],
         match_conditions=EXEMPT,
-        namespace_selector={},
         timeout_seconds=int(MAX_TIMEOUT) + MARGIN,
         timeout=MAX_TIMEOUT,
         function=partial(
@@ -117,3 +121,86 @@ class Handled(Asking, MemoGetter):
         answer = await self._webhook.function({"request": review}, memories=self, **given)
         response: dict[str, Any] = answer["response"]
         return response
+
+
+class BesideKopf:
+    """Starts kopf's handlers once this replica leads, and asks those of admission at any time."""
+
+    def __init__(self, types: Callable[[], list[type[objects.Resource]]]) -> None:
+        #: Has the handlers.
+        self.registry = kopf.get_default_registry()
+        self._types = types
+        self._set_up, self._leads = asyncio.Event(), asyncio.Event()
+
+    def webhooks(self) -> list[Webhook]:
+        """Return the webhooks of the handlers; raise `DeclarationError`."""
+        handled = [webhook for _, webhook in webhooks(self.registry, self._types()) if webhook]
+        indexes = [*self.registry._indexing.get_all_handlers()]
+        if handled and indexes:
+            raise DeclarationError(
+                f"{handled[0].name} is asked on every replica, and only the leader has the index "
+                f"{indexes[0].id}: use controller.index"
+            )
+        return handled
+
+    def asked(
+        self, client: Client, settings: kopf.OperatorSettings, memo: Any
+    ) -> Iterator[tuple[str, Asking]]:
+        """Yield what answers the API server for kopf's handlers, with its path.
+
+        It takes what kopf gives to startup handlers.
+        """
+
+        async def giving() -> dict[str, Any]:
+            await self._set_up.wait()
+            return {"settings": settings, "memobase": memo, "indices": {}}
+
+        handled = [webhook for _, webhook in webhooks(self.registry, self._types())]
+        for webhook in filter(None, handled):
+            yield webhook.path, Handled(webhook, client.user, giving)
+        if all(handled):  # else the author has to set a server for those that are not ours
+            settings.admission.server = _elsewhere
+
+    async def until_leading(self, **_: Any) -> None:
+        """Hold up kopf, which watches nothing and calls no other handler before it has started."""
+        self._set_up.set()
+        await self._leads.wait()
+
+    def lead(self) -> None:
+        """Let kopf go on: this replica leads."""
+        self._leads.set()
+
+    @property
+    def runs(self) -> bool:
+        """Whether kopf runs handlers that may act on the leader alone."""
+        return self._leads.is_set() and self.has_handlers()
+
+    def has_handlers(self) -> bool:
+        """Return whether the author has registered handlers of kopf that act on objects."""
+        registry = self.registry
+        acting = registry._watching, registry._changing, registry._spawning, registry._indexing
+        return any(part.get_all_handlers() for part in acting)
+
+
+async def login(client: Client) -> kopf.AiohttpSession:
+    """Return kopf's session, whose writes are fenced."""
+    info = await asyncio.to_thread(credentials.find)
+    session = client.fenced(
+        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        headers=info.as_http_headers(),
+        proxy=info.proxy_url,
+        trust_env=info.trust_env,
+    )
+    return kopf.AiohttpSession(
+        server=info.server,
+        default_namespace=info.default_namespace,
+        priority=info.priority,
+        expiration=info.expiration,
+        aiohttp_session=session,
+    )
+
+
+async def _elsewhere(_: Any) -> AsyncIterator[Any]:
+    """Stand in for a server of kopf's, without which it does not start: ours asks its handlers."""
+    await asyncio.Event().wait()
+    yield

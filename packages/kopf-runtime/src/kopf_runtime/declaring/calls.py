@@ -1,0 +1,56 @@
+"""The coroutine functions by which an author manages what is outside the cluster.
+
+`Controller.sync`, `check` and `finalize` make a `Call` of each, and `working.external` calls it.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_runtime.declaring.context import Context
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.objects import Resource
+
+#: The longest timeout of a call in seconds: a reconcile of five minutes is stuck (see `manager`).
+PATIENCE = 240.0
+#: Seconds until the next call, or a function of the object and the context that returns them.
+Every = float | Callable[[Any, Any], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An author's coroutine function; it gets the object and a `Context`."""
+
+    function: Callable[[Any, Context[Any]], Awaitable[Any]]
+    #: The condition's reason if it fails.
+    reason: str
+    #: Its timeout in seconds.
+    timeout: float
+    #: After how long it is called again even if nothing has changed.
+    every: Every = float("inf")
+    #: The kinds of children and grandchildren whose changes have it called again.
+    on: tuple[Kind, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a function or a time that cannot work, as soon as it is declared."""
+        if not inspect.iscoroutinefunction(self.function):
+            raise TypeError(f"{self} must be a coroutine function: write `async def {self}`")
+        if not 0 < self.timeout <= PATIENCE:
+            raise ValueError(f"the timeout of {self} must be at most {PATIENCE:g} seconds")
+        if not callable(self.every):
+            self._checked(self.every)
+
+    def __str__(self) -> str:
+        """Return the name of the function."""
+        return getattr(self.function, "__name__", repr(self.function))
+
+    def _checked(self, seconds: float) -> float:
+        if not seconds > 0:  # nor NaN
+            raise ValueError(f"the time between two calls of {self} must be above 0 seconds")
+        return seconds
+
+    def period(self, thing: Resource, context: Context[Any]) -> float:
+        """Return the seconds until the next call; raise `ValueError`."""
+        every = self.every
+        return self._checked(every(thing, context) if callable(every) else every)

@@ -1,0 +1,114 @@
+"""What a `Controller` was told about a kind; `process.runtime` is built from it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from kopf_runtime.declaring import given
+from kopf_runtime.declaring.admission import Webhook
+from kopf_runtime.declaring.calls import Call
+from kopf_runtime.declaring.conditions import Status
+from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.indexes import Index, Unique
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.objects import Resource
+from kopf_runtime.declaring.records import Owned, Read
+from kopf_runtime.declaring.versions import Versions
+
+#: Two versions of a kind.
+FromTo = tuple[type[Resource], type[Resource]]
+
+
+def nothing(*_: Any) -> Iterable[dict[str, Any]]:
+    """Return no children: what a controller without `desired` plans."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """All that an author declares about a kind."""
+
+    kind: Kind
+    type: type[Resource]
+    #: Returns the part of an object that `status` sees.
+    project: Callable[[Any], Any] = lambda _: None
+    #: The number of reconciles that run at once; None: that of `--workers`.
+    workers: int | None = None
+    #: The kinds of children and of grandchildren.
+    owned: Mapping[Kind, Owned] = field(default_factory=dict)
+    watched: Mapping[Kind, Owned] = field(default_factory=dict)
+    #: The kinds of objects that are read, and of those that only queue others.
+    read: Mapping[Kind, Read] = field(default_factory=dict)
+    mapped: Mapping[Kind, Read] = field(default_factory=dict)
+    indexes: tuple[Index, ...] = ()
+    desired: Callable[..., Iterable[dict[str, Any]]] = nothing
+    #: Whether `desired` is called at each reconcile, with all that is seen.
+    stepwise: bool = False
+    #: Returns the status of an object; None: it is ready once its children are.
+    status: Callable[[Any], Status] | None = None
+    sync: Call | None = None
+    check: Call | None = None
+    finalize: Call | None = None
+    #: The meanings and the functions of the gauges, by their names.
+    gauges: Mapping[str, tuple[str, Callable[[given.Owner], float | None]]] = field(
+        default_factory=dict
+    )
+    #: Returns the arguments of the session for external APIs, given the settings.
+    session: Callable[[Any], dict[str, Any]] = lambda _: {}
+    #: The functions that convert an object from one version of the kind to another.
+    conversions: Mapping[FromTo, Callable[[Any], Any]] = field(default_factory=dict)
+    #: The functions that are asked before an object is stored.
+    webhooks: tuple[Webhook, ...] = ()
+
+    @property
+    def uniques(self) -> dict[int, Unique]:
+        """The indexes of unique values, by their places among all."""
+        return {n: index for n, index in enumerate(self.indexes) if isinstance(index, Unique)}
+
+    @property
+    def versions(self) -> Versions | None:
+        """The versions of the kind, or None if it has one; raise `DeclarationError`."""
+        steps = dict(self.conversions)
+        return Versions(self.type, steps, holds=bool(self.uniques)) if steps else None
+
+    @property
+    def depends_on_others(self) -> bool:
+        """Whether the children depend on other objects than the owner and its children."""
+        return bool(self.read or self.indexes)
+
+    @property
+    def plans_late(self) -> bool:
+        """Whether children depend on more than the object, and are planned at each reconcile."""
+        calls = self.sync is not None or self.check is not None
+        return self.stepwise or calls or self.depends_on_others
+
+    def check_complete(self) -> None:
+        """Raise `DeclarationError` if something is missing, or cannot be meant."""
+        if self.owned and self.desired is nothing:
+            owned = ", ".join(kind.kind for kind in self.owned)
+            raise DeclarationError(
+                f"no function says which objects of {owned} a {self.kind.kind} should have; "
+                "register one with @controller.desired"
+            )
+        for call in filter(None, (self.sync, self.check)):
+            for kind in call.on:
+                if not any(kind in kinds for kinds in (self.owned, self.watched, self.mapped)):
+                    raise DeclarationError(
+                        f"on={kind.kind}: a {self.kind.kind} neither owns nor watches that kind"
+                    )
+        self.order()
+
+    def order(self) -> dict[Kind, int]:
+        """Return how many kinds come before each kind of children; raise `DeclarationError`."""
+        depths: dict[Kind, int] = {}
+        named = {kind: owned.after for kind, owned in self.owned.items()}
+        try:
+            for kind in TopologicalSorter(named).static_order():
+                if kind not in named:
+                    raise DeclarationError(f"after= names {kind.kind}; declare it with owns(), too")
+                depths[kind] = max((depths[earlier] + 1 for earlier in named[kind]), default=0)
+        except CycleError as error:
+            cycle = " after ".join(kind.kind for kind in error.args[1][::-1])
+            raise DeclarationError(f"after= is a circle: {cycle}; leave out one of them") from None
+        return depths

@@ -1,0 +1,107 @@
+"""Plans the children of an object with an author's `desired`, and tells whether a plan is current.
+
+`reconcile` and `apply` use it. A plan that depends on more than the object is made at each
+reconcile; before something is deleted for it, all that it depends on is read again.
+"""
+
+import asyncio
+
+from msgspec.structs import replace
+
+from kopf_runtime.declaring.context import Context, Dry
+from kopf_runtime.declaring.controller_declaration import Declaration
+from kopf_runtime.declaring.errors import PlanError
+from kopf_runtime.declaring.objects import UnreadableError
+from kopf_runtime.declaring.records import Owner, Wanted
+from kopf_runtime.reporting import troubles
+from kopf_runtime.reporting.deps import Deps
+from kopf_runtime.watching.caches import Caches
+from kopf_runtime.watching.observer import Observer
+from kopf_runtime.working.queue import WorkQueue
+from kopf_runtime.working.templates import Marks, Templates
+
+
+class Planner:
+    """Plans the children of the objects of one kind."""
+
+    def __init__(
+        self,
+        deps: Deps,
+        declaration: Declaration,
+        caches: Caches,
+        observer: Observer,
+        templates: Templates,
+        marks: Marks,
+        queue: WorkQueue,
+    ) -> None:
+        self._deps, self._declaration, self._caches = deps, declaration, caches
+        self._observer, self._templates, self._marks = observer, templates, marks
+        self._queue = queue
+        self._listing, self._lists_begun, self._list_read = asyncio.Lock(), 0, 0
+
+    def plan(self, owner: Owner, needed: Wanted | None = None) -> Owner:
+        """Return an object with its children, planned with all that is known now if need be."""
+        if owner.thing is None:
+            return owner
+        observer, declaration = self._observer, self._declaration
+        if declaration.stepwise:
+            for kind, why in observer.unseen(owner).items():
+                raise troubles.missing(kind, why)
+            given = observer.given(owner, observer.children(owner))
+        else:
+            given = observer.results(owner)
+        dry = self._deps.settings.dry_run
+        context = Dry(**given | self._untold()) if dry else Context(**given)
+        wanted, problem = self._templates.plan(owner.thing, context, needed)
+        owner = replace(owner, wanted=wanted, problem=problem)
+        self._caches.owners.cache.put(owner)
+        return owner
+
+    def _untold(self) -> dict[str, PlanError]:
+        """Return the results that a dry run lacks, with the error for a plan that asks for one.
+
+        What would be changed in the cluster cannot be told then.
+        """
+        calls = {"outcome": self._declaration.sync, "checked": self._declaration.check}
+        return {
+            field: PlanError(f"it depends on what {call} returns, which a dry run does not call")
+            for field, call in calls.items()
+            if call is not None
+        }
+
+    @property
+    def depends_on_more(self) -> bool:
+        """Whether a plan depends on more than the object itself."""
+        return self._declaration.stepwise or self._declaration.depends_on_others
+
+    async def is_current(self, owner: Owner) -> bool:
+        """Return whether the API server knows nothing newer that the plan depends on."""
+        caches = self._caches
+        sources = (*caches.children.values(), *caches.grandchildren.values())
+        known = [
+            await source.is_current(owner, self._marks.uid)
+            for source in (sources if self._declaration.stepwise else ())
+        ]
+        known.append(await caches.reads.is_current(owner, lambda: self._queue.progress(owner.key)))
+        if self._declaration.indexes:
+            await self._read_holders()
+        return all(known)
+
+    async def _read_holders(self) -> None:
+        """Read all objects of the kind again: any of them may have gained or lost a value.
+
+        Those that ask while a list is being read share the next one.
+        """
+        owners, asked = self._caches.owners, self._lists_begun
+        async with self._listing:
+            if self._list_read > asked:  # it began after we asked
+                return
+            self._lists_begun += 1
+            number = self._lists_begun
+            listed = set(await owners.select("", ""))
+            for key in [known.key for known in owners.cache if known.key not in listed]:
+                try:
+                    await owners.fetch(key)
+                except UnreadableError as error:
+                    owners.leave_out(error)
+            self._list_read = number
