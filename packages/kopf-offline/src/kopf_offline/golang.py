@@ -4,11 +4,11 @@ kopf_offline/go/ is one module for everything that a cluster needs. Its go.mod a
 sources, so Go verifies every line that it compiles. One module means one version of each library,
 above all of Kubernetes' own, which is compiled once for all programs. Go itself comes from the
 PATH, or, if that is missing or too old, from a Python package that contains it. An older
-Kubernetes, which only tests run, has a module of its own (`kopf_offline.older`), and each etcd one
-below kopf_offline/etcd/, because its minor versions need other libraries. So have programs whose
-libraries no other needs, so that nothing else is compiled again when they change: those that sign
-releases, kopf_offline/signing/, kubeconform, kopf_offline/kubeconform/, versitygw, an S3 server
-for tests, kopf_offline/versitygw/, and what checks histories, kopf_offline/porcupine/.
+Kubernetes, which only tests run, has a module of its own (`kopf_offline.older`), and so has each
+etcd, because its minor versions need other libraries. So have programs whose libraries no other
+needs, so that nothing else is compiled again when they change: those that sign releases,
+kubeconform, and versitygw, an S3 server for tests (`kopf_offline.derived`); what checks histories
+is in kopf_offline/porcupine/.
 """
 
 import functools
@@ -24,7 +24,7 @@ from pathlib import Path
 from kopf_kit.rig import cache, locked, paths, versions
 from kopf_kit.rig.run import HackError, answer, output
 from kopf_kit.rig.steps import step
-from kopf_offline import compiler, older
+from kopf_offline import compiler, derived, older
 
 #: Recipes that are not in Python: Go modules, and the files of the kind node.
 RECIPES = Path(__file__).resolve().parent
@@ -45,7 +45,7 @@ KUBERNETES = versions.IN_ONE_FILE
 class Program:
     """A program to build: a package in the module kopf_offline/go/ or in another folder.
 
-    Those of an older Kubernetes have no folder of ours, see `kopf_offline.older`.
+    Those of an older Kubernetes, and some of `kopf_offline.derived`, have no folder of ours.
     """
 
     package: str
@@ -54,6 +54,12 @@ class Program:
     kubernetes: str = versions.KUBERNETES
     #: The target architecture in Go's spelling; None for this machine's.
     architecture: str | None = None
+
+    @property
+    def derived(self) -> str:
+        """The name of its module among those that follow from others, or an empty text."""
+        name = self.folder.relative_to(RECIPES).as_posix() if self.folder.is_absolute() else ""
+        return name if name in derived.PINNED else ""
 
     @property
     def file(self) -> str:
@@ -178,8 +184,13 @@ def recipe(name: str) -> str:
 
 def _recipe(program: Program) -> str:
     target = [program.architecture] if program.architecture else []
-    pinned = older.PINNED.get(versions.minor(program.kubernetes))
-    return cache.digest(*(pinned or [program.folder]), *_flags(program.kubernetes), *target)
+    sources: tuple[str | Path, ...] = (program.folder,)
+    if program.derived:
+        module = derived.PINNED[program.derived]
+        sources = (*module.releases, module.sums, program.folder)
+    elif pinned := older.PINNED.get(versions.minor(program.kubernetes)):
+        sources = pinned
+    return cache.digest(*sources, *_flags(program.kubernetes), *target)
 
 
 def _built_as(name: str) -> str:
@@ -200,7 +211,10 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
             packages = [missing[name].package for name in batch.values()]
             one = next(iter(missing.values()))  # all are from the same module
             minor = versions.minor(one.kubernetes)
-            source = older.module(minor, go()) if minor in older.PINNED else one.folder
+            if minor in older.PINNED:
+                source = older.module(minor, go())
+            else:
+                source = derived.module(one.derived, go()) if one.derived else one.folder
             flags, target = _flags(one.kubernetes), Path(unfinished)
             compiler.build(work, go(), source, flags, packages, target, one.architecture)
             if "kubernetes" in batch:

@@ -9,6 +9,7 @@ which has the checksums of all sources, pins it.
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from kopf_kit.rig import cache
@@ -41,7 +42,7 @@ def module(minor: str, go: Path) -> Path:
     library = version.replace("v1.", "v0.", 1)
 
     def make(part: Path) -> None:
-        [release] = _downloaded(go, part, f"{_KUBERNETES} {version}")
+        [release] = downloaded(go, part, f"{_KUBERNETES} {version}")
         required = _REQUIRED.findall(Path(release["Dir"], "go.mod").read_text())
         others = [f"{name} {number}" for name, number in required if number != _STAGED]
         # No server needs the samples, which are not always served.
@@ -51,17 +52,9 @@ def module(minor: str, go: Path) -> Path:
             if number == _STAGED and not name.startswith("k8s.io/sample-")
         ]
         sums = Path(release["Dir"], "go.sum").read_text().splitlines()
-        for each in (release, *_downloaded(go, part, *staged)):
-            name = f"{each['Path']} {each['Version']}"
-            sums += [f"{name} {each['Sum']}", f"{name}/go.mod {each['GoModSum']}"]
-        written = _lines(sorted(sums))
-        found = hashlib.sha256(written.encode()).hexdigest()
-        if found != pinned:
-            raise HackError(
-                f"the checksums of Kubernetes {version} have the hash {found}, but "
-                f"{__name__}.PINNED says {pinned}; correct it only if you have just added {version}"
-            )
-        (part / "go.sum").write_text(written)
+        for each in (release, *downloaded(go, part, *staged)):
+            sums += checksums(each)
+        write_sums(part, sums, pinned, f"Kubernetes {version} in {__name__}.PINNED")
         everything = [f"{_KUBERNETES} {version}", *others, *staged]
         requires = _lines([f"require {each}" for each in everything])
         replaces = _lines([f"replace {each.split()[0]} => {each}" for each in staged])
@@ -70,7 +63,25 @@ def module(minor: str, go: Path) -> Path:
     return cache.part("kubernetes", version, pinned[:10], make)
 
 
-def _downloaded(go: Path, folder: Path, *modules: str) -> list[dict[str, str]]:
+def checksums(module: dict[str, str]) -> list[str]:
+    """Return the lines of go.sum about a module that was downloaded."""
+    name = f"{module['Path']} {module['Version']}"
+    return [f"{name} {module['Sum']}", f"{name}/go.mod {module['GoModSum']}"]
+
+
+def write_sums(folder: Path, sums: Iterable[str], pinned: str, where: str) -> None:
+    """Write go.sum; raise HackError if its hash is not the one that is pinned there."""
+    written = _lines(sorted(sums))
+    found = hashlib.sha256(written.encode()).hexdigest()
+    if found != pinned:
+        raise HackError(
+            f"the checksums of {where} have the hash {found}, but {pinned} is pinned; correct it "
+            "only if you have just changed the version"
+        )
+    (folder / "go.sum").write_text(written)
+
+
+def downloaded(go: Path, folder: Path, *modules: str) -> list[dict[str, str]]:
     """Download modules, each given as a line of go.mod; return what Go says of them."""
     said = output(
         [go, "mod", "download", "-json", *(each.replace(" ", "@") for each in modules)],

@@ -8,7 +8,7 @@ import pytest
 
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
-from kopf_offline import older
+from kopf_offline import derived, older
 
 GO_MOD = """module k8s.io/kubernetes
 
@@ -95,7 +95,7 @@ def test_other_sources_than_those_that_are_pinned_are_refused(
     monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.4", "0" * 64))
 
     with pytest.raises(
-        HackError, match=r"of Kubernetes v1\.34\.4 have the hash \w{64}, but .* 0{64}"
+        HackError, match=r"of Kubernetes v1\.34\.4 in .* have the hash \w{64}, but 0{64} is"
     ):
         older.module("1.34", go)
 
@@ -107,3 +107,40 @@ def test_a_release_that_is_not_served_is_told(go: Path, monkeypatch: pytest.Monk
 
     with pytest.raises(HackError, match=r"k8s\.io/kubernetes@v1\.34\.5 is not served"):
         older.module("1.34", go)
+
+
+def test_a_module_of_several_releases_takes_the_newer_libraries_and_all_checksums(
+    go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    releases = {}
+    for name, library, replaced in (("one", "v1.9.0", "two"), ("two", "v1.10.0", "three")):
+        folder = releases[name] = tmp_path / name
+        folder.mkdir()
+        (folder / "go.mod").write_text(
+            f"module {name}\n\nrequire library {library}\n\nrequire (\n\t{replaced} v1.0.0\n)\n\n"
+            f"replace (\n\t{replaced} => ../{replaced}\n)\n"
+        )
+        (folder / "go.sum").write_text(f"library {library} h1:l=\n")
+
+    def downloaded(_: Path, __: Path, *modules: str) -> list[dict[str, str]]:
+        return [
+            {"Path": path, "Version": version, "Sum": "h1:s=", "GoModSum": "h1:m="}
+            | {"Dir": str(releases.get(path))}
+            for path, version in (module.split() for module in modules)
+        ]
+
+    monkeypatch.setattr(older, "downloaded", downloaded)
+    pinned = derived.Derived(("one v1.0.0", "two v1.0.0"), "0" * 64)
+    monkeypatch.setitem(derived.PINNED, "some", pinned)
+    with pytest.raises(HackError, match=r"of some in .* have the hash (\w{64})") as refused:
+        derived.module("some", go)
+    found = str(refused.value).partition("the hash ")[2][:64]
+    monkeypatch.setitem(derived.PINNED, "some", derived.Derived(pinned.releases, found))
+
+    folder = derived.module("some", go)
+
+    required = set((folder / "go.mod").read_text().partition("(\n")[2].splitlines()[:-1])
+    assert required == {"\tlibrary v1.10.0", "\tone v1.0.0", "\ttwo v1.0.0", "\tthree v1.0.0"}
+    sums = (folder / "go.sum").read_text().splitlines()
+    assert {line.split()[0] for line in sums} == {"library", "one", "two", "three"}
+    assert len(sums) == 8

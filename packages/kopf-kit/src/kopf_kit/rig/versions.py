@@ -5,7 +5,7 @@ writes them from there into `kopf_kit.rig.pinned`. To change one, run `go get -t
 <package>@<version> && go mod tidy` in kopf_offline/go. To change Kubernetes, first replace its
 version and that of its libraries (v1.37.2 and v0.37.2) in the file. Older Kubernetes are pinned in
 kopf_offline/older.py. The `etcdutl` of each etcd, with the server of an older one, has a module of
-its own, kopf_offline/etcd/<minor>.
+its own, in kopf_offline/derived.py.
 """
 
 from kopf_kit.rig.pinned import ETCDS, MODULES, OLDER
