@@ -40,6 +40,7 @@ LABELS = {
     # In trouble
     "backlog, 1% of the answers lost: last Pod": "밀린 작업, 응답의 1% 유실: 마지막 파드",
     "backlog, 1% of the answers lost: last status": "밀린 작업, 응답의 1% 유실: 마지막 상태",
+    "CPU of edits and a rest with answers 10 s late, relative to usual": "응답이 10초 늦을 때 수정과 대기에 쓴 CPU, 평소 대비",
     "one create while a webhook hangs for {stuck} others, relative to usual": "웹훅이 다른 {stuck}개의 요청에 응답하지 않을 때의 생성 시간, 평소 대비",
     "failover after SIGTERM": "SIGTERM 뒤의 장애 조치",
     "failover after SIGKILL": "SIGKILL 뒤의 장애 조치",

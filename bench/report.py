@@ -104,6 +104,13 @@ _TABLES: dict[str, tuple[Row, ...]] = {
         Row("lost_pod", "backlog, 1% of the answers lost: last Pod", " s", 2, _limits(1.0, 1.0)),
         Row("lost_status", "backlog, 1% of the answers lost: last status", " s", 2),
         Row(
+            "late_ratio",
+            "CPU of edits and a rest with answers 10 s late, relative to usual",
+            "×",
+            2,
+            {OURS.name: 1.3},
+        ),
+        Row(
             "beside_ratio",
             "one create while a webhook hangs for {stuck} others, relative to usual",
             "×",

@@ -49,6 +49,7 @@ class _Plan:
     repeats: int = 3
     scale: tuple[int, ...] = (0, 1000, 10000)
     large: int = 100_000
+    late: int = 300  # Messages, while each answer of the API server is late
     stuck: int = 100  # Messages of a neighbour whose webhook hangs
     beside: int = 60  # creates before it hangs, and while it does
     writes: int = 100
@@ -67,6 +68,7 @@ _QUICK = _Plan(
     repeats=1,
     scale=(0, 100, 300),
     large=500,
+    late=100,
     stuck=20,
     beside=10,
     writes=20,
@@ -192,6 +194,12 @@ async def _lost(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     await _repeated("lost", lambda peer: trouble.lost(peer, plan.messages), fast, plan, record)
 
 
+async def _late(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
+    if OURS in chosen:  # a peer with few workers would take hours
+        say(f"==> Answers that are {trouble.LATE:g} s late")
+        await _repeated("late", lambda peer: trouble.late(peer, plan.late), [OURS], plan, record)
+
+
 async def _fairness(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     record.begin("fairness")
     say(f"==> Beside {plan.stuck} Messages that a hanging webhook holds")
@@ -291,6 +299,7 @@ _ALONE = {
     "speed": _speed,
     "creates": _creates,
     "lost": _lost,
+    "late": _late,
     "fairness": _fairness,
     "scale": _scale,
     "large": _large,

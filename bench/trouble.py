@@ -1,4 +1,4 @@
-"""The measurements in trouble: lost answers, and a hanging webhook of another namespace.
+"""The measurements in trouble: lost and late answers, and a neighbour's hanging webhook.
 
 Used by `run`. The trouble is the same for all peers.
 """
@@ -9,27 +9,48 @@ import contextlib
 import random
 import socket
 import ssl
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import aiohttp
 from aiohttp import web
 
 from bench import peers, stage
-from bench.api import Api
+from bench.api import Api, message
 from bench.peers import Peer
 from bench.stage import Numbers
 from kopf_kit.rig.control_plane import ControlPlane
+from kopf_kit.rig.run import HackError
 
 #: One in this many answers to writes is lost.
 ONE_OF = 100
+#: How many seconds late the answers are, which is the usual limit of a request.
+LATE = 10.0
+#: The seconds of rest after the edits, with several resyncs, and the timeout of the edits.
+_REST, _RESYNC, _LATE_PATIENCE = 45.0, "--resync-period=15", 900.0
+#: The Messages of a namespace then.
+_EACH = 4
+#: Waits, and returns whether an answer to this request is lost.
+_Spoils = Callable[[web.Request], Awaitable[bool]]
 _NEIGHBOUR = "neighbour"
+_NAMESPACES = "/api/v1/namespaces"
+_NAMESPACES_OF_MESSAGES = "/apis/myorg.dev/v1/namespaces"
 _HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 _HEADERS = ("Authorization", "Content-Type", "User-Agent", "Accept")
 
 
 async def lost(peer: Peer, count: int) -> Numbers:
     """Measure the time of a backlog while one in a hundred answers to writes is lost."""
-    async with stage.observed(peer) as (plane, api, world), _losing(plane) as (server, losses):
+    losses = 0
+    dice = random.Random(1)  # noqa: S311 (the same losses for all peers)
+
+    async def loses(request: web.Request) -> bool:
+        nonlocal losses
+        unlucky = request.method != "GET" and dice.randrange(ONE_OF) == 0
+        losses += unlucky
+        return unlucky
+
+    async with stage.observed(peer) as (plane, api, world), _spoiling(plane, loses) as server:
         texts = stage.texts(count, "안녕")
         await stage.create(api, texts)
         world.want(texts)
@@ -38,18 +59,61 @@ async def lost(peer: Peer, count: int) -> Numbers:
             return {
                 "lost_pod": None if world.podless else world.last_pod - process.started,
                 "lost_status": world.last_status - process.started if done else None,
-                "lost_answers": float(len(losses)),
+                "lost_answers": float(losses),
             }
 
 
-@contextlib.asynccontextmanager
-async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
-    """Run a proxy that forwards every request, but drops some answers.
+async def late(peer: Peer, count: int) -> Numbers:
+    """Measure the CPU of edits and a rest while all answers are late, relative to usual.
 
-    Yield its address, and the list of requests whose answers were dropped.
+    The Messages are in many namespaces: few reconciles of one that is slow run at once.
     """
-    losses: list[str] = []
-    dice = random.Random(1)  # noqa: S311 (the same losses for all peers)
+    delay = 0.0
+
+    async def delays(_: web.Request) -> bool:
+        await asyncio.sleep(delay)
+        return False
+
+    def messages(name: str) -> str:
+        return f"{_NAMESPACES_OF_MESSAGES}/late-{int(name[1:]) // _EACH}/messages"
+
+    async with stage.observed(peer) as (plane, api, world), _spoiling(plane, delays) as server:
+        texts = stage.texts(count, "안녕")
+        for number in range(-(-count // _EACH)):
+            await api.request("POST", _NAMESPACES, {"metadata": {"name": f"late-{number}"}})
+        for name, text in texts.items():
+            await api.request("POST", messages(name), message(name, text))
+        world.want(texts)
+        async with peers.running(plane, peer, _RESYNC, name="late", server=server) as process:
+
+            async def work(say: str) -> tuple[float, float]:
+                texts = stage.texts(count, say)
+                world.want(texts)
+                began, used = time.monotonic(), process.cpu()
+                for name, text in texts.items():
+                    await api.patch(f"{messages(name)}/{name}", {"spec": {"text": text}})
+                if not await world.until_right(_LATE_PATIENCE):
+                    raise HackError(f"{len(world.podless | world.untold)} Messages are not right")
+                took = time.monotonic() - began
+                await asyncio.sleep(_REST)
+                return process.cpu() - used, took
+
+            await world.until_right(stage.PATIENCE)
+            await stage.quiet(process)
+            usual, _ = await work("새 글")
+            delay = LATE
+            slowly, took = await work("늦은 글")
+    return {
+        "late_ratio": slowly / usual,
+        "late_usual_cpu": usual,
+        "late_cpu": slowly,
+        "late_status": took,
+    }
+
+
+@contextlib.asynccontextmanager
+async def _spoiling(plane: ControlPlane, spoils: _Spoils) -> AsyncIterator[str]:
+    """Run a proxy that forwards every request, and spoils some answers; yield its address."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=False),
         timeout=aiohttp.ClientTimeout(total=None),
@@ -69,8 +133,7 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
                 headers=headers,
                 data=await request.read() or None,
             ) as answer:
-                if request.method != "GET" and dice.randrange(ONE_OF) == 0:
-                    losses.append(f"{request.method} {request.path}")
+                if await spoils(request):
                     if request.transport is not None:
                         request.transport.abort()
                     return web.Response()
@@ -96,7 +159,7 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
         )
         try:
             await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=trust, backlog=1024).start()
-            yield f"https://127.0.0.1:{runner.addresses[0][1]}", losses
+            yield f"https://127.0.0.1:{runner.addresses[0][1]}"
         finally:
             await runner.cleanup()
 
@@ -105,14 +168,14 @@ async def fairness(peer: Peer, stuck: int, creates: int) -> Numbers:
     """Measure single creates, as usual and while Messages elsewhere wait for a hanging webhook."""
     found: Numbers = {"usual_p50": None, "beside_p50": None, "beside_ratio": None}
     async with stage.observed(peer) as (plane, api, world):
-        await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": _NEIGHBOUR}})
+        await api.request("POST", _NAMESPACES, {"metadata": {"name": _NEIGHBOUR}})
         async with (
             peers.running(plane, peer, name="fairness") as process,
             _hanging(plane, api) as hook,
         ):
             await stage.quiet(process)
             usual = await stage.latencies(api, world, creates, "usual")
-            path = f"/apis/myorg.dev/v1/namespaces/{_NEIGHBOUR}/messages"
+            path = f"{_NAMESPACES_OF_MESSAGES}/{_NEIGHBOUR}/messages"
             await stage.create(api, stage.texts(stuck, "막힘"), path)
             asked, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(hook), 60)
             with asked:

@@ -8,9 +8,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.api import MESSAGES, PODS
 from bench.watched import Watched
 
+#: The Messages of all namespaces; no two of them have the same name.
+_MESSAGES = "/apis/myorg.dev/v1/messages"
 _TEXT = "MESSAGE_TEXT"
 
 
@@ -28,7 +29,7 @@ class World(Watched):
     """The watched state of the Messages, compared with the wanted one."""
 
     def __init__(self, *, tells_generation: bool = True) -> None:
-        super().__init__({MESSAGES: self.take_message, PODS: self.take_pod})
+        super().__init__({_MESSAGES: self.take_message, "/api/v1/pods": self.take_pod})
         self._tells_generation = tells_generation
         self._seen: dict[str, _Seen] = {}
         self._wanted: dict[str, str] = {}
