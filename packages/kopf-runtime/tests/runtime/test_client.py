@@ -176,10 +176,10 @@ async def test_congestion_one_timeout_gives_all_that_follow_the_time_that_they_n
     async def answer(request: web.Request) -> web.Response:
         asked.append(request.method)
         connections.add(request.transport)
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.6)
         return web.json_response({"slow": True})
 
-    async with serving(answer, timeout=0.2) as client:
+    async with serving(answer, timeout=0.4) as client:
         with pytest.raises(ApiError) as error:
             await client.ask("POST", "/x", {})
         assert error.value.timed_out
@@ -192,6 +192,22 @@ async def test_congestion_one_timeout_gives_all_that_follow_the_time_that_they_n
 
     assert (asked.count("POST"), asked.count("PUT")) == (16, 1)
     assert len(connections) <= 1 + 5 + 1
+
+
+@pytest.mark.parametrize(("needs", "late"), [(0.5, 1), (30, 20)], ids=["slow", "gone"])
+async def test_congestion_the_first_late_request_gives_those_under_way_twice_the_time(
+    needs: float, late: int
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(needs)
+        return web.json_response({})
+
+    async with serving(answer, timeout=0.4) as client, asyncio.timeout(10):
+        sent = (client.ask("POST", "/x", {}) for _ in range(20))
+        answers = await asyncio.gather(*sent, return_exceptions=True)
+
+    errors = [error for error in answers if isinstance(error, ApiError) and error.timed_out]
+    assert (len(answers), len(errors)) == (20, late)
 
 
 async def test_congestion_who_does_not_even_connect_is_given_no_more_time() -> None:

@@ -7,7 +7,6 @@ none. An earlier write may still arrive: its precondition stops it, or the next 
 
 import asyncio.sslproto
 import contextlib
-import functools
 import logging
 import math
 import time
@@ -45,24 +44,48 @@ _CLOCK = 10.0
 #: Bytes that a TLS connection buffers. A record has 16 KiB at most; asyncio's 256 KiB took 4 MB.
 asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
 
-_limits = functools.cache(aiohttp.ClientTimeout)
-
 
 class Patience:
     """How long a request may take: twice as long as the slowest answer lately.
 
     A request that is given up has cost the API server as much as one that is answered, and us a
     connection; it is sent again, and often has been carried out. So each one that times out gives
-    all that follow twice the time; not more, because its server may be gone, and another one answer
-    at once. The patience fades when the answers come sooner.
+    all that follow twice the time, and those that are under way, too; not more, because its server
+    may be gone, and another one answer at once. The patience fades when the answers come sooner.
     """
 
     def __init__(self) -> None:
         self._slowest, self._at = 0.0, time.monotonic()
+        # The requests under way with the usual time, and when it runs out.
+        self._usual: dict[asyncio.Timeout, asyncio.TimerHandle] = {}
 
     def seconds(self, usual: float) -> float:
         """Return the seconds that the next request may take: as many as usual, at least."""
-        return max(usual, math.ceil(min(PATIENT, 2 * self._lately())))
+        return max(usual, min(PATIENT, 2 * self._lately()))
+
+    @contextlib.asynccontextmanager
+    async def limit(self, usual: float) -> AsyncGenerator[None, None]:
+        """Limit the time of the request that is sent in the block."""
+        began, seconds = time.monotonic(), self.seconds(usual)
+        longest = max(seconds, 2 * usual)
+        async with asyncio.timeout(longest) as limit:
+            if seconds == usual:
+                loop = asyncio.get_running_loop()
+                self._usual[limit] = loop.call_later(usual, self._run_out, limit)
+            try:
+                yield
+            finally:
+                if timer := self._usual.pop(limit, None):
+                    timer.cancel()
+                if limit.expired():
+                    self.answered(min(longest, time.monotonic() - began))
+
+    def _run_out(self, first: asyncio.Timeout) -> None:
+        """Give up the first request that is late, and give the others twice the time."""
+        for timer in self._usual.values():
+            timer.cancel()
+        self._usual.clear()
+        first.reschedule(0)
 
     def answered(self, seconds: float) -> None:
         """Record how long an answer took, or was waited for in vain."""
@@ -81,6 +104,8 @@ class Client:
         self.manager = manager
         self.agent = f"{manager}/{version or '0'}"
         self._timeout, self._patience = timeout, Patience()
+        # Less than a request has: a server that cannot be reached is not slow.
+        self._connecting = aiohttp.ClientTimeout(total=None, sock_connect=0.9 * timeout)
         self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
         self._credentials: Credentials | None = None
@@ -141,26 +166,22 @@ class Client:
         data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
         started = time.monotonic()
         code = 0
-        total = self._patience.seconds(self._timeout) if fenced else self._timeout
+        limit = self._patience.limit if fenced else asyncio.timeout
         try:
-            limits = _limits(total=total, sock_connect=self._timeout)
-            with fencing(self.may_write) if fenced else unfenced():
-                response = await self._send(method, path, query, limits, data, content_type)
-            async with response:
-                payload = await _read(response, most)
-                code = response.status
-                self._patience.answered(time.monotonic() - started)
-                self._look_at_clock(response)
-                if code >= 300:
-                    raise refusal(method, path, response, payload or b"")
-                if payload is None:
-                    raise ApiError(method, path, 0, "TooLarge", f"more than {most} bytes")
-                return payload
+            async with limit(self._timeout):
+                with fencing(self.may_write) if fenced else unfenced():
+                    response = await self._send(method, path, query, data, content_type)
+                async with response:
+                    payload = await _read(response, most)
+            code = response.status
+            self._patience.answered(time.monotonic() - started)
+            self._look_at_clock(response)
+            if code >= 300:
+                raise refusal(method, path, response, payload or b"")
+            if payload is None:
+                raise ApiError(method, path, 0, "TooLarge", f"more than {most} bytes")
+            return payload
         except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
-            if isinstance(error, TimeoutError) and not isinstance(
-                error, aiohttp.ServerTimeoutError
-            ):
-                self._patience.answered(total)  # the latter has not even connected
             raise await self._failed(method, path, error) from error
         finally:
             self._metrics.api_requests.labels(method, str(code)).inc()
@@ -179,7 +200,6 @@ class Client:
 
         Do not wait for anything between two lines: its time counts as silence.
         """
-        limits = _limits(total=None, sock_connect=self._timeout)
         loop, code = asyncio.get_running_loop(), 0
         try:
             # No `wait_for`: before Python 3.12 it loses a cancellation that comes with the answer,
@@ -187,7 +207,7 @@ class Client:
             # takes ten times as long for each event.
             async with (
                 asyncio.timeout(SILENCE) as silence,
-                await self._send("GET", path, query, limits) as response,
+                await self._send("GET", path, query) as response,
             ):
                 code = response.status
                 if code >= 300:
@@ -208,7 +228,6 @@ class Client:
         method: str,
         path: str,
         query: str,
-        limits: aiohttp.ClientTimeout,
         data: bytes | None = None,
         content_type: str = JSON,
     ) -> aiohttp.ClientResponse:
@@ -224,7 +243,7 @@ class Client:
                 method,
                 URL(url, encoded=True),  # no name needs to be quoted
                 data=data,
-                timeout=limits,
+                timeout=self._connecting,
                 ssl=credentials.ssl,
                 headers=sent if content_type == JSON else {**sent, "Content-Type": content_type},
                 allow_redirects=False,  # a redirect would receive the token: CVE-2022-3172
