@@ -4,7 +4,6 @@ The booking service is the real one, a process with a database. tests/faults/tes
 has the operator on a real control plane.
 """
 
-import argparse
 import asyncio
 import itertools
 import logging
@@ -435,19 +434,3 @@ async def test_a_token_that_cannot_be_used_is_told(
         assert message == f"{token} must have the token in one line; correct its Secret."
         token.write_text(TOKEN)
         await until_reason(server, "Booked")
-
-
-# --- its settings -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["booking", "ftp://booking", "http://me:secret@booking", "http://booking?a=b", "http://"],
-)
-def test_an_address_that_cannot_be_used_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is not a valid address"):
-        flighttickets.url(text)
-
-
-def test_an_address_may_have_a_port_and_a_path() -> None:
-    assert flighttickets.url("https://[::1]:8443/api/") == "https://[::1]:8443/api"

@@ -1,7 +1,4 @@
-"""The booking service of examples/flightticket beside its API: who is let in, and what harms it.
-
-packages/kopf-runtime/tests/runtime/test_flightticket.py has the operator call it.
-"""
+"""The booking service beside its API: who is let in, and what harms it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,8 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from examples.flightticket.booking import server
-from examples.flightticket.booking.process import TOKEN, BookingService, booking_service
+from booking import server
+from booking.process import TOKEN, BookingService, booking_service
 
 BEARER = f"Authorization: Bearer {TOKEN}"
 
@@ -49,7 +46,7 @@ async def test_who_has_no_token_is_not_recorded_and_uses_up_no_fault(
 ) -> None:
     await service.fail({"kind": "answer", "status": 500, "times": 1})
 
-    assert await status(service, token="guessed") == 401
+    assert await status(service, token="guessed") == 401  # noqa: S106
     assert await service.calls() == []
     assert await status(service) == 500
 

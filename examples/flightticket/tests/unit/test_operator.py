@@ -24,10 +24,16 @@ def test_a_number_of_seats_that_cannot_be_is_refused(number: int) -> None:
         decoded(number=number)
 
 
-@pytest.mark.parametrize("text", ["booking", "ftp://booking", "https://user@booking", "http://b?a"])
+@pytest.mark.parametrize(
+    "text", ["booking", "ftp://booking", "https://user:a@booking", "http://b?a", "http://"]
+)
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a valid address"):
         operator.url(text)
+
+
+def test_an_address_may_have_a_port_and_a_path() -> None:
+    assert operator.url("https://[::1]:8443/api/") == "https://[::1]:8443/api"
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,15 @@
 import asyncio
 import base64
 import contextlib
-import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from signal import Signals
 from typing import Any
 
 import pytest
 
 from faults.test_versions import BETA, NEWEST, Festivals, festival
-from kopf_kit.pack import admission, declared, nested
-from kopf_kit.pack.project import load
+from kopf_kit.pack import admission
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import Subject
@@ -26,7 +23,6 @@ from kopf_runtime.declaring.kinds import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from runtime import permits, rotating
-from tests.chart import helm
 
 pytestmark = pytest.mark.api
 
@@ -121,23 +117,24 @@ def rights(user: str) -> Iterator[Raw]:
         }
 
 
-def configurations(here: World, where: Raw, folder: Path) -> Iterator[Raw]:
-    """Yield what the chart of an operator with these functions renders, asked at a Service."""
-    tickets = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
-    chart = shutil.copytree(tickets.chart, folder / "chart")
+def configurations(here: World, where: Raw) -> Iterator[Raw]:
+    """Yield the configurations of these functions, asked at a Service about one namespace."""
     functions = admission.declared(here.subject.manager.webhooks)
-    text = declared.chart_admission(functions, tickets.name)
-    (chart / "templates" / "_admission.tpl").write_text(text)
-    kinds = [kind.kind for kind in CONFIGURATIONS.values()]
-    for found in helm.render({"watchNamespaces": [here.namespace]}, chart=chart):
-        if found["kind"] in kinds:
-            for webhook in found["webhooks"]:
-                webhook["clientConfig"]["service"] |= where
-            yield found | {"metadata": {"name": NAME}}
+    within = {"matchLabels": {"kubernetes.io/metadata.name": here.namespace}}
+    for name, kind in CONFIGURATIONS.items():
+        webhooks = [
+            function.entry
+            | {"clientConfig": {"service": where | {"path": function.path}}}
+            | {"namespaceSelector": within}
+            for function in functions
+            if function.kind == name
+        ]
+        meta = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": NAME}}
+        yield meta | {"webhooks": webhooks}
 
 
 @pytest.fixture
-async def service(here: World, tmp_path: Path) -> AsyncIterator[Balancer]:
+async def service(here: World) -> AsyncIterator[Balancer]:
     """Have the API server ask at a Service, whose certificate it does not know yet."""
     balancer = Balancer()
     server = await asyncio.start_server(balancer.pass_on, "127.0.0.1", balancer.port)
@@ -150,11 +147,7 @@ async def service(here: World, tmp_path: Path) -> AsyncIterator[Balancer]:
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         }
     )
-    rendered = [*configurations(here, where, tmp_path)]
-    assert {manifest["kind"] for manifest in rendered} == {
-        kind.kind for kind in CONFIGURATIONS.values()
-    }
-    for manifest in rendered:
+    for manifest in configurations(here, where):
         await here.cluster.put(manifest)
     conversion = {
         "strategy": "Webhook",

@@ -8,7 +8,7 @@ from typing import Any
 
 import kopf
 
-from examples.greeting.greetings import manager
+from runtime.greetings import manager
 
 #: The annotation of an object that this replica handled.
 MARK = f"beside-{os.environ['POD_NAME']}"

@@ -1,4 +1,4 @@
-"""The operator of twenty lines runs as docs/runtime.md says, and a kopf handler beside it."""
+"""The operator of twenty lines runs, and a kopf handler beside it."""
 
 import asyncio
 import os
@@ -17,20 +17,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 import kopf_runtime as kr
-from examples.flightticket.booking.process import booking_service
-from kopf_kit.rig import paths
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, Kind
 from kopf_runtime.process.beside_kopf import BesideKopf
 from runtime.support.api_server import LEASE, ApiServer, RefusedError
 from runtime.support.waiting import until
 from runtime.widgets import ready
 
-CHECKOUT = Path(__file__).parents[4]
-MEMCACHED = CHECKOUT / "examples" / "memcached"
-EXAMPLE = CHECKOUT / "examples" / "greeting" / "greetings.py"
-FLIGHT_TICKETS = CHECKOUT / "examples" / "flightticket" / "operator"
+EXAMPLE = Path(__file__).with_name("greetings.py")
+#: What a process of its own imports from, as the tests do.
+PYTHON_PATH = os.pathsep.join(filter(None, sys.path))
 GREETING = Kind("example.dev", "v1", "greetings", "Greeting")
-FLIGHT_TICKET = Kind("flights.com", "v1", "flighttickets", "FlightTicket")
 KEY, CHILD = ("ns", "one"), ("ns", "greeting-one")
 
 PYTHON = (sys.executable,)
@@ -39,7 +35,7 @@ KOPF = (sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces")
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(GREETING, FLIGHT_TICKET).running() as one:
+    async with ApiServer(GREETING).running() as one:
         yield one
 
 
@@ -68,12 +64,9 @@ async def process(
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "KUBECONFIG": str(kubeconfig),
-        "PYTHONPATH": paths.python_path(CHECKOUT),
-        **{
-            f"{name}_OPERATOR_{server}_BIND_ADDRESS": "0"
-            for name in ("GREETING", "FLIGHTTICKET")
-            for server in ("METRICS", "HEALTH_PROBE")
-        },
+        "PYTHONPATH": PYTHON_PATH,
+        "GREETING_OPERATOR_METRICS_BIND_ADDRESS": "0",
+        "GREETING_OPERATOR_HEALTH_PROBE_BIND_ADDRESS": "0",
         **more,
     }
     with log.open("wb") as file:
@@ -199,7 +192,7 @@ async def test_traces_that_cannot_be_sent_are_missed_in_a_sentence(
 ) -> None:
     (tmp_path / "opentelemetry.py").write_text("")  # as if it were not installed
     put(server, "world")
-    path = os.pathsep.join((str(tmp_path), paths.python_path(CHECKOUT)))
+    path = os.pathsep.join((str(tmp_path), PYTHON_PATH))
     more: Any = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": path}
     async with process(server, tmp_path, *PYTHON, str(EXAMPLE), **more) as log:
         await until(lambda: text(server) == "Hello, world!", seconds=60)
@@ -331,43 +324,3 @@ def test_d5_each_kind_of_kopf_handler_is_seen(on: Any) -> None:
         assert BesideKopf(list).has_handlers()
     finally:
         kopf.set_default_registry(before)
-
-
-async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_path: Path) -> None:
-    server.put(
-        FLIGHT_TICKET,
-        {
-            "metadata": {"namespace": "ns", "name": "one"},
-            "spec": {"from": "Mumbai", "to": "London", "number": 2},
-        },
-    )
-    async with booking_service(tmp_path) as service:
-        variables: dict[str, Any] = {
-            "FLIGHTTICKET_OPERATOR_WEBHOOK_BIND_ADDRESS": "0",
-            "FLIGHTTICKET_OPERATOR_BOOKING_URL": service.url,
-            "FLIGHTTICKET_OPERATOR_BOOKING_TOKEN_PATH": str(service.tokens),
-            "PYTHONPATH": os.pathsep.join((str(FLIGHT_TICKETS), paths.python_path(CHECKOUT))),
-        }
-        command = (*PYTHON, "-m", "flightticket_operator")
-        async with process(server, tmp_path, *command, **variables):
-            await until(lambda: told(server).get("reason") == "Booked", seconds=60)
-            held = (server.get(FLIGHT_TICKET, KEY) or {})["metadata"]["finalizers"]
-            assert held == ["flights.com/flightticket-operator"]
-            server.delete(FLIGHT_TICKET, KEY)
-            await until(lambda: server.get(FLIGHT_TICKET, KEY) is None)
-        assert await service.events() == ["booked", "cancelled"]
-
-
-def told(server: ApiServer) -> Any:
-    return ready(server.get(FLIGHT_TICKET, KEY))
-
-
-def test_the_page_shows_the_examples_as_they_are() -> None:
-    page = (CHECKOUT / "docs" / "runtime.md").read_text()
-    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    memcacheds = (MEMCACHED / "operator" / "memcached_operator" / "operator.py").read_text()
-    flight_tickets = (FLIGHT_TICKETS / "flightticket_operator" / "operator.py").read_text()
-
-    assert EXAMPLE.read_text() in shown
-    assert len([part for part in shown if part in memcacheds]) == 1
-    assert [part for part in shown if "async def book(" in part and part in flight_tickets]
