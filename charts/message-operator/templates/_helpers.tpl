@@ -48,6 +48,11 @@ other namespaces may have the same name. No namespace has a dot in its name. */}
 {{- default .Release.Namespace .Values.namespaceOverride }}
 {{- end }}
 
+{{/* The watched namespaces as JSON: $(POD_NAMESPACE) is the operator's own. */}}
+{{- define "message-operator.watched" -}}
+{{- default list .Values.watchNamespaces | toJson | replace "$(POD_NAMESPACE)" (include "message-operator.namespace" .) }}
+{{- end }}
+
 {{- define "message-operator.serviceAccountName" -}}
 {{- default (include "message-operator.fullname" .) .Values.serviceAccount.name }}
 {{- end }}

@@ -410,7 +410,7 @@ def test_a_kind_in_no_namespace_and_of_another_group_is_packaged_for_the_whole_c
     draft = crd.replace("note", "draft").replace("Note", "Draft").replace("Namespaced", "Cluster")
     (notes / "draft.yaml").write_text(draft)
 
-    assert "objects of Draft are in no namespace" in adopt(notes, *SAID)[1]
+    assert adopt(notes, *SAID)[0] == 0
     assert kit(notes, "generate")[0] == 0
 
     assert [kind.crd for kind in project.load(notes).kinds] == [
@@ -469,7 +469,10 @@ _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
             "move what asks a cluster into a function with @kopf.on.startup()",
         ),
         (_replace("main.py", "x = 1\n"), "main registers no handler of kopf"),
-        (_replace("crd.yaml", "kind: ConfigMap\n"), "crd.yaml has ConfigMap where there must be"),
+        (
+            _replace("crd.yaml", "kind: ConfigMap\n"),
+            "crd.yaml must have a CustomResourceDefinition",
+        ),
         (_replace("crd.yaml", "a: [\n"), "crd.yaml is not YAML"),
         (_twice, "again.yaml and crd.yaml both have the kind Note; name one with --crd"),
         (lambda folder: (folder / "crd.yaml").unlink(), "crd.yaml: No such file or directory"),
@@ -479,7 +482,7 @@ _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
             _replace("pyproject.toml", '[project]\nversion = "one"\n'),
             "has the version `one`; write one such as 1.2.0",
         ),
-        (_replace("role.yaml", "kind: Service\n"), "must have nothing but Roles or ClusterRoles"),
+        (_replace("role.yaml", "kind: Service\n"), "role.yaml has no role and no binding of one"),
         (_own_chart, "charts/notes-operator is a chart already"),
         (_replace("Dockerfile", "FROM python\nUSER root\n"), "runs as root, and the kubelet"),
         (

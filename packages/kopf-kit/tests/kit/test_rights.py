@@ -15,6 +15,7 @@ OPERATOR = "system:serviceaccount:notes:operator"
 PODS: dict[str, Any] = {"resource": "pods", "namespace": "a", "apiVersion": "v1"}
 LACKS = "role.yaml does not give it, and the operator asked for"
 SETTINGS = "/api/namespaces/*/configmaps/settings"
+NAMED = {"kind": "ClusterRole", "metadata": {"name": "notes"}}
 UNUSED = "role.yaml gives it, and nothing asked for it"
 NOTES: dict[str, Any] = {"resource": "notes", "apiGroup": "example.dev", "apiVersion": "v1"}
 
@@ -109,7 +110,7 @@ def test_a_role_is_told_what_it_lacks_and_what_it_has_for_nothing(log: Path) -> 
     role = documents.load(RULES)
     role["rules"][4]["verbs"] = ["create", "delete"]
     role["rules"][1] |= {"resourceNames": ["other"]}
-    (log.parent / "role.yaml").write_text(json.dumps({"kind": "Role", **role}))
+    (log.parent / "role.yaml").write_text(json.dumps({**NAMED, **role}))
     given = ("--log", "audit.log", "--user", OPERATOR, "--role", "role.yaml")
 
     code, said = called(command, log.parent, "check", *given)
@@ -123,7 +124,7 @@ def test_a_role_is_told_what_it_lacks_and_what_it_has_for_nothing(log: Path) -> 
         f"unused: the right to delete pods: {UNUSED}",
     ]
 
-    (log.parent / "role.yaml").write_text(json.dumps({"kind": "Role", **documents.load(RULES)}))
+    (log.parent / "role.yaml").write_text(json.dumps({**NAMED, **documents.load(RULES)}))
     code, said = called(command, log.parent, "check", *given)
     assert (code, said) == (0, "role.yaml has the rights that the operator used, and no other\n")
 

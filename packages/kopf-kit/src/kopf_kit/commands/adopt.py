@@ -10,7 +10,7 @@ from rich.prompt import Prompt
 
 from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
-from kopf_kit.template import adoption
+from kopf_kit.template import adoption, found
 
 #: What has to be said where the repository does not say it, with an example.
 _NEEDED = {
@@ -26,7 +26,7 @@ _NEEDED = {
 @click.option("--crd", "crds", multiple=True, metavar="FILE", help="CRDs; by default, all here.")
 @click.option("--sample", "samples", multiple=True, metavar="FILE", help="Objects to show.")
 @click.option("--requirements", default="", metavar="FILE", help="What the image installs.")
-@click.option("--rights", default="", metavar="FILE", help="A Role with what the handlers do.")
+@click.option("--rights", multiple=True, metavar="FILE", help="Roles of what the handlers do.")
 @click.option("--description", default="", help="What the operator does, in a sentence.")
 @click.option("--no-run", is_flag=True, help="Read files only, and run nothing of the repository.")
 def command(*, no_run: bool, **options: Any) -> None:
@@ -45,7 +45,7 @@ def command(*, no_run: bool, **options: Any) -> None:
         say(
             "this runs the repository's Python, and imports its handlers; --no-run reads files only"
         )
-    operator = adoption.find(file.parent, adoption.Operator(file.parent, **options), run=not no_run)
+    operator = found.find(file.parent, found.Operator(file.parent, **options), run=not no_run)
     for option, (question, example) in _NEEDED.items():
         if not getattr(operator, option):
             answers: dict[str, Any] = {option: _asked(option, question, example)}

@@ -85,10 +85,10 @@ def check(test: tuple[str, ...], role: str | None, user: str, log: str | None) -
 
 def _rights(role: str | None) -> _Rights | None:
     """Return what an operator may do by a file, or by PROJECT; None where there is neither."""
-    from kopf_kit.pack import watched
+    from kopf_kit.pack import granted, watched
 
     if role is not None:
-        return _Rights(role, watched.given(Path(role)))
+        return _Rights(role, granted.read([Path(role)]).rules)
     if not names.has_project():
         return None
     from kopf_kit.pack import declared, rights
@@ -98,9 +98,9 @@ def _rights(role: str | None) -> _Rights | None:
     if adopted is None:
         rules = [rule for _, rule in declared.operator().rules]
         return _Rights(f"the code of {PROJECT.manager}", rules, [rights.LEASES])
-    given = watched.given(PROJECT.root / adopted.rights) if adopted.rights else []
+    given = watched.given(PROJECT).rules if adopted.rights else []
     kopfs = [rule for _, rule in watched.kopfs(PROJECT)]
-    return _Rights(adopted.rights or "PROJECT", given, [*kopfs, watched.SCANNING])
+    return _Rights(", ".join(adopted.roles) or "PROJECT", given, [*kopfs, watched.SCANNING])
 
 
 def _requests(test: Sequence[str], log: str | None, user: str) -> Requests:

@@ -6,6 +6,7 @@ that it has not.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,9 +76,9 @@ def definitions(project: "Project") -> list[Manifest]:
 
 
 def definitions_in(file: Path) -> list[Manifest]:
-    """Return the CRDs in a file; raise HackError if something else is in it."""
-    manifests = manifests_in(file, "`crds` names files with CRDs")
-    for manifest in manifests or [None]:
+    """Return the CRDs in a file, which may have other objects; raise HackError if it has none."""
+    definitions = []
+    for manifest in manifests_in(file, "`crds` names files with CRDs"):
         match manifest:
             case {
                 "apiVersion": "apiextensions.k8s.io/v1",
@@ -85,23 +86,36 @@ def definitions_in(file: Path) -> list[Manifest]:
                 "metadata": {"name": str()},
                 "spec": {"group": str(), "names": {"kind": str()}, "versions": [_, *_]},
             }:
-                continue
-        kind = manifest.get("kind") if isinstance(manifest, dict) else None
+                definitions.append(manifest)
+            case {"kind": "CustomResourceDefinition"}:
+                definitions.clear()
+                break
+    if not definitions:
         raise HackError(
-            f"{file} has {kind or 'nothing'} where there must be a CustomResourceDefinition of "
-            "apiextensions.k8s.io/v1; name a file with nothing but these"
+            f"{file} must have a CustomResourceDefinition of apiextensions.k8s.io/v1, with a name, "
+            "a group, names and versions"
         )
-    return manifests
+    return definitions
 
 
 def manifests_in(file: Path, hint: str) -> list[Any]:
     """Return what is in a file of YAML; raise HackError, with the hint if it cannot be read."""
     try:
-        return documents.load_all(file.read_text())
+        return [*_unlisted(documents.load_all(file.read_text()))]
     except OSError as error:
         raise HackError(f"{file}: {error.strerror}; {hint}") from error
     except (UnicodeError, yaml.YAMLError) as error:
         raise HackError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _unlisted(manifests: Iterable[Any]) -> Iterator[Any]:
+    """Yield objects, and those in a List, as `kubectl get -o yaml` writes them."""
+    for manifest in manifests:
+        match manifest:
+            case {"kind": str(kind), "items": [*items]} if kind.endswith("List"):
+                yield from _unlisted(items)
+            case _:
+                yield manifest
 
 
 def stored(crd: Manifest) -> Manifest:

@@ -138,7 +138,11 @@ KINDS: dict[str, Schema] = {
     "namespaces": {
         "type": "array",
         "uniqueItems": True,
-        "items": {"type": "string", "maxLength": 63, "pattern": f"^{_LABEL}$"},
+        "items": {
+            "type": "string",
+            "maxLength": 63,
+            "pattern": rf"^({_LABEL}|\$\(POD_NAMESPACE\))$",
+        },
     },
     "objects": _OBJECTS,
     # The API server checks the fields of an operator's Pods only once there is one, so they are

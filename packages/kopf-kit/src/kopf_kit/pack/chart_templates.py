@@ -6,6 +6,7 @@ values of its Pods: their images, and what `values.own.yaml` says.
 docs/decisions/0023-one-source-for-crd-rights-and-charts.md explains why.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,10 @@ def _common(file: Path) -> str:
         return f"{{{{- /* {generated} */ -}}}}\n{text}"
     if file.name == "values.yaml":
         text = text.replace(_MARK, _own_values())
+        if PROJECT.adopted and (watched := PROJECT.adopted.watch_namespaces):
+            text = text.replace(
+                "watchNamespaces: []\n", f"watchNamespaces: {json.dumps(watched)}\n"
+            )
     return f"# {generated}\n{text}"
 
 

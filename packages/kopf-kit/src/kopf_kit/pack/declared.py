@@ -59,13 +59,18 @@ class Operator(NamedTuple):
 
     definitions: list[crds.Manifest]
     #: The rights in each watched namespace, each with its reason.
-    rules: list[tuple[str, rights.Rule]]
+    rules: Sequence[tuple[str, rights.Rule]]
+    #: Those that an adopted operator has in its own namespace, and whatever it watches.
+    own: Sequence[tuple[str, rights.Rule]] | None = None
+    cluster: Sequence[tuple[str, rights.Rule]] = ()
 
 
 def operator() -> Operator:
     """Return what the code of PROJECT's operator declares."""
     if PROJECT.adopted:
-        return Operator(adopted.definitions(PROJECT), [*watched.rules(PROJECT)])
+        grants = watched.rights(PROJECT)
+        crds = adopted.definitions(PROJECT)
+        return Operator(crds, grants.watched, grants.own, grants.cluster)
     manager = of_the_project()
     return Operator(definitions(manager), rights.rules(manager))
 
@@ -76,7 +81,7 @@ def files() -> dict[Path, str]:
     webhooks = admission.of(PROJECT)
     return {
         templates / "crd.yaml": chart_crd(ours.definitions, PROJECT.name, PROJECT.converted),
-        templates / "_rules.tpl": chart_rules(ours.rules, PROJECT.name, PROJECT.converted),
+        templates / "_rules.tpl": chart_rules(ours, PROJECT.name, PROJECT.converted),
         **(
             {templates / "_admission.tpl": chart_admission(webhooks, PROJECT.name)}
             if webhooks
@@ -137,20 +142,21 @@ def _chart_crd(crd: crds.Manifest, chart: str, converted: Sequence[str]) -> str:
     )
 
 
-def chart_rules(
-    rules: Iterable[tuple[str, rights.Rule]], chart: str, converted: Sequence[str] = ()
-) -> str:
-    """Return the chart's template with the rights that the operator needs in watched namespaces."""
-    lines = [f"# {why}\n{documents.text([rule])}" for why, rule in rules]
+def chart_rules(operator: Operator, chart: str, converted: Sequence[str] = ()) -> str:
+    """Return the chart's template with the operator's rights, by where it needs them."""
     head = "What the operator does in every namespace that it watches."
-    named = ""
+    text = f"{{{{- /* {head}\n{documents.header(_BY).strip('# ')}*/}}}}\n"
+    parts = {"rules": operator.rules}
+    if operator.own is not None:
+        parts |= {"ownRules": operator.own, "clusterRules": operator.cluster}
+    for name, rules in parts.items():
+        lines = documents.literal(
+            "".join(f"# {why}\n{documents.text([each])}" for why, each in rules)
+        )
+        text += f'{{{{- define "{chart}.{name}" -}}}}\n{lines}{{{{- end }}}}\n'
     if converted:
-        named = f'{{{{- define "{chart}.converted" }}}}[{", ".join(converted)}]{{{{ end }}}}\n'
-    return (
-        f"{{{{- /* {head}\n{documents.header(_BY).strip('# ')}*/}}}}\n"
-        f'{{{{- define "{chart}.rules" -}}}}\n{documents.literal("".join(lines))}{{{{- end }}}}\n'
-        f"{named}"
-    )
+        text += f'{{{{- define "{chart}.converted" }}}}[{", ".join(converted)}]{{{{ end }}}}\n'
+    return text
 
 
 def chart_admission(webhooks: Sequence[Webhook], chart: str) -> str:

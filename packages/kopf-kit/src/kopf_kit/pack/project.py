@@ -156,8 +156,12 @@ class Adopted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     samples: dict[_KindName, str | tuple[str, ...]]
     #: What the image installs; without it, the repository's Dockerfile or its lock of uv's says so.
     requirements: str = ""
-    #: A Role or ClusterRole with what the handlers do beyond what kopf itself does.
-    rights: str = ""
+    #: Files with roles of what the handlers do beyond what kopf itself does, and their bindings.
+    rights: str | tuple[str, ...] = ()
+    #: What it watches unless its users say otherwise, as in the chart's values.
+    watch_namespaces: tuple[str, ...] = ()
+    #: Whether it is packed for OLM, which cannot give each right where the author's roles do.
+    olm: bool = True
     #: Breaking changes since the last release, as `verify` tells them, and why each hits nobody.
     accepted: dict[str, str] = {}
     registry_port: int = 0
@@ -166,6 +170,11 @@ class Adopted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     def package(self) -> str:
         """The Python package, or the one module, that the operator is."""
         return self.module.partition(".")[0]
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The files of `rights`."""
+        return (self.rights,) if isinstance(self.rights, str) else self.rights
 
 
 class _Plugins(msgspec.Struct, frozen=True):
@@ -300,7 +309,9 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def has_olm(self) -> bool:
         """Whether it is packed for OLM, too."""
-        return self.adopted is not None or (self.root / "olm" / "csv.yaml").is_file()
+        if self.adopted is None:
+            return (self.root / "olm" / "csv.yaml").is_file()
+        return self.adopted.olm
 
     @property
     def icon(self) -> Path:

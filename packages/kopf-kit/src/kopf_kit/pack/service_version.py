@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kopf_kit.pack import admission, chart_metadata, documents, further_objects, samples
+from kopf_kit.pack import admission, chart_metadata, documents, further_objects, samples, watched
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
 from kopf_kit.pack.rendered import Manifest, arguments, find, for_olm
@@ -174,7 +174,7 @@ def _admission() -> Iterator[Manifest]:
 def _install_modes() -> list[Manifest]:
     """Return which namespaces OLM may have the operator watch."""
     modes = PROJECT.install_modes
-    supported = modes[-1:] if PROJECT.converted or PROJECT.of_the_cluster else modes
+    supported = modes[-1:] if PROJECT.converted else watched.olm_modes(PROJECT)
     return [{"type": mode, "supported": mode in supported} for mode in modes]
 
 

@@ -1,13 +1,14 @@
 """What the handlers of an adopted operator watch, and the rights that kopf needs for it.
 
-What they do beyond that, nothing says: PROJECT names a Role with it.
+What they do beyond that, nothing says: PROJECT names files with roles.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kopf_kit.pack import adopted, registered
+from kopf_kit.pack import adopted, granted, registered
+from kopf_kit.pack.granted import Grants
 from kopf_kit.pack.rights import Rule
 from kopf_kit.rig.run import HackError
 
@@ -20,6 +21,11 @@ SCANNING = {
     "resources": ["namespaces", "customresourcedefinitions"],
     "verbs": ["list", "watch"],
 }
+#: Why an operator is not for OLM.
+NO_OLM = (
+    "objects of {} are in no namespace, so OLM would have the operator watch all, and then give "
+    "what its roles have for its own namespace in all, too"
+)
 
 
 class Watched(NamedTuple):
@@ -72,13 +78,38 @@ def handlers(module: str, root: Path, crds: list[dict[str, Any]]) -> Handlers:
     return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), webhooks)
 
 
-def rules(project: "Project") -> Iterator[tuple[str, Rule]]:
-    """Yield the rules for each watched namespace, each with its reason."""
-    yield from kopfs(project)
-    if project.adopted and project.adopted.rights:
-        file = project.root / project.adopted.rights
-        for rule in given(file):
-            yield f"The handlers need it: {file.name} has it.", rule
+def rights(project: "Project") -> Grants:
+    """Return the rights of an adopted operator, each with its reason: kopf's and the author's."""
+    assert project.adopted
+    grants = granted.split(kopfs(project), adopted.definitions(project))
+    if project.adopted.rights:
+        grants.add(given(project))
+    return grants
+
+
+def olm_modes(project: "Project") -> tuple[str, ...]:
+    """Return the install modes with which OLM gives no more than the chart; raise HackError.
+
+    It gives what an operator has in its own namespace wherever that watches.
+    """
+    modes = project.install_modes[-1:] if project.of_the_cluster else project.install_modes
+    if project.adopted and project.adopted.rights and given(project).own:
+        modes = tuple(mode for mode in modes if mode == "OwnNamespace")
+    elif project.adopted and project.adopted.watch_namespaces and len(modes) > 1:
+        modes = modes[:-1]
+    if not modes:
+        raise HackError(
+            f"{project.root / 'PROJECT'}: {NO_OLM.format(', '.join(project.of_the_cluster))}: "
+            "write `olm: false` there"
+        )
+    return modes
+
+
+def given(project: "Project") -> Grants:
+    """Return what the author's roles give beyond what kopf needs."""
+    assert project.adopted
+    files = [project.root / name for name in project.adopted.roles]
+    return granted.read(files, adopted.definitions(project), project.adopted.watch_namespaces)
 
 
 def kopfs(project: "Project") -> Iterator[tuple[str, Rule]]:
@@ -100,21 +131,6 @@ def kopfs(project: "Project") -> Iterator[tuple[str, Rule]]:
             why = f"What handlers of {plural} return, they report."
             yield why, _rule(group, [f"{plural}/status"], ["patch"])
     yield "What handlers log goes into Events.", _rule("", ["events"], ["create"])
-
-
-def given(file: Path) -> list[Rule]:
-    """Return the rules of the Roles in a file; raise HackError if something else is in it."""
-    manifests = adopted.manifests_in(file, "`rights` names a file with a Role")
-    roles = [
-        manifest["rules"]
-        for manifest in manifests
-        if isinstance(manifest, dict)
-        and manifest.get("kind") in ("Role", "ClusterRole")
-        and manifest.get("rules")
-    ]
-    if not roles or len(roles) < len(manifests):
-        raise HackError(f"{file} must have nothing but Roles or ClusterRoles with `rules`")
-    return [rule for role in roles for rule in role]
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:

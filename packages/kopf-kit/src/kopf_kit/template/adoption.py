@@ -1,23 +1,19 @@
 """What `kopf-kit adopt` writes of an operator on plain kopf: its PROJECT, and nothing else."""
 
+import json
 import re
 import textwrap
-import tomllib
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import yaml
-from packaging.version import InvalidVersion, Version
-
-from kopf_kit.pack import adopted, documents, registered, watched
+from kopf_kit.pack import adopted, documents, granted, watched
+from kopf_kit.pack.granted import Grants
 from kopf_kit.rig import names
-from kopf_kit.rig.run import HackError, answer
-from kopf_kit.template import repository
+from kopf_kit.rig.run import HackError
+from kopf_kit.template import found, repository
 from kopf_kit.template.answers import check_name
+from kopf_kit.template.found import Operator
 
 Manifest = dict[str, Any]
 
@@ -49,99 +45,12 @@ resources:
 """  # noqa: E501
 _REQUIREMENTS = "    # What the image installs.\n    requirements: {}\n"
 _RIGHTS = "    # What the handlers do beyond what kopf itself does.\n    rights: {}\n"
+_NO_OLM = (
+    "    # It is not for OLM, which would give rights more widely than its roles.\n    olm: false\n"
+)
 #: The version where nothing says it.
 _FIRST = "0.1.0"
 _STAGE = re.compile(r"^\s*FROM\s", re.MULTILINE | re.IGNORECASE)
-_HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+(?:/[^/\s]+)+?)(?:\.git)?/?")
-_HANDLER = re.compile(r"^@kopf\.(on\.\w+|daemon|timer|index)\(", re.MULTILINE)
-#: The kinds by which operators on kopf know of each other; it has one replica, and needs none.
-_PEERING = ("KopfPeering", "ClusterKopfPeering")
-#: Folders of a repository that are not about its operator.
-_OTHERS = {"build", "dist", "node_modules", "venv", "tests", "test"}
-
-
-@dataclass(frozen=True)
-class Operator:
-    """What a repository, or its author, says of an operator; paths are relative to `root`."""
-
-    root: Path
-    name: str = ""
-    module: str = ""
-    home: str = ""
-    crds: tuple[str, ...] = ()
-    samples: tuple[str, ...] = ()
-    requirements: str = ""
-    rights: str = ""
-    #: Empty if the repository does not say it.
-    version: str = ""
-    description: str = ""
-
-
-def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
-    """Return what an author says, completed with what the repository says.
-
-    With `run`, its Python is asked for the installed version.
-    """
-    file = root / "pyproject.toml"
-    about = _about(file) if file.is_file() else {}
-    remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
-    pages = (_HOME.fullmatch(page) for page in (*about.get("urls", {}).values(), remote))
-    home = next((f"https://{'/'.join(page.groups())}" for page in pages if page), "")
-    crds = said.crds or _found(root, _is_own_crd)
-    kinds = {
-        crd["spec"]["names"]["kind"] for name in crds for crd in adopted.definitions_in(root / name)
-    }
-    modules = [*_modules(root)]
-    installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
-    required = "requirements.txt" if (root / "requirements.txt").is_file() else ""
-    return replace(
-        said,
-        name=said.name or str(about.get("name") or (said.home or home).rpartition("/")[2]).lower(),
-        module=said.module or (modules[0] if len(modules) == 1 else ""),
-        home=said.home or home,
-        crds=crds,
-        samples=said.samples or _found(root, lambda one: _sampled(one) in kinds),
-        requirements=said.requirements or ("" if installed else required),
-        version=_version(file, about, run=run),
-        description=said.description or about.get("description", ""),
-    )
-
-
-def _about(file: Path) -> dict[str, Any]:
-    """Return the table `project` of a pyproject.toml."""
-    try:
-        about: dict[str, Any] = tomllib.loads(file.read_text()).get("project", {})
-    except (UnicodeError, tomllib.TOMLDecodeError) as error:
-        raise HackError(f"{file} is not TOML: {error}; nothing was written") from error
-    return about
-
-
-def _version(file: Path, about: dict[str, Any], *, run: bool) -> str:
-    """Return the version in three numbers, as Helm takes it; empty if nothing says it.
-
-    Where pyproject.toml leaves it to the build, it is that of the installed package, or else git's
-    last tag.
-    """
-    if "version" in about:
-        try:
-            return _semantic(about["version"])
-        except (InvalidVersion, TypeError) as error:
-            raise HackError(
-                f"{file} has the version `{about['version']}`; write one such as 1.2.0, which the "
-                "chart gets too"
-            ) from error
-    name = about.get("name", "")
-    reader = f"from importlib.metadata import version; print(version({name!r}))"
-    tag = ("git", "-C", file.parent, "describe", "--tags", "--abbrev=0")
-    for command in (*([(registered.python(file.parent), "-c", reader)] if run else []), tag):
-        with suppress(InvalidVersion):
-            return _semantic(answer(command) or "")
-    return ""
-
-
-def _semantic(version: str) -> str:
-    found = Version(version)
-    return f"{found.major}.{found.minor}.{found.micro}"
 
 
 def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
@@ -150,33 +59,53 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     With `run`, the module is imported, which tells what its handlers watch.
     """
     root = operator.root
+    _check(operator)
+    crds = _crds(operator)
+    _check_image(operator)
+    handlers = watched.handlers(operator.module, root, crds) if run else watched.Handlers()
+    roles = [root / name for name in operator.rights]
+    grants = granted.read(roles, crds) if roles else Grants()
+    sampled = {
+        found.sampled(obj) for name in operator.samples for obj in found.manifests(root / name)
+    }
+    # The first kind is the one that the documents show.
+    crds.sort(key=lambda crd: crd["spec"]["names"]["kind"] not in sampled)
+    kinds = [crd["spec"]["names"]["kind"] for crd in crds]
+    wide = [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"].get("scope") == "Cluster"]
+    no_olm = watched.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
+    return _text(operator, crds, olm=not no_olm), [
+        *_about_the_code(operator, handlers),
+        *_about_samples([kind for kind in kinds if kind not in sampled]),
+        *([f"{no_olm}: so `olm: false` is in PROJECT"] if no_olm else []),
+        *_about_rights(operator, grants),
+    ]
+
+
+def _check(operator: Operator) -> None:
+    """Raise HackError where what is said cannot be in a PROJECT."""
     check_name(operator.name)
-    if not _HOME.fullmatch(operator.home):
+    if not found.HOME.fullmatch(operator.home):
         raise HackError(
             f"`{operator.home}` is not a page such as https://github.com/acme/notes-operator; "
             "name one with --home"
         )
-    crds = _crds(operator)
-    if (chart := root / "charts" / operator.name / "values.yaml").is_file():
+    if (chart := operator.root / "charts" / operator.name / "values.yaml").is_file():
         raise HackError(
             f"{chart.parent} is a chart already, and the kit's would have its name: name another "
             "with --name"
         )
-    _check_image(operator)
-    handlers = watched.handlers(operator.module, root, crds) if run else watched.Handlers()
-    if operator.rights:
-        watched.given(root / operator.rights)
-    sampled = {_sampled(obj) for name in operator.samples for obj in _manifests(root / name)}
-    # The first kind is the one that the documents show.
-    crds.sort(key=lambda crd: crd["spec"]["names"]["kind"] not in sampled)
+
+
+def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
     resources = [_resource(crd) for crd in crds]
     kinds = [resource["kind"] for resource in resources]
     optional = _REQUIREMENTS.format(operator.requirements) if operator.requirements else ""
-    optional += _RIGHTS.format(operator.rights) if operator.rights else ""
+    optional += _RIGHTS.format(_listed(operator.rights)) if operator.rights else ""
+    optional += "" if olm else _NO_OLM
     served = (
         f"A Kubernetes operator that serves the kind{'s' * (len(kinds) > 1)} {', '.join(kinds)}"
     )
-    text = _PROJECT.format(
+    return _PROJECT.format(
         kit=repository.version(),
         domain=resources[0]["domain"],
         plugin=names.PLAIN,
@@ -184,52 +113,69 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
         version=operator.version or _FIRST,
         today=f"{datetime.now(UTC):%Y-%m-%d}",
         home=operator.home,
-        description=_scalar(operator.description or served),
+        description=documents.scalar(operator.description or served),
         crds=", ".join(operator.crds),
         samples="\n".join(_samples(operator, kinds)),
         optional=optional,
         name=operator.name,
         resources=textwrap.indent(documents.text(resources), "  "),
     )
-    left_out = []
+
+
+def _about_the_code(operator: Operator, handlers: watched.Handlers) -> Iterator[str]:
+    """Yield sentences on what the code needs that PROJECT does not give it."""
     if not operator.version:
-        left_out.append(f"nothing says the version, so it is {_FIRST}: change it in PROJECT")
-    if hidden := [kind for kind in kinds if kind not in sampled]:
-        left_out.append(
-            f"OLM's consoles do not show {', '.join(hidden)}, of which there is no sample: name a "
-            "file with --sample if users create one"
-        )
-    if wide := [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"]["scope"] == "Cluster"]:
-        left_out.append(
-            f"objects of {', '.join(wide)} are in no namespace, so the operator has to watch the "
-            "whole cluster: the chart's value watchNamespaces would not give it the rights"
-        )
+        yield f"nothing says the version, so it is {_FIRST}: change it in PROJECT"
     if handlers.unknown:
-        left_out.append(
+        yield (
             f"handlers watch {', '.join(handlers.unknown)}, whose plural no file says: give the "
             "right to list, watch and patch them with --rights"
         )
     if handlers.webhooks:
-        left_out.append(
+        yield (
             f"the API server will ask the webhooks {', '.join(handlers.webhooks)}: cert-manager "
             "makes their certificate, unless the chart's value webhooks.certificate is `secret`"
         )
-    left_out += [
-        f"{file.relative_to(root)} makes kopf's peering mandatory, so the operator would wait for "
-        "it, and has one replica without: in a later function with @kopf.on.startup(), set "
-        "`settings.peering.mandatory` to False"
-        for file in _files(root, "*.py")
-        if "peering.mandatory = True" in file.read_text(errors="replace")
-    ]
+    for file in found.files(operator.root, "*.py"):
+        if "peering.mandatory = True" in file.read_text(errors="replace"):
+            yield (
+                f"{file.relative_to(operator.root)} makes kopf's peering mandatory, so the "
+                "operator would wait for it, and has one replica without: in a later function with "
+                "@kopf.on.startup(), set `settings.peering.mandatory` to False"
+            )
+
+
+def _about_samples(hidden: list[str]) -> Iterator[str]:
+    if hidden:
+        yield (
+            f"OLM's consoles do not show {', '.join(hidden)}, of which there is no sample: name a "
+            "file with --sample if users create one"
+        )
+
+
+def _about_rights(operator: Operator, grants: Grants) -> Iterator[str]:
+    """Yield sentences on what the chart, or OLM, does not give, and what it should not have to."""
+    yield from grants.left_out
     if not operator.rights:
-        left_out.append("what handlers write is not known: name a Role that has it with --rights")
-    return text, left_out
+        yield "what handlers write is not known: name a Role that has it with --rights"
+    if grants.own:
+        listed = sorted({name for _, rule in grants.own for name in rule["resources"]})
+        yield (
+            f"the operator has rights to {', '.join(listed)} in its own namespace alone: OLM gives "
+            "these wherever it watches, so OLM lets it watch its own namespace only"
+        )
+    for rule in grants.rules:
+        if "*" in (*rule.get("apiGroups", ()), *rule.get("resources", ()), *rule["verbs"]):
+            yield (
+                f"a rule of {', '.join(operator.rights)} has a *: {json.dumps(rule)}; name each, "
+                "as `kopf-kit rights record` does"
+            )
 
 
 def _crds(operator: Operator) -> list[Manifest]:
     """Return the CRDs; raise HackError where two are of one kind, or none is there."""
     files: dict[str, str] = {}
-    found = []
+    crds = []
     for name in operator.crds:
         for crd in adopted.definitions_in(operator.root / name):
             kind = crd["spec"]["names"]["kind"]
@@ -238,12 +184,12 @@ def _crds(operator: Operator) -> list[Manifest]:
                     f"{files[kind]} and {name} both have the kind {kind}; name one with --crd"
                 )
             files[kind] = name
-            found.append(crd)
-    if not found:
+            crds.append(crd)
+    if not crds:
         raise HackError(
             f"{operator.root} has no CustomResourceDefinition in YAML: name its file with --crd"
         )
-    return found
+    return crds
 
 
 def _check_image(operator: Operator) -> None:
@@ -273,8 +219,8 @@ def _samples(operator: Operator, kinds: list[str]) -> Iterator[str]:
     """Yield the lines of the samples of each kind."""
     files: dict[str, list[str]] = {kind: [] for kind in kinds}
     for name in operator.samples:
-        found = [*_manifests(operator.root / name)]
-        kind = _sampled(found[0]) if len(found) == 1 else None
+        objects = found.manifests(operator.root / name)
+        kind = found.sampled(objects[0]) if len(objects) == 1 else None
         if kind not in files:
             raise HackError(
                 f"{name} must be one object of {', '.join(kinds)} with a name, to be a sample"
@@ -283,16 +229,11 @@ def _samples(operator: Operator, kinds: list[str]) -> Iterator[str]:
     for kind, listed in files.items():
         if not listed and kind == kinds[0]:
             raise HackError(f"there is no sample of {kind}; name a file with one with --sample")
-        several = f"[{', '.join(listed)}]"
-        yield f"      {kind}: {listed[0] if len(listed) == 1 else several}"
+        yield f"      {kind}: {_listed(listed)}"
 
 
-def _sampled(one: Manifest) -> Any:
-    """Return the kind of an object that `kubectl apply` takes: it has a name, no `generateName`."""
-    match one:
-        case {"kind": str(kind), "metadata": {"name": str()}}:
-            return kind
-    return None
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
 
 
 def _resource(crd: Manifest) -> Manifest:
@@ -309,50 +250,3 @@ def _resource(crd: Manifest) -> Manifest:
         "plural": spec["names"]["plural"],
         "version": adopted.stored(crd)["name"],
     }
-
-
-def _modules(root: Path) -> Iterator[str]:
-    """Yield the modules that register handlers."""
-    for file in _files(root, "*.py"):
-        if _HANDLER.search(file.read_text(errors="replace")):
-            inside = next((f for f in (root / "operator", root / "src") if f in file.parents), root)
-            parts = file.relative_to(inside).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _is_own_crd(one: Manifest) -> bool:
-    """Return whether it is a CRD of the operator's; kopf's peering is not packaged."""
-    match one:
-        case {"kind": "CustomResourceDefinition", "spec": {"names": {"kind": str(kind)}}}:
-            return kind not in _PEERING
-    return False
-
-
-def _found(root: Path, fits: Any) -> tuple[str, ...]:
-    """Return the files of which all objects fit."""
-    files = ((file, [*_manifests(file)]) for file in _files(root, "*.yaml", "*.yml"))
-    return tuple(
-        str(file.relative_to(root))
-        for file, objects in files
-        if objects and all(map(fits, objects))
-    )
-
-
-def _manifests(file: Path) -> Iterator[Manifest]:
-    """Yield the objects in a file; a file that is not YAML, such as a template, has none."""
-    try:
-        objects = documents.load_all(file.read_text())
-    except (OSError, ValueError, yaml.YAMLError):
-        return
-    yield from (manifest for manifest in objects if isinstance(manifest, dict))
-
-
-def _files(root: Path, *patterns: str) -> Iterator[Path]:
-    for file in sorted(each for pattern in patterns for each in root.rglob(pattern)):
-        folders = file.relative_to(root).parts[:-1]
-        if not any(each in _OTHERS or each.startswith(".") for each in folders):
-            yield file
-
-
-def _scalar(text: str) -> str:
-    return documents.scalar(text)

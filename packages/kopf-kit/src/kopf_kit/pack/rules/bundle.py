@@ -4,7 +4,7 @@ import base64
 import re
 from collections.abc import Iterator
 
-from kopf_kit.pack import catalog, further_objects
+from kopf_kit.pack import catalog, further_objects, watched
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rules.package import Document, Package, rule
 
@@ -143,7 +143,7 @@ def install_modes(package: Package) -> Iterator[str]:
     webhooks = package.csv.get("spec", "webhookdefinitions") or []
     converts = any(webhook.get("type") == "ConversionWebhook" for webhook in webhooks)
     for mode in PROJECT.install_modes:
-        supported = mode == "AllNamespaces" or not (converts or PROJECT.of_the_cluster)
+        supported = mode == "AllNamespaces" if converts else mode in watched.olm_modes(PROJECT)
         if modes.count({"type": mode, "supported": supported}) != 1:
             yield package.csv.wrong(
                 "spec",
@@ -189,7 +189,8 @@ def permissions(package: Package) -> Iterator[str]:
     """
     for scope in ("permissions", "clusterPermissions"):
         for where, grant in package.rules(scope):
-            if "*" in [*grant["apiGroups"], *grant.get("resources", []), *grant["verbs"]]:
+            words = (*grant.get("apiGroups", ()), *grant.get("resources", ()), *grant["verbs"])
+            if "*" in words and not PROJECT.adopted:  # whose author wrote the role; `adopt` says it
                 yield package.csv.wrong(*where, what="has a *; name each")
             if "leases" in grant.get("resources", []) and scope == "clusterPermissions":
                 yield package.csv.wrong(*where, what="the Lease is in the operator's own namespace")

@@ -32,7 +32,9 @@ _OBJECTS = _list(_object())
 _RULES = _list(
     _object(
         serviceAccountName=_TEXT,
-        rules=_list(_object(apiGroups=_TEXTS, resources_=_TEXTS, verbs=_TEXTS)),
+        rules=_list(
+            _object(apiGroups_=_TEXTS, resources_=_TEXTS, nonResourceURLs_=_TEXTS, verbs=_TEXTS)
+        ),
     )
 )
 

@@ -115,6 +115,11 @@ other namespaces may have the same name. No namespace has a dot in its name. */}
 {{- default .Release.Namespace .Values.namespaceOverride }}
 {{- end }}
 
+{{/* The watched namespaces as JSON: $(POD_NAMESPACE) is the operator's own. */}}
+{{- define "widget-operator.watched" -}}
+{{- default list .Values.watchNamespaces | toJson | replace "$(POD_NAMESPACE)" (include "widget-operator.namespace" .) }}
+{{- end }}
+
 {{- define "widget-operator.serviceAccountName" -}}
 {{- default (include "widget-operator.fullname" .) .Values.serviceAccount.name }}
 {{- end }}

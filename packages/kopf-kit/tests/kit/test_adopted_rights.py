@@ -1,0 +1,400 @@
+"""A right never gets wider than the author's own manifest gives it: a real API server judges (O1).
+
+The search draws repositories with roles, bindings and scopes, adopts each, renders the chart with
+Helm, and asks SubjectAccessReviews about the author's own objects and about the chart's.
+"""
+
+import asyncio
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kit.called import called
+from kopf_kit.commands.adopt import command
+from kopf_kit.pack import declared, documents, nested, project, watched
+from kopf_kit.rig import paths, tools
+from kopf_kit.rig.run import output
+from kopf_kit.testing import api_server
+from kopf_kit.testing.cluster import REVIEWS, Cluster, connected
+
+Raw = dict[str, Any]
+RBAC = "rbac.authorization.k8s.io"
+NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
+QUESTIONS = 40
+#: What kopf itself needs, as its documentation says: it is given where the operator watches.
+KOPFS = {
+    *(("example.dev", "notes", verb) for verb in ("list", "watch", "patch")),
+    ("example.dev", "notes/status", "patch"),
+    ("", "events", "create"),
+}
+#: So that it notices kinds that come later, if it watches the whole cluster.
+SCANNING = {
+    ("apiextensions.k8s.io", "customresourcedefinitions", verb) for verb in ("list", "watch")
+}
+RESOURCES = [
+    *(("", name) for name in ("pods", "pods/log", "secrets", "nodes", "events", "namespaces")),
+    *(("apps", "deployments"), ("example.dev", "notes"), ("metrics.k8s.io", "nodes")),
+]
+VERBS = ["get", "list", "create", "patch", "delete"]
+URLS = ["/metrics", "/healthz/etcd"]
+
+
+class Question(NamedTuple):
+    """What a SubjectAccessReview asks."""
+
+    verb: str
+    group: str
+    resource: str
+    name: str
+    #: Empty for the whole cluster.
+    namespace: str
+
+
+class Case(NamedTuple):
+    """A drawn operator: its own objects by the files that they are in, and what it watches."""
+
+    number: int
+    files: dict[str, list[Raw]]
+    #: Further objects, by which roles hold that no file binds.
+    implied: list[Raw]
+    #: PROJECT's, and what a user of the chart sets instead.
+    namespaces: list[str]
+    values: list[str] | None
+
+    @property
+    def home(self) -> str:
+        return f"home-{self.number}"
+
+
+class Draw:
+    """Draws cases."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311 (no secret)
+
+    def case(self, number: int) -> Case:
+        chosen, home = self._random.choice, f"home-{number}"
+        is_bound = chosen((True, True, True, False))
+        spaces = [home, home, *(["team-a", "team-b"] if is_bound else []), chosen([home, ""])]
+        roles = [self._role(f"r{number}-{i}", spaces) for i in range(chosen([1, 2, 2, 3]))]
+        bindings = []
+        if is_bound:
+            bindings = [b for role in roles for b in self._bindings(role, number, home, spaces)]
+        if self._random.random() < 0.3:
+            roles += self._aggregated(number)
+            bindings += self._bindings(roles[-1], number, home, [home]) if bindings else []
+        implied = [] if bindings else [self._implied(role, number, home) for role in roles]
+        together = chosen([True, False])
+        account = {"kind": "ServiceAccount", "metadata": {"name": "theirs", "namespace": home}}
+        pod = {"serviceAccountName": "theirs", "containers": [{"name": "a", "image": "b"}]}
+        workload = {"kind": "Deployment", "spec": {"template": {"spec": pod}}, **_named("op", home)}
+        beside = [*bindings, {"apiVersion": "v1", **account}, {"apiVersion": "apps/v1", **workload}]
+        files = {"role.yaml": [*roles, *beside]} if together else {}
+        files = files or {"role.yaml": roles, "deploy/beside.yaml": beside}
+        if chosen([False, True]):
+            files["role.yaml"] = [{"apiVersion": "v1", "kind": "List", "items": files["role.yaml"]}]
+        namespaces = chosen(([], [], ["$(POD_NAMESPACE)"], ["team-a"]))
+        values = None if namespaces else chosen((None, None, ["team-a", "team-b"]))
+        return Case(number, files, implied, namespaces, values)
+
+    def question(self, case: Case, rules: list[Raw]) -> Question:
+        """Draw a question, half of the time about what a rule is about."""
+        chosen = self._random.choice
+        group, resource = chosen(RESOURCES)
+        verb, name = chosen(VERBS), chosen(["", "one", "two"])
+        if rules and chosen([True, True, False]):
+            rule = chosen(rules)
+            verb = chosen(rule["verbs"])
+            if urls := rule.get("nonResourceURLs"):
+                return Question("get" if verb == "*" else verb, "", chosen(urls), "", "")
+            group, resource = chosen(rule["apiGroups"]), chosen(rule["resources"])
+            group, resource = group.replace("*", "apps"), resource.replace("*", "deployments")
+            name = chosen([name, *rule.get("resourceNames", [])])
+        elif chosen([True] + [False] * 9):
+            return Question("get", "", chosen(URLS), "", "")
+        return Question(
+            verb.replace("*", "get"),
+            group,
+            resource,
+            name,
+            chosen(["", case.home, "team-a", "team-b"]),
+        )
+
+    def _role(self, name: str, spaces: list[str]) -> Raw:
+        kind = self._random.choice(["Role", "ClusterRole"])
+        space = self._random.choice(spaces) if kind == "Role" else ""
+        rules = [self._rule(kind) for _ in range(self._random.choice([1, 1, 2]))]
+        return {"apiVersion": f"{RBAC}/v1", "kind": kind, **_named(name, space), "rules": rules}
+
+    def _rule(self, kind: str) -> Raw:
+        chosen, some = self._random.choice, self._random.sample
+        verbs = chosen([some(VERBS, 2), some(VERBS, 1), ["*"]])
+        if kind == "ClusterRole" and chosen([True, False, False, False]):
+            return {"nonResourceURLs": [chosen(URLS)], "verbs": ["get"]}
+        pairs = some(RESOURCES, chosen([1, 2, 3]))
+        groups, resources = ([*dict.fromkeys(part)] for part in zip(*pairs, strict=True))
+        rule = {
+            "apiGroups": chosen([groups, groups, ["*"]]),
+            "resources": chosen([resources, resources, resources, ["*"]]),
+            "verbs": verbs,
+        }
+        return rule | ({"resourceNames": ["one"]} if chosen([True, False, False]) else {})
+
+    def _bindings(self, role: Raw, number: int, home: str, spaces: list[str]) -> Iterator[Raw]:
+        """Yield bindings of a role: to the operator, to it and others, or to others alone."""
+        ours = {"kind": "ServiceAccount", "name": "theirs", "namespace": home}
+        other = ours | {"name": "other"}
+        api = {"apiGroup": RBAC}
+        everybody = {"kind": "Group", "name": f"system:serviceaccounts:{home}", **api}
+        user = {"kind": "User", "name": f"system:serviceaccount:{home}:theirs", **api}
+        name, chosen = role["metadata"]["name"], self._random.choice
+        for i in range(chosen([1, 1, 2, 0])):
+            subjects = chosen([[ours], [ours], [other, ours], [other], [everybody], [user, other]])
+            space = role["metadata"].get("namespace", home)
+            wide = role["kind"] == "ClusterRole" and chosen([True, False])
+            if role["kind"] == "ClusterRole":
+                space = chosen([each for each in spaces if each])
+            yield {
+                "apiVersion": f"{RBAC}/v1",
+                "kind": f"{'Cluster' * wide}RoleBinding",
+                **_named(f"{name}-b{number}-{i}", "" if wide else space),
+                "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": name},
+                "subjects": subjects,
+            }
+
+    def _aggregated(self, number: int) -> list[Raw]:
+        """Return a ClusterRole with the rules of another, and none of its own."""
+        labels = {f"example.dev/in-{number}": "true"}
+        part = self._role(f"part-{number}", [""]) | {"kind": "ClusterRole"}
+        part["metadata"] = {"name": f"part-{number}", "labels": labels}
+        whole = {**part, "metadata": {"name": f"whole-{number}"}, "rules": []}
+        return [
+            part,
+            {**whole, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": labels}]}},
+        ]
+
+    def _implied(self, role: Raw, number: int, home: str) -> Raw:
+        """Return the binding that a role has by the documentation where no file has one."""
+        wide, name = role["kind"] == "ClusterRole", role["metadata"]["name"]
+        space = role["metadata"].get("namespace", home)
+        return {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": f"{'Cluster' * wide}RoleBinding",
+            **_named(f"{name}-b{number}", "" if wide else space),
+            "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "theirs", "namespace": home}],
+        }
+
+
+def _named(name: str, namespace: str) -> Raw:
+    return {"metadata": {"name": name} | ({"namespace": namespace} if namespace else {})}
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the repository of an operator without roles, and its chart in `chart`."""
+    root = tmp_path_factory.mktemp("drawn") / "notes"
+    left_out = shutil.ignore_patterns("PROJECT", "role.yaml", "tests", "__pycache__", "build")
+    shutil.copytree(NOTES, root, ignore=left_out)
+    (root / "pyproject.toml").write_text('[project]\nversion = "1.0"\n')
+    shutil.copytree(nested.ensure(project.load(NOTES)).chart, root / "charts" / "packed")
+    return root
+
+
+def adopted(root: Path, case: Case) -> tuple[list[Raw], bool, str]:
+    """Adopt a case; return the objects of its chart, whether it says what they lack, and what."""
+    for name, manifests in case.files.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(documents.text(*manifests))
+    home = "https://github.com/myorg/notes-operator"
+    code, said = called(command, root, "--home", home, "--rights", "role.yaml")
+    if code:
+        assert "Traceback" not in said
+        return [], True, said
+    text = (root / "PROJECT").read_text()
+    (root / "PROJECT").unlink()
+    listed = json.dumps(case.namespaces)
+    (root / "PROJECT").write_text(
+        text.replace("    crds:", f"    watchNamespaces: {listed}\n    crds:")
+    )
+    ours = project.load(root)
+    (root / "PROJECT").unlink()
+    grants = watched.rights(ours)
+    chart = root / "charts" / "packed"
+    given = declared.Operator([], grants.watched, grants.own, grants.cluster)
+    (chart / "templates" / "_rules.tpl").write_text(declared.chart_rules(given, "notes-operator"))
+    values = case.namespaces if case.values is None else case.values
+    options = ("--namespace", case.home, "--set-json", f"watchNamespaces={json.dumps(values)}")
+    shown = ("--show-only", "templates/rbac.yaml")
+    rendered = output(
+        [tools.path("helm"), "template", case.home, chart, *options, *shown], timeout=60
+    )
+    return documents.load_all(rendered), bool(grants.left_out), said
+
+
+class Judge:
+    """Asks the API server what the operators of cases may do."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def apply(self, objects: list[Raw]) -> None:
+        """Create roles and bindings, and wait until the API server applies them."""
+        marks = [
+            {"apiVersion": f"{RBAC}/v1", "kind": kind, **_named("mark", space)} | extra
+            for space in ("", "team-a")
+            for kind, extra in self._mark(wide=not space)
+        ]
+        await asyncio.gather(*map(self._cluster.put, _of_rbac(objects)))
+        async with asyncio.timeout(60):
+            for each in objects:
+                while "aggregationRule" in each and not await self._rules(each):
+                    await asyncio.sleep(0.05)
+            await asyncio.gather(*map(self._cluster.put, marks))
+            await self._until_marked(marked=True)
+
+    async def take_back(self, objects: list[Raw]) -> None:
+        await asyncio.gather(*map(self._cluster.take_back, _of_rbac(objects)))
+        for space in ("", "team-a"):
+            for kind, _ in self._mark(wide=not space):
+                await self._cluster.take_back(
+                    {"apiVersion": f"{RBAC}/v1", "kind": kind, **_named("mark", space)}
+                )
+        async with asyncio.timeout(60):
+            await self._until_marked(marked=False)
+
+    def _mark(self, *, wide: bool) -> list[tuple[str, Raw]]:
+        role, ref = f"{'Cluster' * wide}Role", {"apiGroup": RBAC, "name": "mark"}
+        rule = {"apiGroups": ["mark"], "resources": [f"{role.lower()}s"], "verbs": ["get"]}
+        subjects = [{"kind": "User", "name": "system:serviceaccount:mark:mark", "apiGroup": RBAC}]
+        binding = {"roleRef": {**ref, "kind": role}, "subjects": subjects}
+        return [(role, {"rules": [rule]}), (f"{role}Binding", binding)]
+
+    async def _until_marked(self, *, marked: bool) -> None:
+        for resource in ("clusterroles", "roles"):
+            asked = Question("get", "mark", resource, "", "team-a")
+            while await self.allows("system:serviceaccount:mark:mark", asked) != marked:
+                await asyncio.sleep(0.02)
+
+    async def _rules(self, role: Raw) -> list[Raw]:
+        path = f"/apis/{RBAC}/v1/clusterroles/{role['metadata']['name']}"
+        return (await self._cluster.ask("GET", path)).get("rules") or []
+
+    async def allows(self, user: str, question: Question) -> bool:
+        verb, group, resource, name, namespace = question
+        kind, slash, subresource = resource.partition("/")
+        of = {"group": group, "resource": kind, "subresource": subresource, "verb": verb}
+        asked: Raw = {"resourceAttributes": {**of, "name": name, "namespace": namespace}}
+        if slash and not kind:
+            asked = {"nonResourceAttributes": {"path": resource, "verb": verb}}
+        space = user.split(":")[2]
+        groups = [
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{space}",
+            "system:authenticated",
+        ]
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "groups": groups, **asked},
+        }
+        return bool((await self._cluster.ask("POST", REVIEWS, review))["status"]["allowed"])
+
+    async def answers(self, account: str, questions: dict[str, list[Question]]) -> list[list[bool]]:
+        return [
+            await asyncio.gather(
+                *(
+                    self.allows(f"system:serviceaccount:{home}:{account.format(home)}", q)
+                    for q in asked
+                )
+            )
+            for home, asked in questions.items()
+        ]
+
+
+def _of_rbac(objects: list[Raw]) -> list[Raw]:
+    return [each for each in objects if RBAC in each["apiVersion"]]
+
+
+def applied(case: Case) -> list[Raw]:
+    """Return the author's objects as `kubectl apply --namespace HOME` has them."""
+    listed = (manifest for manifests in case.files.values() for manifest in manifests)
+    objects = [one for each in listed for one in each.get("items", [each])] + case.implied
+    for each in objects:
+        if each["kind"] in ("Role", "RoleBinding"):
+            each["metadata"].setdefault("namespace", case.home)
+    return objects
+
+
+def wrong(case: Case, asked: Question, before: bool, after: bool, lacks: bool) -> str:
+    """Return what is wrong with the answers to a question; empty if nothing is."""
+    values = case.namespaces if case.values is None else case.values
+    spaces = {space.replace("$(POD_NAMESPACE)", case.home) for space in values}
+    right = (asked.group, asked.resource, asked.verb)
+    documented = right in KOPFS and (not spaces or asked.namespace in spaces)
+    documented = documented or (right in SCANNING and not spaces)
+    if after and not before and not documented:
+        return "wider"
+    here = not spaces or asked.namespace in spaces
+    if before and not after and here and not lacks:
+        return "narrower"
+    return "lacks what kopf needs" if documented and not after else ""
+
+
+def drawn(
+    root: Path, seed: int, count: int
+) -> Iterator[tuple[Case, list[Raw], bool, list[Question]]]:
+    """Yield cases with the objects of their charts, whether these lack something, and questions."""
+    draw = Draw(seed)
+    for number in range(count):
+        case = draw.case(number)
+        theirs, lacks, said = adopted(root, case)
+        for name in case.files:
+            (root / name).unlink()
+        objects = applied(case)
+        rules = [rule for each in (*objects, *theirs) for rule in each.get("rules", ())]
+        if not theirs:
+            print(f"case {number}: {said.splitlines()[-1]}")
+        yield case, theirs, lacks, [draw.question(case, rules) for _ in range(QUESTIONS)]
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    [(67, 24), *(pytest.param(seed, 100, marks=pytest.mark.long) for seed in (1, 2, 3))],
+)
+async def test_o1_no_right_gets_wider_than_the_author_s_manifests_give_it(
+    operator: Path, seed: int, count: int
+) -> None:
+    cases = [*drawn(operator, seed, count)]
+    questions = {case.home: asked for case, _, _, asked in cases}
+    packed = [each for _, objects, _, _ in cases for each in objects]
+    before, after = [], []
+    with api_server.running() as plane:
+        async with connected(plane) as client:
+            plane.start_controllers("clusterrole-aggregation-controller")
+            for space in ("team-a", "team-b", *questions):
+                await client.put({"apiVersion": "v1", "kind": "Namespace", **_named(space, "")})
+            judge = Judge(client)
+            authors = [each for case, _, _, _ in cases for each in applied(case)]
+            await judge.apply(authors)
+            before = await judge.answers("theirs", questions)
+            await judge.take_back(authors)
+            await judge.apply(packed)
+            after = await judge.answers("{}-notes-operator", questions)
+
+    problems = [
+        f"seed {seed}, case {case.number}: {what}: {question}"
+        for (case, theirs, lacks, asked), was, is_ in zip(cases, before, after, strict=True)
+        for question, old, new in zip(asked, was, is_, strict=True)
+        if theirs and (what := wrong(case, question, old, new, lacks))
+    ]
+    given = sum(map(sum, before))
+    print(f"{len(cases)} cases, {given} rights before, {sum(map(sum, after))} after")
+    assert problems == []
+    assert sum(not theirs for _, theirs, _, _ in cases) < count / 3
+    assert given > count * 2
