@@ -103,11 +103,11 @@ class Draw:
         return Case(number, files, implied, namespaces, values)
 
     def question(self, case: Case, rules: list[Raw]) -> Question:
-        """Draw a question, half of the time about what a rule is about."""
+        """Draw a question, mostly about what a rule is about."""
         chosen = self._random.choice
         group, resource = chosen(RESOURCES)
         verb, name = chosen(VERBS), chosen(["", "one", "two"])
-        if rules and chosen([True, True, False]):
+        if rules and self._random.random() < 0.7:
             rule = chosen(rules)
             verb = chosen(rule["verbs"])
             if urls := rule.get("nonResourceURLs"):
