@@ -52,7 +52,7 @@ demo: no-other-project $(READY) ## run the main job: a cluster, the operator by 
 	@$(PY) -m hack demo
 plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin (PROJECT=…)
 	@$(KIT) plugin
-sabotage: no-other-project $(READY) ## apply small defects, one at a time: a test must notice each (ARGS="-k NAME")
+sabotage: no-other-project $(READY) ## apply small changes, one at a time: a test must notice each (ARGS="-k lease")
 	@$(PY) -m hack sabotage $(ARGS)
 bench: no-other-project $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
 	@$(PY) -m bench $(ARGS)

@@ -10,7 +10,7 @@ PROGRAM = Program(
     {
         "demo": Entry(_SHOW, "hack.demo:command", "run the main job from nothing to the end"),
         "matrix": Entry(_TEST, "hack.own_tiers:matrix_command", "test on each Kubernetes"),
-        "sabotage": Entry(_TEST, "hack.sabotage:command", "apply defects: a test must notice each"),
+        "sabotage": Entry(_TEST, "hack.sabotage:command", "change code: a test must notice each"),
         "soak": Entry(_TEST, "hack.own_tiers:soak_command", "churn for an hour: the memory stays"),
         "test-make": Entry(_TEST, "hack.own_tiers:make_command", "test the Makefile's commands"),
         "test-upgrades": Entry(_TEST, "hack.own_tiers:upgrades_command", "rehearse releases"),

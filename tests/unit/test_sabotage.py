@@ -1,38 +1,44 @@
-"""The defects of `make sabotage` keep up with the sources that they are for."""
+"""What `make sabotage` changes is there, and so are the tests that should notice."""
 
-from collections.abc import Iterator
+import tomllib
 from pathlib import Path
 
-from hack import sabotage
-from hack.sabotage import Defect
+import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-DEFECTS = sabotage.load()
+PACKAGE = CHECKOUT / "packages" / "kopf-runtime"
+DEFECTS = tomllib.loads((CHECKOUT / "tests" / "sabotage.toml").read_text())
+MODULES = tomllib.loads((PACKAGE / "tests" / "mutation" / "modules.toml").read_text())
 
 
-def test_there_are_sixty_that_make_test_must_notice_each_of_its_own_name() -> None:
-    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS)
-    assert len([defect for defect in DEFECTS if not defect.later]) >= 60
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_can_be_applied_and_its_tests_are_there(name: str) -> None:
+    defect = DEFECTS[name]
+
+    assert (CHECKOUT / defect["file"]).read_text().count(defect["find"]) == 1
+    assert [test for test in defect["tests"].split() if not (CHECKOUT / test).is_file()] == []
 
 
-def test_each_can_be_applied_and_names_tests_that_there_are() -> None:
-    assert [found for defect in DEFECTS for found in wrong(defect)] == []
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_and_its_tests_are_there_and_each_explanation_is_of_a_mutant(name: str) -> None:
+    entry, source = MODULES[name], PACKAGE / "src" / "kopf_runtime" / name
+    files = [PACKAGE / "tests" / "runtime" / f"{test}.py" for test in entry["tests"]]
+
+    assert [file.name for file in (source, *files) if not file.is_file()] == []
+    if explained := {*entry.get("survivors", ())}:
+        mutants = pytest.importorskip("hack.mutants", exc_type=ModuleNotFoundError).mutants
+        assert explained - {mutant.change for mutant in mutants(source.read_text())} == set()
 
 
-def wrong(defect: Defect) -> Iterator[str]:
-    """Yield a sentence for each mistake."""
-    text = (CHECKOUT / defect.file).read_text()
-    times = text.count(defect.find)
-    if defect.tier != "verify" and "do not edit" in text.partition("\n")[0]:
-        yield f"{defect.name}: {defect.file} is generated, and `make generate` mends it"
-    if times != 1:
-        yield f"{defect.name}: {defect.file} has its text {times} times"
-    if defect.find == defect.replace:
-        yield f"{defect.name}: it changes nothing"
-    if bool(defect.later) == defect.is_quick:
-        yield f"{defect.name}: only what `make test` cannot notice says why"
-    for test in defect.tests.split() if defect.tier not in sabotage.TARGETS else ():
-        path, _, name = test.partition("::")
-        there = (CHECKOUT / path).exists()
-        if not there or (name and f"def {name}(" not in (CHECKOUT / path).read_text()):
-            yield f"{defect.name}: there is no test {test}"
+def test_a_mutant_differs_in_one_line_and_a_statement_is_removed_whole() -> None:
+    mutants = pytest.importorskip("hack.mutants", exc_type=ModuleNotFoundError).mutants
+    source = "def f(a, b):\n    if a < b:\n        b.append(1)\n"
+    changes = [mutant.change for mutant in mutants(source)]
+
+    assert changes == [
+        "b.append(1) -> pass",
+        "if a < b: -> if a <= b:",
+        "if a < b: -> if not a < b:",
+        "b.append(1) -> b.append( 2)",
+        "b.append(1) -> b.append( 0)",
+    ]
