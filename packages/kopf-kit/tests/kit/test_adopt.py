@@ -531,6 +531,26 @@ def test_the_active_environment_s_python_reads_the_handlers_if_the_repository_ha
     assert registered.python(notes) == own / "bin" / "python"
 
 
+def test_o3_a_module_may_load_its_kubeconfig_when_it_is_imported_and_asks_nobody(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the clients of Kubernetes load it, outside a Pod; the user's own is not there."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    loads = (
+        "import os, yaml\n"
+        "assert os.environ.get('KUBERNETES_SERVICE_HOST') is None\n"
+        "config = yaml.safe_load(open(os.environ['KUBECONFIG']))\n"
+        "assert config['current-context'] == config['contexts'][0]['name']\n"
+        "(cluster,) = config['clusters']\n"
+        "assert cluster['cluster']['server'] == 'https://127.0.0.1:9'\n"
+    )
+    (notes / "main.py").write_text(loads + (notes / "main.py").read_text())
+
+    code, said = adopt(notes, *SAID)
+
+    assert code == 0, said
+
+
 def test_an_import_that_never_ends_is_told_in_a_sentence(
     notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kopf_kit.pack import dockerfile, project, shared
+from kopf_kit.pack import dockerfile, project, registered, shared
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 
@@ -17,7 +17,7 @@ OWN = paths.CHECKOUT / "Dockerfile"
 ADOPTED = paths.CHECKOUT / "examples" / "plain-kopf"
 MEMCACHED = paths.CHECKOUT / "examples" / "memcached"
 #: Lines that have to differ: the context of our own is the checkout.
-DIFFERENT = re.compile(r"^#|^COPY |bytecode\.py|opencontainers|^ENTRYPOINT")
+DIFFERENT = re.compile(r"^#|^COPY |bytecode\.py|no-cluster|opencontainers|^ENTRYPOINT")
 
 
 @pytest.fixture
@@ -92,6 +92,7 @@ def test_of_an_adopted_operator_only_what_kopf_runs_is_loaded(
     command = [sys.executable, str(dockerfile._BYTECODE), str(tmp_path / "out"), "noted"]
 
     assert '"/bytecode.py", "/out", "main", "--alone"]' in dockerfile.text()
+    assert f"KUBECONFIG=/{registered.NO_CLUSTER.name}\n" in dockerfile.text()
     assert subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": "."}).returncode == 1
     subprocess.run([*command, "--alone"], cwd=tmp_path, env={"PYTHONPATH": "."}, check=True)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import kopf_runtime
-from kopf_kit.pack import adopted, documents, shared
+from kopf_kit.pack import adopted, documents, registered, shared
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import locked, paths, platforms, versions
 from kopf_kit.rig.run import HackError, output
@@ -47,7 +47,8 @@ def context() -> Path:
     for platform in dict.fromkeys((platforms.host(), *platforms.requested())):
         _install(platforms.architecture(platform))
     (_CONTEXT / "Dockerfile").write_text(text())
-    shutil.copy(_BYTECODE, _CONTEXT)
+    for file in (_BYTECODE, registered.NO_CLUSTER):
+        shutil.copy(file, _CONTEXT)
     if PROJECT.code.exists():  # an adopted operator may be one of its requirements
         _copy(PROJECT.code)
     if not PROJECT.adopted and not re.search(r"^kopf-runtime==", needed, re.MULTILINE):

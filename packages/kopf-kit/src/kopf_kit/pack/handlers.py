@@ -6,6 +6,7 @@ the module's name, and reads kopf's registry once the module is imported. No clu
 
 import importlib
 import json
+import os
 import sys
 from importlib.metadata import version
 from typing import Any
@@ -39,6 +40,7 @@ def _webhook(handler: Any) -> dict[str, Any]:
 def main(module: str) -> None:
     """Print what the handlers of a module watch, and before which writes they are asked."""
     sys.path.insert(0, "")
+    os.environ.pop("KUBERNETES_SERVICE_HOST", None)  # nor that of a Pod that this may run in
     importlib.import_module(module)
     # Not an import, because the kit itself does without kopf.
     registry: Any = importlib.import_module("kopf").get_default_registry()

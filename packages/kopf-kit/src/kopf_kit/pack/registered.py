@@ -14,11 +14,8 @@ from kopf_kit.rig.run import CommandError, HackError, output
 
 _READER = Path(__file__).with_name("handlers.py")
 _SECONDS = 120
-_NO_CLUSTER = {
-    "KUBECONFIG": os.devnull,
-    "KUBERNETES_SERVICE_HOST": "",
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
+#: A kubeconfig that a module may load when it is imported; nothing answers there.
+NO_CLUSTER = Path(__file__).with_name("no-cluster.yaml")
 #: The first one of which handlers succeed on the Python of the image.
 _OLDEST_KOPF = Version("1.37.3")
 #: The kinds of Kubernetes' core group: kopf finds them by the plural, the kind or a short name.
@@ -49,10 +46,9 @@ def read(module: str, root: Path) -> Any:
     Raise HackError if it cannot be imported, or if its kopf is too old.
     """
     folder = paths.sources(root, module.partition(".")[0])
+    env = {"KUBECONFIG": str(NO_CLUSTER), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        printed = output(
-            [python(root), _READER, module], cwd=folder, env=_NO_CLUSTER, timeout=_SECONDS
-        )
+        printed = output([python(root), _READER, module], cwd=folder, env=env, timeout=_SECONDS)
     except CommandError as error:
         raise HackError(
             f"{module} cannot be imported in {folder} without a cluster: {error.reason}; install "
