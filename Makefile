@@ -6,9 +6,6 @@
 # IMAGES=build         build all images here even if a registry can be reached; IMAGES=pull: build none
 # IMG=… MESSAGE_IMG=…  the images of the operator and of the message Pods, as the cluster pulls them
 # BUNDLE_IMG=…         a release's OLM bundle image, CATALOG_IMG=… that of its catalog
-# INDEX=…              the package index that gets a release's Python packages, as pip reads it; UV_PUBLISH_TOKEN, or
-#                      UV_PUBLISH_USERNAME and UV_PUBLISH_PASSWORD, are for uv, which uploads them
-# FORKS=…              the account of GitHub that has forks of the hubs of operators, for ARGS=hubs
 # KEYS=…               the folder with the keys that sign a release, by default build/keys; COSIGN_PASSWORD is their passphrase
 # REGISTRY=…           where to push bundle, catalog, charts and images: host[:port][/path]; default: beside the kind cluster
 # UNTESTED=yes         release what `make test-all` has not passed
@@ -19,7 +16,7 @@
 CLUSTER ?= kind
 IMG ?=
 unexport PROJECT
-export BUNDLE_IMG CATALOG_IMG CLUSTER FORKS IMAGES IMG INDEX KEYS KUBERNETES MESSAGE_IMG PLATFORMS REGISTRY UNTESTED
+export BUNDLE_IMG CATALOG_IMG CLUSTER IMAGES IMG KEYS KUBERNETES MESSAGE_IMG PLATFORMS REGISTRY UNTESTED
 # Each line of a recipe handles failures itself: make 3.81, which macOS has, ignores .SHELLFLAGS.
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
@@ -119,7 +116,7 @@ docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
 	@$(KIT) image push
 push: $(READY) ## push charts, OLM bundle and catalog with their images (REGISTRY=… ARGS="bundle catalog")
 	@$(KIT) push $(ARGS)
-release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do the whole of a release (VERSION=x.y.z REGISTRY=… KEYS=…), or one step: keys, changelog, packages, page, bundle or hubs (ARGS=keys)
+release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do the whole of a release (VERSION=x.y.z REGISTRY=… KEYS=…), or one step: keys, changelog or bundle (ARGS=keys)
 	@$(KIT) release $(ARGS) $(if $(filter keys changelog,$(ARGS)),,"$(VERSION)")
 	@$(if $(filter changelog,$(ARGS)),$(KIT) generate)
 

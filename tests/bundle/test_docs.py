@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.pack import bundle, documents
-from kopf_kit.pack.rules import RULES, submission
+from kopf_kit.pack.rules import RULES
 from kopf_kit.rig import paths
 
 GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
@@ -27,13 +27,13 @@ def test_every_row_names_a_test(row: list[str]) -> None:
     named = re.fullmatch(r"`[\w/-]+\.py::test_\w+(?:\[(\w+)\])?`", row[-1])
 
     assert named, f"{row[-1]} names no test"
-    assert named[1] is None or named[1] in {**RULES, **submission.RULES}
+    assert named[1] is None or named[1] in RULES
 
 
 def test_every_rule_has_a_row() -> None:
     named = set(re.findall(r"\[(\w+)\]`", TEXT))
 
-    assert set(RULES) | set(submission.RULES) == named
+    assert set(RULES) == named
 
 
 def test_the_guide_names_the_first_openshift_that_has_the_kubernetes_that_is_needed() -> None:

@@ -10,11 +10,10 @@ from kopf_kit.commands import release_bundle
 from kopf_kit.pack import bundle, catalog, documents, references
 from kopf_kit.pack.bundle import Release
 from kopf_kit.pack.release_folder import HUBS, lay_out
-from kopf_kit.pack.rules import submission
 from kopf_kit.rig import engine, versions
 from kopf_kit.rig.run import HackError
 from message_operator import __version__
-from tests.bundle.package import DIGEST, copy_both, edit, release, write_both
+from tests.bundle.package import DIGEST, copy_both, release, write_both
 
 
 @pytest.fixture
@@ -88,7 +87,8 @@ def test_its_images_are_those_that_are_given(command: Callable[..., Path]) -> No
     folder = command(__version__, **IMAGES)
 
     for hub in (PLAIN, PROD):
-        related = documents.load((folder / hub / CSV).read_text())["spec"]["relatedImages"]
+        (csv,) = (folder / hub).glob("*/manifests/*.clusterserviceversion.yaml")
+        related = documents.load(csv.read_text())["spec"]["relatedImages"]
         assert [image["image"] for image in related] == list(IMAGES.values())
 
 
@@ -297,68 +297,3 @@ def test_what_the_validators_find_is_told_as_well(
 
     with pytest.raises(HackError, match='"Messages" is not in the set of standard categories'):
         command(__version__, **IMAGES)
-
-
-CI = "ci.yaml"
-CONFIG = f"{__version__}/release-config.yaml"
-CSV = f"{__version__}/manifests/message-operator.clusterserviceversion.yaml"
-
-
-@pytest.mark.parametrize(
-    ("rule", "file", "change", "sentence"),
-    [
-        (
-            "check_operator_version_directory_name",
-            CSV,
-            lambda csv: csv["spec"].update(version="9.9.9"),
-            f"spec.version: 9.9.9 is in the folder {__version__}",
-        ),
-        (
-            "check_schema_operator_ci_config",
-            CI,
-            lambda ci: ci["fbc"]["catalog_mapping"][0].update(type="olm.template.other"),
-            "fbc.catalog_mapping[0].type: olm.template.other is not a template's",
-        ),
-        (
-            "check_catalog_usage_ci_config",
-            CI,
-            lambda ci: ci["fbc"]["catalog_mapping"].append(
-                {**ci["fbc"]["catalog_mapping"][0], "catalog_names": ["v4.22"]}
-            ),
-            "fbc.catalog_mapping[1].catalog_names: v4.22 is made of another template already",
-        ),
-        (
-            "check_ci_upgrade_graph",
-            CI,
-            lambda ci: ci.update(updateGraph="replaces-mode"),
-            "updateGraph: has no effect beside fbc",
-        ),
-        (
-            "check_schema_bundle_release_config",
-            CONFIG,
-            lambda config: config["catalog_templates"][0].update(template_name="semver.yaml"),
-            "catalog_templates[0].template_name: semver.yaml is not in ci.yaml",
-        ),
-    ],
-    ids=lambda value: value if str(value).startswith("check_") else "",
-)
-def test_a_mistake_in_what_is_handed_in_is_told(
-    rule: str, file: str, change: Callable[[Any], object], sentence: str, git: Path, tmp_path: Path
-) -> None:
-    plain, prod = lay_out(release(__version__), tmp_path / "release")
-    assert [*submission.problems(plain), *submission.problems(prod)] == []
-
-    edit(prod / file, change)
-
-    assert list(submission.problems(prod)) == [f"{PROD}/{file}: {sentence} ({rule})"]
-
-
-def test_an_update_graph_that_the_pipeline_does_not_know_is_told(git: Path, tmp_path: Path) -> None:
-    plain, _ = lay_out(release(__version__), tmp_path / "release")
-
-    edit(plain / CI, lambda ci: ci.update(updateGraph="any"))
-
-    assert list(submission.problems(plain)) == [
-        f"{PLAIN}/{CI}: updateGraph: any is neither replaces-mode nor semver-mode "
-        "(check_ci_upgrade_graph)"
-    ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import index, packages, signatures
+from kopf_kit.pack.publication import packages, signatures
 from kopf_offline import golang
 from message_operator import __version__
 from tests.packages.test_index import Author
@@ -32,16 +32,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     makefile = template / "Makefile.in"
     makefile.write_text(makefile.read_text().replace("deploy release", "deploy undeploy release"))
     (template / "SECURITY.md.in").write_text("# Security of @@{name}\n")
-    with (
-        package_index.serving(scratch / "packages") as address,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("INDEX", address)
-        for name, value in package_index.ANYBODY.items():
-            patch.setenv(name, value)
+    with package_index.serving(scratch / "packages") as address:
         for folder in (packages.PACKAGES, later):
-            (scratch / "built" / folder.parent.name).mkdir(parents=True)
-            index.publish(packages.build(scratch / "built" / folder.parent.name, folder))
+            packages.build(scratch / "packages", folder)
         yield address
 
 

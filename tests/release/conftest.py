@@ -1,11 +1,13 @@
 """What the tests of releases stand on: keys, a registry of their own, and a release in it."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from kopf_kit.pack.publication import packages
 from kopf_kit.pack.publication.signatures import Keys
 from kopf_kit.rig import environment
 from message_operator import __version__
@@ -39,8 +41,6 @@ def _environment() -> None:
             "COSIGN_",
             "CATALOG_IMG",
             "ACTIONS_ID_TOKEN_",
-            "INDEX",
-            "UV_PUBLISH_",
             "PIP_",
         )
     )
@@ -71,18 +71,13 @@ def address(scratch: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def index(scratch: Path) -> Iterator[str]:
-    """A package index, by its address."""
-    with package_index.serving(scratch / "index") as address:
-        yield address
-
-
-@pytest.fixture(scope="session")
-def released(scratch: Path, keys: Keys, address: str, index: str) -> Released:
-    """The version that is checked out, released into the registry."""
+def released(scratch: Path, keys: Keys, address: str) -> Iterator[Released]:
+    """The version that is checked out, released into the registry, and its packages in an index."""
     prefix = f"{address}/you"
     clone = Clone.of(CHECKOUT, scratch / "clone", KEYS=str(keys.folder), REGISTRY=prefix)
     clone.environment |= releasing.push_images(prefix, scratch, clone.git("rev-parse", "HEAD"))
-    clone.environment |= {"INDEX": index, **package_index.ANYBODY}
     clone.release(__version__)
-    return Released(address, clone, keys, index)
+    with package_index.serving(scratch / "index") as index:
+        for package in packages.files(clone.files(__version__)):
+            shutil.copy(package, scratch / "index")
+        yield Released(address, clone, keys, index)

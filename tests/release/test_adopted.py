@@ -33,10 +33,10 @@ def test_it_is_released_and_the_next_version_is(address: str, tmp_path: Path) ->
         notes.release(version)
 
         files = notes.files(version)
-        assert {"install.yaml", "operator.cdx.json", "checksums.txt.sigstore.json"} <= {
+        assert {"install.yaml", "checksums.txt.sigstore.json"} <= {
             file.name for file in files.iterdir()
         }
-        assert '"name": "kopf"' in (files / "operator.cdx.json").read_text()
+        assert '"name": "kopf"' in (files / "image-linux-amd64.cdx.json").read_text()
         published = dict(line.split() for line in (files / "images.txt").read_text().splitlines())
         assert {"notes-operator", "charts/notes-operator", "notes-operator-bundle"} <= {*published}
         for ref in published.values():

@@ -201,15 +201,6 @@ def test_keys_that_are_there_are_not_overwritten(clone: Clone, keys: Keys) -> No
     assert keys.private.read_bytes() == before
 
 
-def test_an_index_that_is_not_reached_is_told_before_anything_is_published(
-    clone: Clone, address: str
-) -> None:
-    sentence = clone.refused(__version__, INDEX="http://127.0.0.1:1/simple/")
-
-    assert sentence.startswith("INDEX=http://127.0.0.1:1/simple/ is not reached (")
-    assert clone.environment["REGISTRY"].partition("/")[2] not in oci.crane("catalog", address)
-
-
 def test_what_does_not_answer_as_a_registry_is_told(clone: Clone) -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
         closed = f"localhost:{server.server_port}"

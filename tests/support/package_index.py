@@ -1,4 +1,4 @@
-"""A package index on this machine: pypiserver, which lets everybody upload."""
+"""A package index on this machine: pypiserver, which serves a folder."""
 
 import socket
 import subprocess
@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: What uv needs to upload there.
-ANYBODY = {"UV_PUBLISH_USERNAME": "anybody", "UV_PUBLISH_PASSWORD": "anything"}
-
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
@@ -19,7 +16,7 @@ def serving(folder: Path) -> Iterator[str]:
     folder.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = ("--interface=127.0.0.1", "--passwords=.", "--authenticate=.", "--disable-fallback")
+    options = ("--interface=127.0.0.1", "--disable-fallback")
     log = folder.with_name(f"{folder.name}.log")
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -19,6 +19,10 @@ CHECKOUT = Path(__file__).parents[2]
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yaml"))
 
 
+#: The jobs that only hand on what another one made, by uv and GitHub's own program.
+_PUBLISHING = ("packages", "page")
+
+
 def run_steps() -> Iterator[Any]:
     """Yield each `run` step, with its variables, once for each combination of its job's matrix."""
     for file in WORKFLOWS:
@@ -30,7 +34,7 @@ def run_steps() -> Iterator[Any]:
                     for key, value in zip(matrix, values, strict=True)
                 }
                 for step in job.get("steps", []):
-                    if "run" in step:
+                    if "run" in step and name not in _PUBLISHING:
                         env = {k: chosen.get(v, v) for k, v in step.get("env", {}).items()}
                         label = "-".join((file.stem, name, *map(str, values)))
                         yield pytest.param(step["run"], env, id=label)
@@ -53,9 +57,8 @@ def test_a_step_is_a_command_of_the_makefile(script: str, env: dict[str, str]) -
     assert ".venv/bin/" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["release", "packages", "page", "hubs"])
-def test_a_tag_releases_the_version_that_it_names(name: str) -> None:
-    job = documents.load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"][name]
+def test_a_tag_releases_the_version_that_it_names() -> None:
+    job = documents.load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"]["release"]
     (step,) = (step for step in job["steps"] if "run" in step)
 
     done = subprocess.run(
@@ -69,8 +72,7 @@ def test_a_tag_releases_the_version_that_it_names(name: str) -> None:
     )
 
     assert step["env"]["TAG"] == "${{ github.ref_name }}"
-    command = "release" if name == "release" else f"release {name}"
-    assert f'kopf_kit {command} "1.2.3-rc.1"' in " ".join(done.stdout.split())
+    assert 'kopf_kit release "1.2.3-rc.1"' in " ".join(done.stdout.split())
 
 
 def test_what_builds_a_release_signs_it_and_only_its_page_is_written_to_the_repository() -> None:

@@ -68,8 +68,6 @@ VARIABLES = {
     "KEYS": "the folder of the keys that sign a release; by default build/keys",
     "COSIGN_PASSWORD": "the passphrase of these keys",
     "BUNDLE_IMG, CATALOG_IMG": "a release's OLM images that are in a registry already",
-    "INDEX": "the package index that gets the Python packages in packages/, as pip reads it",
-    "FORKS": "the account of GitHub that has forks of the hubs of operators",
     "UNTESTED=yes": "release what test-all has not passed",
     "PROJECT": "the folder of another operator in the same repository",
 }

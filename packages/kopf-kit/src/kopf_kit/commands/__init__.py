@@ -11,8 +11,6 @@ generate        writes the generated files; verify: finds mistakes
 bump            raises the version; changelog: writes its changes again
 release         makes a whole release, or the keys that sign it
 release_bundle  writes the files for community-operators
-release_hubs    opens pull requests with the release in the hubs' repositories
-release_page    makes the page of a release on GitHub
 crd, deploy     install the CRD, or the whole operator, and remove it
 run, dev        run the operator on this machine; dev: again after each change
 doctor          says what is missing or wrong

@@ -22,11 +22,8 @@ from kopf_kit.pack.publication import (
     charts,
     files,
     images,
-    index,
-    packages,
     signatures,
     source,
-    statements,
 )
 from kopf_kit.pack.publication.signatures import Keys, Signer, Workflow
 from kopf_kit.pack.release import NAME, Release
@@ -42,10 +39,7 @@ _STEPS = {
     "all": ("release:everything", "do the whole of a release: a version alone means this"),
     "keys": ("release:keys", "make the keys that releases are signed with"),
     "changelog": ("bump:changelog_command", "write what changed since the last release"),
-    "packages": ("release:python_packages", "publish the Python packages of a release (INDEX=…)"),
-    "page": ("release_page:command", "make the page of a release on GitHub"),
     "bundle": ("release_bundle:command", "record a release; lay out community-operators' files"),
-    "hubs": ("release_hubs:command", "offer a release to the hubs of operators (FORKS=…)"),
 }
 
 
@@ -64,7 +58,7 @@ command = _Release(
         name: Entry("Steps", f"kopf_kit.commands.{where}", text)
         for name, (where, text) in _STEPS.items()
     },
-    help="Do the whole of a release (REGISTRY=… KEYS=… INDEX=…), or one step of it.",
+    help="Do the whole of a release (REGISTRY=… KEYS=…), or one step of it.",
     subcommand_metavar="VERSION | STEP [VERSION]",
 )
 
@@ -80,12 +74,6 @@ def keys() -> None:  # noqa: D103
     ours = _keys()
     ours.make()
     say(f"{ours.folder} has the keys: keep the .key files and the passphrase to yourself")
-
-
-@click.command()
-@click.argument("version")
-def python_packages(version: str) -> None:  # noqa: D103
-    _publish_packages(version)
 
 
 def _keys() -> Keys:
@@ -110,8 +98,6 @@ def release(version: str) -> None:
     try:
         published = _publish(destination, who)
         _sign(published, who)
-        if os.environ.get("INDEX"):
-            _publish_packages(version)
     except HackError as error:
         log = paths.log("release")
         log.write_text(f"{error}\n")
@@ -125,20 +111,6 @@ def release(version: str) -> None:
     for name, ref in published.items():
         say(f"  {name}: {ref}")
     say(f"Next: git push origin HEAD v{version}")
-
-
-def _publish_packages(version: str) -> None:
-    """Upload the Python packages of a release; raise HackError if it has none."""
-    built = packages.files(FOLDER / version) if version else []
-    if not built:
-        raise HackError(
-            f"{FOLDER} does not have the Python packages of a version {version!r}; "
-            "`kopf-kit release` writes them"
-        )
-    if (name := index.name()) is None:
-        raise HackError("INDEX is missing: name the package index, as pip reads it")
-    with step(f"Python packages into {name}"):
-        index.publish(built)
 
 
 def _check(version: str, signer: Signer, destination: str) -> None:
@@ -156,7 +128,6 @@ def _check(version: str, signer: Signer, destination: str) -> None:
     files.check()
     _check_tested()
     signer.check()
-    index.check()
     if registry.is_local(destination):
         registry.up()
     try:
@@ -217,9 +188,6 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
         chart = published[f"charts/{NAME}"] = charts.push(package, collection, version)
         if owners := charts.push_owners(chart):
             published[f"charts/{NAME}:{charts.OWNERS}"] = owners
-    if packages.PACKAGES.is_dir():
-        with step(f"Python packages into {destination}/packages"):
-            published |= packages.push(f"{destination}/packages", version)
     published |= {NAME: release.image, **release.pod_images}
     if PROJECT.has_olm:
         with step(f"Bundle {release.bundle_image}"):
@@ -250,16 +218,8 @@ def _sign(published: Mapping[str, str], signer: Signer) -> None:
             signatures.sign(signer, ref)
             if name not in pods:
                 signatures.attest(signer, ref, "slsaprovenance1", provenance)
-    for name, ref in published.items():
-        if name.startswith("packages/"):
-            bill = FOLDER / version / f"{name.removeprefix('packages/')}.cdx.json"
-            with step(f"Bill of materials of {ref}"):
-                signatures.attest(signer, ref, "cyclonedx", bill.read_text())
     image = published[NAME]
     with step(f"Attestations of {image}"):
-        if statements.VEX.is_file():
-            vex = statements.vulnerabilities(image, version, date)
-            signatures.attest(signer, image, "openvex", vex)
         for platform in oci.platforms(image).values():
             materials = files.image_materials(platform, version, date)
             signatures.attest(signer, platform, "cyclonedx", materials)

@@ -44,7 +44,7 @@ def lay_out_release(version: str) -> None:
     if "@" in release.bundle_image:
         file = catalog.record(release)
         say(f"  commit {file.relative_to(paths.CHECKOUT)}: the release is recorded there")
-        say("and, to offer it on OperatorHub.io and on OpenShift, use `kopf-kit release hubs`, or:")
+        say("and, to offer it on OperatorHub.io and on OpenShift:")
         for hub, repository in HUBS.items():
             say(
                 f"  copy {hub}/operators into a fork of {repository}, and open a pull request there"

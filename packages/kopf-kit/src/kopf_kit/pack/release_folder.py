@@ -15,12 +15,11 @@ https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/fbc_autore
 """
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from kopf_kit.pack import bundle, catalog, chart_metadata, documents, rules
 from kopf_kit.pack.bundle import NAME, Manifest, Release
-from kopf_kit.pack.rules import findings, submission
+from kopf_kit.pack.rules import findings
 
 TEMPLATE = "basic.yaml"
 #: The hubs' repositories on GitHub, by their folders.
@@ -117,9 +116,4 @@ def problems(release: Release, operators: list[Path]) -> list[str]:
         mistakes = rules.problems(laid_out, scratch, released=True)
     finally:
         shutil.rmtree(scratch)
-    return [*mistakes, *findings(laid_out), *_submitted(operators)]
-
-
-def _submitted(operators: list[Path]) -> Iterator[str]:
-    for operator in operators:
-        yield from submission.problems(operator)
+    return [*mistakes, *findings(laid_out)]

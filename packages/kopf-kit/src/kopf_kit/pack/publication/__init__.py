@@ -2,9 +2,8 @@
 
 source         the commit that a release is made of, and the commits that releasing adds
 packages       the Python packages in packages/, built the same from the same sources
-index          the package index that gets them
-materials      bills of materials, of the lock and of images
-statements     where an image comes from (SLSA), and which vulnerabilities do not matter (OpenVEX)
+materials      bills of materials of images
+statements     where a release comes from (SLSA)
 images         the images by their digests: given, found, or built and pushed
 files          all files of a release, their checksums, and the image that carries them
 charts         the chart, packed and signed

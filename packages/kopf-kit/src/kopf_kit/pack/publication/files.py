@@ -14,19 +14,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from kopf_kit.pack import dockerfile, manifests, plugin
+from kopf_kit.pack import manifests, plugin
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages, statements
 from kopf_kit.pack.references import image_parts
 from kopf_kit.pack.release import NAME, Release
-from kopf_kit.rig import locked, oci, paths
+from kopf_kit.rig import oci, paths
 
 CHECKSUMS = "checksums.txt"
-#: What the operator is made of, and what it is tested with: who asks for them in the lock.
-LOCKED = {
-    "operator": ("kopf-runtime",),
-    "dev": ("kopf-runtime", "kopf-kit", "pyproject.toml:dev"),
-}
 #: Only releases need what it imports, so it is imported where it is used.
 _MATERIALS = "kopf_kit.pack.publication.materials"
 
@@ -50,14 +45,12 @@ def write(
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    built = packages.build(folder)
+    packages.build(folder)
     plugin.write(folder)
     texts = {
         **manifests.texts(*_naming_images(release)),
         "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
         "provenance.json": provenance(release.version, commit, date),
-        **{f"{name}.cdx.json": text for name, text in _of_lock(release, date).items()},
-        **_of_packages(built, release.version, date),
         **_of_images(release, date),
         **{
             file.name: file.read_text()
@@ -65,8 +58,6 @@ def write(
             if file.is_file()
         },
     }
-    if statements.VEX.is_file():
-        texts["openvex.json"] = statements.vulnerabilities(release.image, release.version, date)
     for name, text in texts.items():
         (folder / name).write_text(text)
     for place in dict.fromkeys((PROJECT.built, PROJECT.root)):
@@ -123,15 +114,6 @@ def push(folder: Path, ref: str, date: datetime) -> str:
         return oci.push_layer(Path(layer.name), ref)
 
 
-def _of_lock(release: Release, date: datetime) -> Mapping[str, str]:
-    from kopf_kit.pack.publication import materials
-
-    home = statements.home().removeprefix("https://github.com/")
-    purl = f"pkg:github/{home}" if home.count("/") == 1 else f"pkg:generic/{NAME}"
-    subject = materials.subject(NAME, release.version, f"{purl}@v{release.version}")
-    return {name: materials.of_lock(part, subject, date) for name, part in locked_parts().items()}
-
-
 def _lock() -> Path | None:
     """Return the lock: this repository's, or uv's, which all others have.
 
@@ -142,33 +124,6 @@ def _lock() -> Path | None:
         ours = PROJECT.root / (PROJECT.adopted.requirements or "uv.lock")
         return ours if ours.is_file() else None
     return ours if ours.is_file() else paths.CHECKOUT / "uv.lock"
-
-
-def locked_parts() -> dict[str, str]:
-    """Return the packages of the operator, and of all that it is tested with, with their hashes.
-
-    Of an adopted operator, how it is tested is not known.
-    """
-    lock = _lock()
-    if PROJECT.adopted:
-        return {"operator": dockerfile.requirements()} if lock else {}
-    if lock == paths.LOCK:
-        return {name: locked.part(lock.read_text(), *askers) for name, askers in LOCKED.items()}
-    assert lock
-    options = ("--offline", "--no-header", "--no-annotate")
-    parts = {"operator": "--no-default-groups", "dev": "--all-groups"}
-    return {name: dockerfile.exported(lock, *options, groups) for name, groups in parts.items()}
-
-
-def _of_packages(built: Sequence[Path], version: str, date: datetime) -> Mapping[str, str]:
-    from kopf_kit.pack.publication import materials
-
-    return {
-        f"{name}.cdx.json": materials.of_lock(
-            lock, materials.subject(name, version, f"pkg:pypi/{name}@{version}"), date
-        )
-        for name, lock in packages.locks(built).items()
-    }
 
 
 def _of_images(release: Release, date: datetime) -> Mapping[str, str]:

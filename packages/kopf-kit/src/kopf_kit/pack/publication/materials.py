@@ -1,6 +1,6 @@
-"""Bills of materials, in CycloneDX: of a part of the lock, and of what an image holds.
+"""Bills of materials, in CycloneDX, of what an image holds.
 
-The same lock and the same image give the same text. Used by `kopf_kit.pack.publication.files` and
+The same image gives the same text. Used by `kopf_kit.pack.publication.files` and
 `signatures`.
 """
 
@@ -11,14 +11,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from email.message import Message
 from email.parser import Parser
-from importlib import metadata
 from pathlib import Path
 
 from kopf_kit.rig.run import HackError
 
 try:
     from cyclonedx.factory.license import LicenseFactory
-    from cyclonedx.model import ExternalReference, ExternalReferenceType, HashType, XsUri
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.model.license import License
@@ -29,30 +27,10 @@ except ModuleNotFoundError as error:
         f"a release needs {error.name}, which is not installed; install kopf-kit[release]"
     ) from error
 
-_LOCKED = re.compile(
-    r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+).*\\\n(?P<hashes>(?:    --hash=.*\n?)+)", re.MULTILINE
-)
 #: Where Debian keeps what is installed; an image without `dpkg` has a file for each package.
 _DPKG = re.compile(r"^(?:\./)?var/lib/dpkg/(?:status|status\.d/[^/]+)$")
 _WHEEL = re.compile(r"\.dist-info/METADATA$")
 _TEXT = 100  # characters: some packages give the whole text of their licence as its name
-
-
-def of_lock(lock: str, subject: Component, date: datetime) -> str:
-    """Return the materials of a lock: each package with its licence, and each file's hash."""
-    components = []
-    for match in _LOCKED.finditer(lock):
-        purl = PackageURL("pypi", None, match["name"], match["version"])
-        files = [
-            ExternalReference(
-                type=ExternalReferenceType.DISTRIBUTION,
-                url=XsUri(purl.to_string()),
-                hashes=[HashType.from_composite_str(digest)],
-            )
-            for digest in sorted(re.findall(r"sha256:[0-9a-f]{64}", match["hashes"]))
-        ]
-        components.append(_component(purl, _installed(match["name"]), files))
-    return _text(subject, components, date)
 
 
 def of_image(exported: Path, subject: Component, date: datetime) -> str:
@@ -99,24 +77,13 @@ def _wheel(text: str) -> Component:
     return _component(PackageURL("pypi", None, fields["Name"].lower(), fields["Version"]), fields)
 
 
-def _installed(name: str) -> Message | None:
-    """Return what a package says of itself; None where it is not installed here."""
-    try:
-        return Parser().parsestr(str(metadata.distribution(name).read_text("METADATA")))
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _component(
-    purl: PackageURL, says: Message | None = None, files: Iterable[ExternalReference] = ()
-) -> Component:
+def _component(purl: PackageURL, says: Message | None = None) -> Component:
     return Component(
         name=purl.name,
         version=purl.version,
         purl=purl,
         bom_ref=purl.to_string(),
         licenses=[_licence(says)] if says else (),
-        external_references=files,
     )
 
 

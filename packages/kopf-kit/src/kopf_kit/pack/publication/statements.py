@@ -1,4 +1,4 @@
-"""Statements about an image: where it comes from, and which vulnerabilities do no harm in it.
+"""The statement where a release comes from.
 
 Used by `kopf_kit.pack.publication.files` and `signatures`.
 """
@@ -6,15 +6,10 @@ Used by `kopf_kit.pack.publication.files` and `signatures`.
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import paths
-
-#: What people write of vulnerabilities.
-VEX = paths.CHECKOUT / "vex.yaml"
 
 
 def home() -> str:
@@ -49,31 +44,6 @@ def provenance(version: str, commit: str, date: datetime, locks: Mapping[str, st
                 "builder": {"id": f"{home()}/blob/v{version}/kopf_kit/commands/release.py"},
                 "metadata": {"startedOn": _time(date)},
             },
-        }
-    )
-
-
-def vulnerabilities(image: str, version: str, date: datetime, source: Path = VEX) -> str:
-    """Return what is stated of vulnerabilities in an image, given by its digest, as OpenVEX."""
-    repository, _, digest = image.partition("@")
-    product = {
-        "@id": f"pkg:oci/{PROJECT.name}@{digest.replace(':', '%3A')}?repository_url={repository}"
-    }
-    return _json(
-        {
-            "@context": "https://openvex.dev/ns/v0.2.0",
-            "@id": f"{home()}/vex/v{version}",
-            "author": f"The {PROJECT.name} maintainers",
-            "timestamp": _time(date),
-            "version": 1,
-            "statements": [
-                {
-                    **statement,
-                    "vulnerability": {"name": statement["vulnerability"]},
-                    "products": [product],
-                }
-                for statement in documents.load(source.read_text())
-            ],
         }
     )
 
