@@ -177,42 +177,6 @@ async def test_minor_6_a_leader_that_ends_while_it_renews_releases_the_lease(
     assert lease["spec"]["holderIdentity"] == ""
 
 
-async def test_rights_that_flap_leave_nothing_wrong(here: World) -> None:
-    await here.start()
-    roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{here.namespace}/roles"
-    role = await here.cluster.ask("GET", f"{roles}/demo-message-operator")
-    wanted = {}
-    for turn in range(6):
-        rules = role["rules"] if turn % 2 else []
-        await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": rules})
-        await here.until_allowed("create", POD, here.namespace, now=bool(turn % 2))
-        wanted[f"m{turn}"] = "하나"
-        await here.create("하나", f"m{turn}")
-
-    await here.converges(wanted)
-    assert here.operator.exits == []
-
-
-def sent_again(_: calls.Call, line: bytes) -> bytes:
-    return line + b"\n" + line
-
-
-async def test_events_that_come_twice_change_nothing(here: World) -> None:
-    here_only = (here.subject.kind.plural, here.parent.child.plural)
-    await here.start(
-        harm=lambda one: one.arm_events(
-            lambda call, _: call.plural in here_only, sent_again, float("inf")
-        )
-    )
-    await here.create("하나")
-    await here.converges({"hello": "하나"}, quiet=0.1)
-    await here.edit("둘")
-
-    await here.converges({"hello": "둘"})
-    assert here.children_made() == 2
-    assert here.operator.exits == []
-
-
 async def a_login_page(_: calls.Call, __: calls.Forward) -> calls.Answer:
     """Answer as a captive portal or a broken load balancer does."""
     return calls.Answer(200, b"<html>Log in first</html>", {"Content-Type": "text/html"})

@@ -58,45 +58,6 @@ def poisoned(name: str, annotations: dict[str, str]) -> Raw:
     }
 
 
-async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None:
-    await here.start("--resync-period=1")
-    many = {
-        "myorg.dev/message-generation": "9" * 5000,
-        "myorg.dev/replacements": "9" * 5000,
-        "myorg.dev/template-hash": "x" * 5000,
-    }
-    await here.cluster.ask("POST", here.children, poisoned("msg-hello", many))
-    await here.cluster.ask("POST", here.children, poisoned("other", many))
-    seen = here.lists("pods")
-    async with here.within(120, "two more resyncs"):
-        while here.lists("pods") < seen + 2:
-            await asyncio.sleep(0.1)
-
-    await here.create("둘", "well")
-    await here.wait_until_right("well", "둘")
-
-    assert here.operator.exits == []
-    assert "Traceback" not in here.operator.log.read_text()
-    await here.cluster.remove(here.child(), grace=0)
-    await here.cluster.remove(here.child().replace("msg-hello", "other"), grace=0)
-    await here.converges({"well": "둘"})
-
-
-async def test_c1_the_poisoned_pod_of_a_living_message_is_healed(here: World) -> None:
-    await here.start()
-    await here.create("하나")
-    await here.wait_until_ready()
-    before = (await here.cluster.ask("GET", here.child()))["metadata"]["uid"]
-
-    notes = {"annotations": {"myorg.dev/message-generation": "9" * 5000}}
-    await here.cluster.patch(f"{here.child()}?fieldManager=somebody", {"metadata": notes})
-
-    await here.converges({"hello": "하나"})
-    after = (await here.cluster.ask("GET", here.child()))["metadata"]["uid"]
-    assert after != before
-    assert here.operator.exits == []
-
-
 async def test_r1_names_that_an_older_crd_let_into_a_status_are_overwritten(
     own_world: World,
 ) -> None:
@@ -240,35 +201,6 @@ async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(he
     assert message["status"]["observedGeneration"] == message["metadata"]["generation"]
     await here.cluster.patch(here.object(), {"metadata": {"finalizers": None}})
     await here.converges({})
-
-
-async def test_l10_sixteen_conditions_of_others_leave_room_for_ours(here: World) -> None:
-    await here.start()
-    await here.create("하나")
-    await here.wait_until_ready()
-    foreign = [
-        {
-            "type": f"example.com/{number}",
-            "status": "True",
-            "reason": "Because",
-            "message": "",
-            "lastTransitionTime": f"2026-01-01T00:00:{number:02}Z",
-        }
-        for number in range(16)
-    ]
-    await here.cluster.patch(f"{here.object()}/status", {"status": {"conditions": foreign}})
-
-    await here.edit("둘")
-
-    async with here.within(60, "the status is written"):
-        while True:
-            message = await here.cluster.ask("GET", here.object())
-            generation = message["metadata"]["generation"]
-            ready = await here.condition()
-            if ready.get("observedGeneration") == generation and ready["status"] == "True":
-                break
-            await asyncio.sleep(0.1)
-    assert len(message["status"]["conditions"]) <= 16
 
 
 async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:

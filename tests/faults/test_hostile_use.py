@@ -6,7 +6,6 @@ import time
 import pytest
 
 from faults.worlds import scraped
-from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Kubelet
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.world import World
@@ -76,47 +75,6 @@ async def test_c2_rights_that_come_and_go_in_one_namespace_stop_no_other(here: W
     assert here.operator.exits == []
 
 
-async def test_m6_pods_restored_from_a_backup_are_replaced_once(here: World) -> None:
-    """Velero restores Pods before custom resources, and without their owner references."""
-    operator = await here.start()
-    await here.create("하나")
-    await here.wait_until_ready()
-    pod = await here.cluster.ask("GET", here.child())
-    here.frozen.add(operator)
-    await operator.stop()
-    await here.delete()
-    async with here.within(60, "all is gone"):
-        while await here.cluster.find(here.child()):
-            await asyncio.sleep(0.1)
-
-    meta = pod["metadata"]
-    restored: Raw = {
-        "metadata": {part: meta[part] for part in ("name", "labels", "annotations")},
-        "spec": {k: v for k, v in pod["spec"].items() if k not in ("nodeName", "tolerations")},
-    }
-    await here.cluster.ask("POST", f"{here.children}?fieldManager=velero", restored)
-    await here.create("하나")
-    await here.start()
-
-    await here.converges({"hello": "하나"})
-
-
-async def test_m6_the_pod_that_an_orphaning_deletion_left_is_replaced(here: World) -> None:
-    await here.start()
-    await here.create("하나")
-    await here.wait_until_ready()
-    await here.cluster.ask("DELETE", here.object(), {"propagationPolicy": "Orphan"})
-    async with here.within(60, "the Message is gone, and its Pod an orphan"):
-        while await here.cluster.find(here.object()) or (
-            (await here.cluster.ask("GET", here.child()))["metadata"].get("ownerReferences")
-        ):
-            await asyncio.sleep(0.1)
-
-    await here.create("둘")
-
-    await here.converges({"hello": "둘"})
-
-
 @pytest.mark.parametrize("edits", [200, pytest.param(10_000, marks=pytest.mark.long)])
 async def test_a_storm_of_edits_to_one_message_makes_few_pods(here: World, edits: int) -> None:
     await here.start()
@@ -130,17 +88,6 @@ async def test_a_storm_of_edits_to_one_message_makes_few_pods(here: World, edits
     await here.converges({"hello": f"{edits - 1}"})
     # The first few are replaced at once, later ones every eight seconds at most.
     assert here.children_made() - before <= 15 + (time.monotonic() - began) / 8
-
-
-async def test_a_message_made_and_deleted_again_and_again_leaves_nothing(here: World) -> None:
-    await here.start()
-    for number in range(15):
-        await here.create(f"{number}")
-        await here.delete()
-    await here.create("하나", "other")
-
-    await here.converges({"other": "하나"})
-    assert here.operator.exits == []
 
 
 async def test_who_fights_over_the_status_is_not_outwritten(here: World) -> None:

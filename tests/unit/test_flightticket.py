@@ -6,7 +6,6 @@ has the operator on a real control plane.
 
 import asyncio
 import itertools
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +26,6 @@ from runtime.widgets import Raw, ready
 
 FLIGHT_TICKET = flighttickets.controller.kind
 KEY, FINALIZER = ("ns", "one"), "flights.com/message-operator"
-NEWER = "n3w3r-t0k3n"
 GARBAGE, FOREVER = "<html>no JSON</html>", float("inf")
 
 
@@ -120,26 +118,6 @@ async def has_calls(service: BookingService, number: int) -> bool:
     return len(await service.calls()) >= number
 
 
-async def test_two_operators_that_book_at_once_book_once(
-    server: ApiServer, service: BookingService
-) -> None:
-    await service.fail({"kind": "hold", "method": "POST"})
-    server.put(FLIGHT_TICKET, ticket())
-    async with (
-        operating(server, controller(), settings=settings(service)),
-        operating(server, controller(), settings=settings(service)),
-    ):
-        await until_it_is(lambda: has_posted(service, 2))
-        await service.fail()
-        await until_reason(server, "Booked")
-
-    assert await service.events() == ["booked"]
-
-
-async def has_posted(service: BookingService, times: int) -> bool:
-    return (await service.calls()).count("POST") >= times
-
-
 async def test_what_the_service_no_longer_knows_is_not_booked_again(
     server: ApiServer, service: BookingService
 ) -> None:
@@ -220,13 +198,6 @@ async def test_a_refusal_that_somebody_writes_into_the_status_hides_no_booking(
     assert (server.get(FLIGHT_TICKET, KEY) or {})["status"].get("refusal") is None
 
 
-async def test_the_port_of_the_clients_is_not_the_counter(service: BookingService) -> None:
-    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session:
-        for method, path in (("PUT", "faults"), ("GET", "events"), ("PUT", "bookings/one")):
-            async with session.request(method, f"{service.url}/{path}", json=[]) as answer:
-                assert answer.status == 404
-
-
 # --- what fails ---------------------------------------------------------------------------------
 
 
@@ -259,20 +230,6 @@ async def test_a_bad_answer_is_told_and_made_good_and_holds_up_no_other(
         await until_reason(server, "Booked")
 
     assert await service.events(uid(server)) == ["booked"]
-
-
-async def test_a_service_that_crashes_has_what_it_answered_when_it_comes_back(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked")
-        await service.kill()
-        server.put(FLIGHT_TICKET, ticket("two"))
-        assert "cannot be asked" in await until_reason(server, "SyncFailed", "two")
-        await service.start()
-        await until_reason(server, "Booked", "two")
-    assert await service.events() == ["booked", "booked"]
 
 
 async def test_a_pause_that_the_service_asks_for_holds_for_all(
@@ -328,97 +285,10 @@ async def test_calls_wait_for_a_short_pause_even_if_they_waited_before() -> None
 # --- what happens outside -----------------------------------------------------------------------
 
 
-async def test_a_booking_that_somebody_cancels_is_noticed_and_not_booked_again(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(every=0.1), settings=settings(service)):
-        await until_reason(server, "Booked")
-        await service.cancel(uid(server))
-        message = await until_reason(server, "Cancelled")
-
-    assert message == "The booking B1 was cancelled outside of the cluster."
-    assert (await service.calls()).count("POST") == 1
-
-
-async def test_a_booking_that_somebody_changes_is_noticed(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(every=0.1), settings=settings(service)):
-        await until_reason(server, "Booked")
-        await service.change(uid(server), **{"from": "Mumbai", "to": "Paris", "number": 1})
-        message = await until_reason(server, "Changed")
-
-    assert message.endswith("was changed outside of the cluster: 1 from Mumbai to Paris")
-
-
 # --- it cancels once ----------------------------------------------------------------------------
 
 
-async def test_a_booking_under_way_does_not_come_after_the_cancellation(
-    server: ApiServer, service: BookingService
-) -> None:
-    await service.fail({"kind": "hold", "method": "POST", "times": 1})
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_it_is(lambda: has_posted(service, 1))
-    server.delete(FLIGHT_TICKET, KEY)
-    async with operating(server, controller(), settings=settings(service)):
-        await until_gone(server)
-    await service.fail()  # the call that was held goes on, and sees the key closed
-    server.put(FLIGHT_TICKET, ticket("two"))
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked", "two")
-
-    assert await service.events() == ["closed", "booked"]
-
-
-async def test_a_service_that_is_gone_for_good_leaves_a_way_out(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked")
-        await service.kill()
-        server.delete(FLIGHT_TICKET, KEY)
-        message = await until_reason(server, "CleanupFailed")
-        assert message.endswith(f"To give up, remove its finalizer {FINALIZER}.")
-
-        server.remove(FLIGHT_TICKET, KEY)  # somebody did so
-        server.put(FLIGHT_TICKET, ticket())
-        await service.start()
-        await until_reason(server, "Booked")
-
-
 # --- its token ----------------------------------------------------------------------------------
-
-
-async def test_the_token_changes_without_a_restart_and_is_told_nowhere(
-    server: ApiServer, service: BookingService, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    token = tmp_path / "token"
-    token.write_text(f"{TOKEN}\n")
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service, token)):
-        await until_reason(server, "Booked")
-        service.tokens.write_text(NEWER)
-        server.put(FLIGHT_TICKET, ticket("two"))
-        assert "refuses the operator's token (401)" in await until_reason(
-            server, "SyncFailed", "two"
-        )
-        token.write_text(f"{NEWER}\n")
-        await until_reason(server, "Booked", "two")
-
-        echo = {"kind": "answer", "method": "POST", "status": 422, "text": f"Bearer {NEWER}"}
-        await service.fail(echo)
-        server.put(FLIGHT_TICKET, ticket("three"))
-        assert await until_reason(server, "Refused", "three") == "Bearer ***"
-
-    said = f"{server.events}{server.all(FLIGHT_TICKET)}{caplog.text}"
-    assert TOKEN not in said
-    assert NEWER not in said
 
 
 @pytest.mark.parametrize("content", [None, "", "two\nlines", "비밀"])
@@ -434,3 +304,21 @@ async def test_a_token_that_cannot_be_used_is_told(
         assert message == f"{token} must have the token in one line; correct its Secret."
         token.write_text(TOKEN)
         await until_reason(server, "Booked")
+
+
+async def test_a_booking_under_way_does_not_come_after_the_cancellation(
+    server: ApiServer, service: BookingService
+) -> None:
+    await service.fail({"kind": "hold", "method": "POST", "times": 1})
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until_it_is(lambda: has_calls(service, 2))
+    server.delete(FLIGHT_TICKET, KEY)
+    async with operating(server, controller(), settings=settings(service)):
+        await until_gone(server)
+    await service.fail()  # the call that was held goes on, and sees the key closed
+    server.put(FLIGHT_TICKET, ticket("two"))
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Booked", "two")
+
+    assert await service.events() == ["closed", "booked"]
