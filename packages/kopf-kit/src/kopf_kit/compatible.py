@@ -1,7 +1,6 @@
 """Whether a repository, this kit and the runtime fit together; each command checks it first."""
 
 import sys
-import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -12,7 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.rig import names
+from kopf_kit.rig import names, reading
 from kopf_kit.rig.run import HackError
 
 KIT, RUNTIME = "kopf-kit", "kopf-runtime"
@@ -63,11 +62,7 @@ def _line(version: Version) -> tuple[int, ...]:
 def _of_pins(root: Path) -> Iterator[str]:
     """Compare what pyproject.toml asks for with what is installed."""
     file = root / "pyproject.toml"
-    try:
-        content = tomllib.loads(file.read_text()) if file.is_file() else {}
-    except tomllib.TOMLDecodeError as error:
-        yield f"{file} is not TOML: {error}"
-        return
+    content = reading.toml(file) if file.exists() else {}
     for pin in _requirements(content):
         if (name := canonicalize_name(pin.name)) not in (KIT, RUNTIME):
             continue

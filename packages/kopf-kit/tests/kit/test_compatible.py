@@ -53,12 +53,6 @@ def test_a_pin_that_is_not_what_runs(name: str, tmp_path: Path) -> None:
     assert sentence.startswith(f"pyproject.toml asks for {name}>=99, and ")
 
 
-def test_a_broken_pyproject(tmp_path: Path) -> None:
-    (sentence,) = problems(tmp_path, pyproject="[project")
-
-    assert sentence.startswith(f"{tmp_path}/pyproject.toml is not TOML: ")
-
-
 def test_two_runtimes(tmp_path: Path) -> None:
     about = tmp_path / ".venv/lib/python3.12/site-packages/kopf_runtime-99.0.dist-info"
     about.mkdir(parents=True)

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kopf_kit.pack import documents
-from kopf_kit.rig import tools
+from kopf_kit.rig import reading, tools
 
 #: What may make a number, a boolean, a date or an indicator of an unquoted text.
 _CONFUSING = "+-.0123456789_eExXoObBfaTtZ:ynYN~=<>!%#&*?|'\" \n\t,[]{}가😀\x85\u2028\ufeff"
@@ -66,7 +66,7 @@ def test_b3_what_is_written_reads_the_same_for_kubectl(spec: list[Any]) -> None:
 def test_b3_what_people_write_is_read_as_kubectl_reads_it(items: list[str]) -> None:
     note = "apiVersion: example.com/v1\nkind: Note\nmetadata: {name: note}\nspec:\n"
     # Of keys that are the same for JSON, Go takes any; what is no text or integer is refused.
-    keys = {str(documents.plain(item)).lower(): item for item in items if not _refused(item)}
+    keys = {str(reading.plain(item)).lower(): item for item in items if not _refused(item)}
     text = note + "".join(f"- {item}\n" for item in items) + "- a: 1\n"
     text += "".join(f"  ? {item}\n  : 1\n" for item in keys.values())
 

@@ -141,16 +141,6 @@ def test_kinds_may_follow_one_another_in_other_groups(written: Path) -> None:
             "Bucket",
             "examples/bucket.yaml: Not a directory; nothing was written",
         ),
-        (
-            lambda folder: (folder / "PROJECT").write_bytes(b"\xff"),
-            "Bucket",
-            "PROJECT: 'utf-8' codec can't decode",
-        ),
-        (
-            lambda folder: (folder / "operator/cache_operator/operator.py").write_bytes(b"\xff"),
-            "Bucket",
-            "operator.py: 'utf-8' codec can't decode",
-        ),
         (lambda _: None, "My-Kind", "`My-Kind` is not a valid kind"),
         (lambda _: None, "Spec", "another meaning for Spec"),
         (

@@ -13,7 +13,7 @@ import click
 from kopf_kit.pack import catalog, changelog, chart_templates, history
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages
-from kopf_kit.rig import paths
+from kopf_kit.rig import paths, reading, writing
 from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
 
@@ -45,9 +45,10 @@ def bump(version: str) -> None:
         PROJECT.root / chart_templates.RUNBOOKS: chart_templates.runbooks(),
         **(packages.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
     }
-    for file, text in texts.items():
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
+    with writing.all_or_none() as write:
+        for file, text in texts.items():
+            write(file, text)
+    for file in texts:
         print(f"{file.relative_to(paths.CHECKOUT)} written")
     if version == PROJECT.version:
         say(f"{version} is checked out already: only its date changes, to {today[:10]}")
@@ -100,7 +101,7 @@ def _adopted(version: str, today: str) -> dict[Path, str]:
 
 def _replaced(file: Path, lines: Mapping[str, str]) -> str:
     """Return a file's text with lines replaced; raise HackError unless each matches once."""
-    text = file.read_text()
+    text = reading.text(file)
     for pattern, line in lines.items():
         text, times = re.subn(pattern, line, text, flags=re.MULTILINE)
         if times != 1:

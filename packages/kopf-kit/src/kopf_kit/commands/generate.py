@@ -16,7 +16,7 @@ from kopf_kit.pack import (
     rules,
 )
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import paths
+from kopf_kit.rig import paths, writing
 
 
 @click.command()
@@ -30,24 +30,33 @@ def generate(*, unless_current: bool) -> None:  # noqa: D103 (the program has it
 
 
 def write(below: Path = Path("/")) -> None:
-    """Write missing and stale files in a folder, remove outdated ones, and print their names."""
+    """Write missing and stale files in a folder, remove outdated ones, and print their names.
+
+    Where something is wrong, all files stay as they were.
+    """
+    with writing.all_or_none() as write_file:
+        changes = [*_changes(write_file, below)]
+    print(*changes, sep="\n", end="\n" if changes else "")
+
+
+def _changes(write_file: writing.Write, below: Path) -> Iterator[str]:
+    """Write what is to be written, and yield what was; each stage reads what those before wrote."""
     for file in (*catalog.unreleased(), *chart_templates.leftovers()):  # Helm renders the latter
-        file.unlink()
-        print(f"{_name(file)} removed")
+        write_file(file, None)
+        yield f"{_name(file)} removed"
     for dropped in numbered.dropped():
-        print(f"{_name(PROJECT.chart)} no longer shows {dropped}: PROJECT lists no such sample")
+        yield f"{_name(PROJECT.chart)} no longer shows {dropped}: PROJECT lists no such sample"
     kept = set[Path]()
     for stage in generated.STAGES:
         texts = stage()
         kept |= texts.keys()
         for file, text in generated.stale(texts).items():
             if file.is_relative_to(below):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text)
-                print(f"{_name(file)} written")
+                write_file(file, text)
+                yield f"{_name(file)} written"
     for file in {*nested.leftovers(kept), *bundle.leftovers(kept)}:
-        file.unlink()
-        print(f"{_name(file)} removed")
+        write_file(file, None)
+        yield f"{_name(file)} removed"
 
 
 @click.command()

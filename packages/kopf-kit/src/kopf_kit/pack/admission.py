@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kopf_kit.pack import adopted, registered
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 from kopf_runtime.declaring import admission as runtime
 
@@ -56,7 +57,7 @@ def of(project: "Project") -> Sequence[Webhook]:
 def configured(project: "Project") -> bool:
     """Return whether the author's own templates have webhook configurations."""
     templates = (project.written_chart / "templates").rglob("*.yaml")
-    return any("WebhookConfiguration" in file.read_text() for file in templates)
+    return any("WebhookConfiguration" in reading.text(file) for file in templates)
 
 
 def declared(functions: Sequence[runtime.Webhook]) -> list[Webhook]:

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from kopf_kit.pack import documents
-from kopf_kit.rig import versions
+from kopf_kit.pack import documents, written
+from kopf_kit.rig import reading, versions
 from kopf_kit.rig.run import HackError
 
 if TYPE_CHECKING:  # `kopf-kit adopt` reads CRDs and handlers where there is no PROJECT yet
@@ -32,14 +30,14 @@ def chart(project: "Project") -> str:
     """Return the text of Chart.yaml that people write."""
     file = project.written_chart / "Chart.yaml"
     if file.is_file() or not project.adopted:
-        return file.read_text()
+        return reading.text(file, "it is the chart's")
     return documents.text(_chart(project, project.adopted))
 
 
 def metadata(project: "Project") -> Manifest:
     """Return the fields of that Chart.yaml."""
-    fields: Manifest = documents.load(chart(project))
-    return fields
+    fields = reading.load(chart(project), file := project.written_chart / "Chart.yaml")
+    return {**reading.shaped(fields, written.Chart, file)}
 
 
 def files(project: "Project") -> dict[Path, str]:
@@ -80,32 +78,19 @@ def definitions_in(file: Path) -> list[Manifest]:
     definitions = []
     for manifest in manifests_in(file, "`crds` names files with CRDs"):
         match manifest:
-            case {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": str()},
-                "spec": {"group": str(), "names": {"kind": str()}, "versions": [_, *_]},
-            }:
-                definitions.append(manifest)
+            case {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}:
+                definitions.append({**reading.shaped(manifest, written.Definition, file)})
             case {"kind": "CustomResourceDefinition"}:
                 definitions.clear()
                 break
     if not definitions:
-        raise HackError(
-            f"{file} must have a CustomResourceDefinition of apiextensions.k8s.io/v1, with a name, "
-            "a group, names and versions"
-        )
+        raise HackError(f"{file} must have a CustomResourceDefinition of apiextensions.k8s.io/v1")
     return definitions
 
 
 def manifests_in(file: Path, hint: str) -> list[Any]:
     """Return what is in a file of YAML; raise HackError, with the hint if it cannot be read."""
-    try:
-        return [*_unlisted(documents.load_all(file.read_text()))]
-    except OSError as error:
-        raise HackError(f"{file}: {error.strerror}; {hint}") from error
-    except (UnicodeError, yaml.YAMLError) as error:
-        raise HackError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+    return [*_unlisted(reading.documents(file, hint))]
 
 
 def _unlisted(manifests: Iterable[Any]) -> Iterator[Any]:

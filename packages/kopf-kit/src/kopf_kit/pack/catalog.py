@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.pack import bundle, documents, history
+from kopf_kit.pack import bundle, history, written
 from kopf_kit.pack.bundle import NAME, Manifest, Release
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Place
-from kopf_kit.rig import versions
+from kopf_kit.rig import reading, versions
 from kopf_kit.rig.run import HackError
 
 CATALOG = PROJECT.built / "catalog"
@@ -282,7 +282,7 @@ def deprecations() -> dict[str, str]:
 
     https://olm.operatorframework.io/docs/reference/file-based-catalogs/#olmdeprecations
     """
-    return {DEPRECATIONS.name: DEPRECATIONS.read_text()} if DEPRECATIONS.is_file() else {}
+    return {DEPRECATIONS.name: reading.text(DEPRECATIONS)} if DEPRECATIONS.exists() else {}
 
 
 def record(release: Release, root: Path | None = None) -> Path:
@@ -307,7 +307,7 @@ def record(release: Release, root: Path | None = None) -> Path:
 def check_recordable(release: Release) -> None:
     """Raise HackError if a different release of that version is recorded."""
     ours, text = CATALOG / file(release.version), with_release(release)[file(release.version)]
-    if _recorded(release.version) and ours.read_text() != text:
+    if _recorded(release.version) and reading.text(ours) != text:
         raise HackError(
             f"{ours.relative_to(CATALOG.parent)}: {release.version} is recorded already, as a "
             "different release; releases never change, so raise the version"
@@ -325,7 +325,7 @@ def recorded_image(version: str) -> str | None:
     Return None if the catalog does not record the version as a release.
     """
     ours = CATALOG / file(version)
-    image = str(documents.load(ours.read_text())["image"]) if ours.exists() else ""
+    image = reading.document(ours, written.Record)["image"] if ours.exists() else ""
     return image if "@" in image else None
 
 

@@ -8,9 +8,9 @@ import re
 import sys
 from pathlib import Path
 
-from kopf_kit.pack import catalog, documents
+from kopf_kit.pack import catalog, chart_metadata
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import paths, run
+from kopf_kit.rig import paths, reading, run
 from kopf_kit.rig.run import HackError
 
 FILE = PROJECT.root / "CHANGELOG.md"
@@ -41,7 +41,7 @@ _KINDS = {
 
 def current() -> str:
     """Return the changelog as it is."""
-    return FILE.read_text() if FILE.is_file() else ""
+    return reading.text(FILE) if FILE.exists() else ""
 
 
 def files(version: str) -> dict[Path, str]:
@@ -86,7 +86,7 @@ def section(version: str, repository: Path = PROJECT.root) -> str:
         *("--offline", "--unreleased", "--tag", f"v{version}"),
         *("--tag-pattern", "^v[0-9.]+" if "-" in version else "^v[0-9.]+$"),
     ]
-    home = documents.load((PROJECT.chart / "Chart.yaml").read_text())["home"]
+    home = chart_metadata.read()["home"]
     return run.output(command, env={"HOME_PAGE": home}, cwd=repository).strip() + "\n"
 
 

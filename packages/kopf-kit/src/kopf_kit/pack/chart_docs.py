@@ -14,6 +14,8 @@ from typing import Any
 from kopf_kit.pack import documents, shared
 from kopf_kit.pack.chart_kinds import KINDS, OBJECT, TEXT, Schema, closed
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import reading
+from kopf_kit.rig.run import HackError
 
 CHART = PROJECT.chart
 
@@ -36,7 +38,7 @@ class Value:
         return ".".join(self.path)
 
 
-class ValuesError(Exception):
+class ValuesError(HackError):
     """A comment in values.yaml is invalid; the message names its line."""
 
 
@@ -61,12 +63,13 @@ def _schema(default: Any, annotation: str) -> Schema:
 
 def values(chart: Path = CHART) -> list[Value]:
     """Return every value that values.yaml describes, in its order; raise ValuesError."""
-    return parse((chart / "values.yaml").read_text())
+    return parse(reading.text(file := chart / "values.yaml"), file)
 
 
-def parse(text: str) -> list[Value]:
+def parse(text: str, source: Path | str = "values.yaml") -> list[Value]:
     """Return every value that the text of a values.yaml describes."""
-    return list(_values(text, documents.load(text)))
+    defaults = reading.shaped(reading.load(text, source), dict[str, Any], source)
+    return list(_values(text, defaults))
 
 
 def _values(text: str, defaults: Any) -> Iterator[Value]:
@@ -155,7 +158,7 @@ def readme(chart: Path = CHART) -> str:
     """
     written = PROJECT.written_chart / "README.md.in"
     if written.is_file():
-        by, text = "README.md.in", written.read_text()
+        by, text = "README.md.in", reading.text(written)
     else:
         common = shared.FOLDER / "chart" / "README.md.in"
         by, text = shared.source(common), shared.text(common)

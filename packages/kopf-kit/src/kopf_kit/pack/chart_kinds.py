@@ -5,6 +5,7 @@ from typing import Any
 
 from kopf_kit.pack import shared
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 
 Schema = dict[str, Any]
@@ -85,7 +86,7 @@ def _alerts() -> list[str]:
             f"{own} is missing: it has the flags, the checks and the alerts that only "
             f"{PROJECT.name} has"
         )
-    alerts = shared.text(shared.ALERTS) + (own.read_text() if own.is_file() else "")
+    alerts = shared.text(shared.ALERTS) + (reading.text(own) if own.is_file() else "")
     return re.findall(r"^- alert: (\w+)", alerts, re.MULTILINE)
 
 

@@ -9,9 +9,11 @@ docs/decisions/0023-one-source-for-crd-rights-and-charts.md explains why.
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from kopf_kit.pack import documents, pod_images, shared
+from kopf_kit.pack import pod_images, shared
 from kopf_kit.pack.project import PROJECT, Kind
+from kopf_kit.rig import reading
 
 #: Templates that are rendered once for each kind.
 _OF_A_KIND = ("aggregated-roles.yaml",)
@@ -37,7 +39,7 @@ def leftovers() -> list[Path]:
     return [
         ours
         for file, ours in _shared()
-        if not shared.read(file) and ours.is_file() and _generated(file) in ours.read_text()
+        if not shared.read(file) and ours.is_file() and _generated(file) in reading.text(ours)
     ]
 
 
@@ -86,7 +88,7 @@ def runbooks() -> str:
     if (PROJECT.root / RUNBOOKS.with_suffix(".ko.md")).is_file():
         text = text.replace("\n", "\n\n[한국어](runbooks.ko.md)\n", 1)
     if own.is_file():
-        text = f"{text}\n{own.read_text()}"
+        text = f"{text}\n{reading.text(own)}"
     return f"{text}\n<!-- {_generated(file)} -->\n"
 
 
@@ -104,6 +106,7 @@ def _of_kind(text: str, kind: Kind) -> str:
 def _own_values() -> str:
     """Return the values that only this project has, if any."""
     file = PROJECT.written_chart / _OWN_VALUES
-    written = file.read_text() if file.is_file() else ""
-    texts = (pod_images.values(documents.load(written) or {}), written)
+    written = reading.text(file) if file.exists() else ""
+    given = reading.shaped(reading.load(written, file) or {}, dict[str, Any], file)
+    texts = (pod_images.values(given), written)
     return "".join(f"{text.strip()}\n\n" for text in texts if text)

@@ -22,6 +22,7 @@ from kopf_kit.pack import (
 )
 from kopf_kit.pack.admission import Webhook
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
@@ -93,7 +94,7 @@ def files() -> dict[Path, str]:
             file.with_name("crd.yaml"): plain(_of(file))
             for file in EXAMPLES.glob("*/*.py")
             # One with a PROJECT has the CRD in its charts, and a plain kopf operator declares none.
-            if not file.with_name("PROJECT").exists() and "kopf_runtime" in file.read_text()
+            if not file.with_name("PROJECT").exists() and "kopf_runtime" in reading.text(file)
         },
     }
 
@@ -179,7 +180,9 @@ def chart_admission(webhooks: Sequence[Webhook], chart: str) -> str:
 
 def of_the_project() -> Manager[Any]:
     """Return the operator that PROJECT names; raise `HackError` if it has another name or kinds."""
-    manager: Manager[Any] = PROJECT.module(PROJECT.manager).manager
+    manager: Manager[Any] = PROJECT.declared("manager")
+    if not isinstance(manager, Manager):
+        raise HackError(f"{PROJECT.manager}: `manager` must be a kr.Manager(…), not {manager!r}")
     if (name := manager.program.name) != PROJECT.name:
         raise HackError(
             f"{PROJECT.manager} names its manager {name}, and {PROJECT.root / 'PROJECT'} the "

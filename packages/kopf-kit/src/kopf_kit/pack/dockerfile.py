@@ -12,14 +12,13 @@ import json
 import re
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import kopf_runtime
-from kopf_kit.pack import adopted, documents, registered, shared
+from kopf_kit.pack import adopted, documents, registered, shared, written
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import locked, paths, platforms, versions
+from kopf_kit.rig import locked, paths, platforms, reading, versions
 from kopf_kit.rig.run import HackError, output
 
 #: Written for the operator that `kopf_kit.pack.shared` names.
@@ -110,8 +109,9 @@ def _uv() -> str:
 
 def _dependencies() -> list[str]:
     """Return the names of what the operator's own pyproject.toml says that it needs."""
-    content = tomllib.loads((PROJECT.root / "pyproject.toml").read_text())
-    needs: list[str] = content["project"]["dependencies"]
+    file = PROJECT.root / "pyproject.toml"
+    about = reading.shaped(reading.toml(file).get("project", {}), written.Project, file)
+    needs = about.get("dependencies", [])
     return [match[0] for need in needs if (match := re.match(r"[\w.-]+", need))]
 
 
@@ -122,7 +122,7 @@ def requirements() -> str:
     for folder in (paths.CHECKOUT, *paths.CHECKOUT.parents):
         # That of an adopted operator, which PROJECT does not name, may be for anything.
         if (lock := folder / paths.LOCK.name).is_file() and not PROJECT.adopted:
-            return locked.part(lock.read_text(), *_dependencies())
+            return locked.part(reading.text(lock), *_dependencies())
         if (folder / "uv.lock").is_file():
             return exported(folder / "uv.lock", "--no-dev", "--no-emit-local")
     raise HackError(
@@ -139,7 +139,7 @@ def exported(lock: Path, *options: str) -> str:
     """
     command = (_uv(), "export", "--quiet", "--frozen", "--no-emit-project", *options)
     text = output(command, cwd=lock.parent, timeout=120)
-    for package in tomllib.loads(lock.read_text()).get("package", []):
+    for package in reading.toml(lock).get("package", []):
         pin = f"{package['name']}=={package.get('version')}"
         files = _files(package, lock.parent)
         if gone := [file for file in files if not file.is_file()]:
@@ -161,7 +161,7 @@ def _files(package: dict[str, Any], home: Path) -> list[Path]:
 
 def _hashed(file: Path) -> str:
     """Return a requirements.txt with the hashes of all that it needs."""
-    if "--hash=" in (text := file.read_text()):
+    if "--hash=" in (text := reading.text(file)):
         return text
     python = ("--python-version", versions.PYTHON, "--python-platform", "linux")
     options = ("--quiet", "--generate-hashes", *python, file)

@@ -3,8 +3,6 @@
 PROJECT names it as `extension`. It has `files()`, which returns texts by path.
 """
 
-import importlib
-import sys
 from types import ModuleType
 
 from kopf_kit.pack.project import PROJECT
@@ -14,6 +12,4 @@ def load() -> ModuleType | None:
     """Return the module that PROJECT names, or None."""
     if not PROJECT.extension:
         return None
-    if str(PROJECT.root) not in sys.path:
-        sys.path.append(str(PROJECT.root))
-    return importlib.import_module(PROJECT.extension)
+    return PROJECT.module(PROJECT.extension)

@@ -19,6 +19,7 @@ from kopf_kit.pack import (
     numbered,
 )
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import reading
 
 
 def _written() -> dict[Path, str]:
@@ -59,5 +60,7 @@ def files() -> dict[Path, str]:
 def stale(texts: dict[Path, str]) -> dict[Path, str]:
     """Return the files that are missing or differ from their generated text."""
     return {
-        file: text for file, text in texts.items() if not file.exists() or file.read_text() != text
+        file: text
+        for file, text in texts.items()
+        if not file.exists() or reading.text(file) != text
     }

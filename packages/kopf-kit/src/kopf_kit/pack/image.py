@@ -18,6 +18,7 @@ from kopf_kit.rig import (
     paths,
     platforms,
     public_images,
+    reading,
     registry,
 )
 from kopf_kit.rig.run import HackError, answer
@@ -72,7 +73,7 @@ def push(ref: str | None = None) -> str:
 
 def public_bases(file: Path = dockerfile.SHARED) -> list[str]:
     """Return a Dockerfile's default base images."""
-    text = file.read_text()
+    text = reading.text(file)
     return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kopf_runtime
 from kopf_kit.pack.project import PROJECT, Project
-from kopf_kit.rig import cache, paths, tools
+from kopf_kit.rig import cache, paths, reading, tools
 from kopf_kit.rig.run import CommandError, HackError, output
 
 #: The folders in which generated files and those that people write are side by side.
@@ -46,7 +46,7 @@ def ensure(project: Project) -> Project:
 def is_current(project: Project) -> bool:
     """Return whether a project's files were generated from its sources as they are now."""
     stamp = project.built / _STAMP
-    return stamp.is_file() and stamp.read_text() == _sources(project)
+    return stamp.is_file() and reading.text(stamp) == _sources(project)
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ def copies() -> dict[Path, str]:
     `kopf_kit.pack.numbered` copies Chart.yaml, because it writes the version into it.
     """
     return {
-        PROJECT.built / file.relative_to(PROJECT.root): file.read_text()
+        PROJECT.built / file.relative_to(PROJECT.root): reading.text(file)
         for folder in _SHARED
         for file in (PROJECT.root / folder).rglob("*")
         if is_nested(PROJECT) and file.is_file() and file != PROJECT.written_chart / "Chart.yaml"

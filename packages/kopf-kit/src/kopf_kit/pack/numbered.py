@@ -14,6 +14,7 @@ from typing import Any
 from kopf_kit.pack import adopted, catalog, changelog, chart_docs, documents, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import current
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 
 _CHART = chart_docs.CHART / "Chart.yaml"
@@ -47,7 +48,7 @@ _HOME = re.compile(r"^home: (\S+)$", re.MULTILINE)
 def files() -> dict[Path, str]:
     """Return the texts of these documents with the current version, by path."""
     version = PROJECT.version
-    texts = {file: named(file.read_text(), version) for file in _DOCUMENTS}
+    texts = {file: named(reading.text(file), version) for file in _DOCUMENTS}
     chart = named(adopted.chart(PROJECT), version)
     chart = with_changes(chart, version, catalog.known(), changelog.current())
     return {**texts, _CHART: _IMAGES.sub(lambda _: _images(), with_samples(chart))}
@@ -67,7 +68,8 @@ def with_samples(text: str) -> str:
 def dropped() -> list[str]:
     """Return the examples that only Chart.yaml has: `kopf-kit generate` removes them."""
     annotations = adopted.metadata(PROJECT).get("annotations") or {}
-    shown = documents.load(annotations.get(_EXAMPLES, "")) or []
+    examples = reading.load(annotations.get(_EXAMPLES, ""), _WRITTEN) or []
+    shown = reading.shaped(examples, list[Any], f"{_WRITTEN}: {_EXAMPLES}")
     kept = {_called(manifest) for manifest in samples.manifests()}
     return [called for called in map(_called, shown) if called not in kept]
 

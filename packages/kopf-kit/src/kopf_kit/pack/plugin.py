@@ -19,7 +19,7 @@ from kopf_kit.pack import chart_metadata, declared, documents
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.plugin.subject import Kind, Right, Subject
 from kopf_kit.plugin.text import Text
-from kopf_kit.rig import paths
+from kopf_kit.rig import paths, reading
 
 #: The word after `kubectl` that runs it.
 COMMAND = PROJECT.name.removesuffix("-operator")
@@ -75,7 +75,7 @@ def archive() -> bytes:
     own = paths.CHECKOUT / "LICENSE"
     # For an adopted operator, all of it is the kit's.
     is_own = own.is_file() and not PROJECT.adopted
-    licence = own.read_text() if is_own else documents.licence()
+    licence = reading.text(own) if is_own else documents.licence()
     return _zip({PROGRAM: (program(), _EXECUTABLE), "LICENSE": (licence.encode(), _PLAIN)})
 
 
@@ -172,7 +172,7 @@ def shown(schema: Mapping[str, Any]) -> Any:
 
 def _runbooks() -> str:
     file = PROJECT.built / "docs" / "runbooks.md"
-    return file.read_text() if file.is_file() else ""
+    return reading.text(file) if file.is_file() else ""
 
 
 def _zip(files: Mapping[str, tuple[bytes, int]]) -> bytes:

@@ -78,7 +78,7 @@ def _values(image: Image, indent: str) -> str:
 def _default(image: Image) -> str:
     """Return an image's default in the operator's code; raise HackError if it declares none."""
     field = image.flag.replace("-", "_")
-    settings = PROJECT.module(PROJECT.manager).Settings
+    settings = PROJECT.declared("Settings")
     defaults = {attribute.name: attribute.default for attribute in dataclasses.fields(settings)}
     if field not in defaults:
         raise HackError(

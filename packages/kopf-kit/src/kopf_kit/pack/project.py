@@ -5,16 +5,15 @@ themselves. The format is kubebuilder's. Data for which it has no field is under
 kubebuilder leaves alone: https://book.kubebuilder.io/reference/project-config
 """
 
-import importlib
 import itertools
 import os
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from kopf_kit.pack import imported
 from kopf_kit.rig import names, paths
 from kopf_kit.rig.names import PLAIN, PLUGIN, Label
 from kopf_kit.rig.run import HackError
@@ -231,7 +230,7 @@ class Project(msgspec.Struct, frozen=True):
         """The CRDs whose objects its code converts between versions, when the API server asks."""
         if self.adopted:
             return ()
-        controllers = self.module(self.manager).manager.controllers
+        controllers = self.declared("manager").controllers
         try:
             return tuple(
                 str(controller.kind)
@@ -245,7 +244,7 @@ class Project(msgspec.Struct, frozen=True):
     def admission(self) -> tuple[Webhook, ...]:
         """The functions of its code that the API server asks before it stores an object."""
         try:
-            return () if self.adopted else tuple(self.module(self.manager).manager.webhooks)
+            return () if self.adopted else tuple(self.declared("manager").webhooks)
         except DeclarationError as error:
             raise HackError(f"{self.manager}: {error}") from error
 
@@ -329,7 +328,9 @@ class Project(msgspec.Struct, frozen=True):
         """The current version: `__version__` of the operator's package."""
         if self.adopted:
             return self.adopted.version
-        version: str = self.module(self.package).__version__
+        version = imported.value(self.package, "__version__", self.sources, self.root)
+        if not isinstance(version, str):
+            raise HackError(f"{self.version_file}: `__version__` must be a text such as 0.1.0")
         return version
 
     @property
@@ -349,15 +350,12 @@ class Project(msgspec.Struct, frozen=True):
         return paths.sources(self.root, self.package)
 
     def module(self, name: str) -> ModuleType:
-        """Return a module of the operator's."""
-        if str(self.sources) not in sys.path:
-            sys.path.append(str(self.sources))
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise
-            raise HackError(f"{self.root / 'PROJECT'}: there is no module {name}") from error
+        """Return a module of the operator's; raise HackError where it cannot be imported."""
+        return imported.module(name, self.sources, self.root)
+
+    def declared(self, name: str) -> Any:
+        """Return what the module that declares the operator has under a name."""
+        return imported.value(self.manager, name, self.sources, self.root)
 
     @property
     def is_the_checkouts(self) -> bool:

@@ -3,15 +3,26 @@
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from kopf_kit.pack import documents
+import msgspec
+
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 
 NAME = PROJECT.name
 
 #: The channel with every version, and the channel with releases only.
 CANDIDATE, STABLE = "candidate", "stable"
+
+
+class _Image(msgspec.Struct):
+    """An image in values.yaml."""
+
+    repository: str
+    registry: str | None = ""
+    tag: str | None = ""
 
 
 @dataclass(frozen=True)
@@ -78,13 +89,14 @@ def current() -> Release:
 def _default_image(where: str) -> str:
     """Return the image at a path in values.yaml, without Helm, which the demo may not have yet."""
     file = PROJECT.chart / "values.yaml"
-    part = documents.load(file.read_text())
+    part = reading.document(file, dict[str, Any])
     for name in where.split("."):
         if name not in part:
             raise HackError(f"{file}: the image {where}, which PROJECT names, is not there; add it")
-        part = part[name]
-    repository = "/".join(filter(None, (part["registry"], part["repository"])))
-    return f"{repository}:{part['tag'] or PROJECT.version}"
+        part = reading.shaped(part[name], dict[str, Any], f"{file}: {where}")
+    image = reading.converted(part, _Image, f"{file}: {where}")
+    repository = "/".join(filter(None, (image.registry, image.repository)))
+    return f"{repository}:{image.tag or PROJECT.version}"
 
 
 def in_registry(prefix: str) -> Release:

@@ -17,9 +17,10 @@ https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/fbc_autore
 import shutil
 from pathlib import Path
 
-from kopf_kit.pack import bundle, catalog, chart_metadata, documents, rules
+from kopf_kit.pack import bundle, catalog, chart_metadata, rules, written
 from kopf_kit.pack.bundle import NAME, Manifest, Release
 from kopf_kit.pack.rules import findings
+from kopf_kit.rig import reading
 
 TEMPLATE = "basic.yaml"
 #: The hubs' repositories on GitHub, by their folders.
@@ -51,8 +52,8 @@ def lay_out(release: Release, folder: Path) -> list[Path]:
 def _files(release: Release) -> dict[str, dict[str, str]]:
     """Return the texts of the files below operators/<name>/, for each hub."""
     common = {f"{release.version}/{path}": text for path, text in bundle.bundle(release).items()}
-    written = documents.load((bundle.WRITTEN / "csv.yaml").read_text())
-    reviewers = {"reviewers": written["reviewers"]} if written.get("reviewers") else {}
+    said = reading.document(bundle.WRITTEN / "csv.yaml", written.ServiceVersion)
+    reviewers = {"reviewers": said["reviewers"]} if said.get("reviewers") else {}
     plain, prod = HUBS
     return {
         plain: {**common, "ci.yaml": _dump({"updateGraph": "replaces-mode", **reviewers})},

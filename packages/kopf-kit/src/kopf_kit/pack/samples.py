@@ -9,10 +9,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from kopf_kit.pack import documents
+from kopf_kit.pack import documents, written
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 
 _BY = "kopf_kit/pack/samples.py of PROJECT's samples"
@@ -58,15 +57,11 @@ def _text(file: Path, *kinds: str) -> str:
 
     Raise HackError if it is not one object of one of the kinds.
     """
-    text = file.read_text()
-    try:
-        manifest = documents.load(text)
-    except yaml.YAMLError as error:
-        raise HackError(f"{file} must be one object in YAML: {error}") from error
-    written = manifest.get("kind") if isinstance(manifest, dict) else None
-    if written not in kinds:
+    text = reading.text(file)
+    kind = reading.shaped(reading.load(text, file), written.Sample, file)["kind"]
+    if kind not in kinds:
         expected = " or ".join(kinds)
-        raise HackError(f"{file} must be one {expected}, as PROJECT says; its kind is {written}")
+        raise HackError(f"{file} must be one {expected}, as PROJECT says; its kind is {kind}")
     lines = text.rstrip().split("\n")
     while not lines[0].strip() or lines[0].startswith(("#", "---")):
         del lines[0]

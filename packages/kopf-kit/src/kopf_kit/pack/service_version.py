@@ -19,10 +19,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kopf_kit.pack import admission, chart_metadata, documents, further_objects, samples, watched
+from kopf_kit.pack import admission, chart_metadata, further_objects, samples, watched, written
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
 from kopf_kit.pack.rendered import Manifest, arguments, find, for_olm
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 
 NAME = PROJECT.name
@@ -284,21 +285,24 @@ def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[s
 
 def _description() -> str:
     """Return the text that people write, with the sample in its place."""
-    text = (WRITTEN / "description.md").read_text()
+    text = reading.text(WRITTEN / "description.md")
     return text.replace("$SAMPLE", samples.first().rstrip())
 
 
 def csv(release: Release) -> Manifest:
     """Return the ClusterServiceVersion."""
     chart, place = chart_metadata.read(), release.place
-    written = documents.load((WRITTEN / "csv.yaml").read_text())
+    said = reading.document(WRITTEN / "csv.yaml", written.ServiceVersion)
+    kinds: Mapping[str, Any] = said.get("kinds", {})
     definitions = crds(release)
     if not PROJECT.adopted:  # then the CRDs are as they are
-        _check_kinds(written["kinds"], definitions)
-    examples = _examples(written["kinds"])
+        _check_kinds(kinds, definitions)
+    examples = _examples(kinds)
     webhooks = [*_conversion(), *_admission(), *further().webhooks]
-    shown = documents.load(chart["annotations"]["artifacthub.io/crds"])
-    titles = {listed["name"]: listed["displayName"] for listed in shown}
+    titles = {
+        listed["name"]: listed["displayName"]
+        for listed in chart_metadata.listed("crds", written.Titles)
+    }
     return {
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
@@ -306,7 +310,7 @@ def csv(release: Release) -> Manifest:
             "name": release.name,
             "labels": _labels(definitions[0]["metadata"]["labels"], release) | _platforms(),
             "annotations": {
-                **written["metadata"]["annotations"],
+                **said["metadata"]["annotations"],
                 "alm-examples": _json(examples),
                 "capabilities": chart["annotations"]["artifacthub.io/operatorCapabilities"],
                 "containerImage": release.image,
@@ -320,14 +324,14 @@ def csv(release: Release) -> Manifest:
             },
         },
         "spec": {
-            **written["spec"],
+            **said["spec"],
             "version": release.version,
             **({"replaces": place.replaces} if place and place.replaces else {}),
             **({"skips": [*place.skips]} if place and place.skips else {}),
             "description": _description(),
             "minKubeVersion": chart["kubeVersion"].removeprefix(">=").removesuffix("-0"),
             "keywords": chart["keywords"],
-            "links": documents.load(chart["annotations"]["artifacthub.io/links"]),
+            "links": chart_metadata.listed("links", written.Links),
             "icon": [
                 {
                     "base64data": base64.b64encode(PROJECT.icon.read_bytes()).decode(),
@@ -339,8 +343,8 @@ def csv(release: Release) -> Manifest:
                 "owned": [
                     _owned(
                         definition,
-                        written["kinds"][definition["spec"]["names"]["kind"]],
-                        titles[definition["metadata"]["name"]],
+                        kinds[definition["spec"]["names"]["kind"]],
+                        _title(titles, definition["metadata"]["name"]),
                     )
                     for definition in definitions
                 ]
@@ -359,6 +363,15 @@ def csv(release: Release) -> Manifest:
             ],
         },
     }
+
+
+def _title(titles: Mapping[str, str], crd: str) -> str:
+    if crd not in titles:
+        raise HackError(
+            f"{PROJECT.written_chart / 'Chart.yaml'}: artifacthub.io/crds does not list {crd}; add "
+            "it there, with its displayName"
+        )
+    return titles[crd]
 
 
 def _json(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import reading
 
 
 def _checkout() -> Path:
@@ -77,10 +77,5 @@ def registry() -> str:
 def read(folder: Path, content: type[_Content]) -> _Content:
     """Return the contents of a folder's PROJECT file; raise HackError if they are wrong."""
     path = folder / "PROJECT"
-    try:
-        return msgspec.yaml.decode(path.read_text(), type=content)
-    except OSError as error:
-        raise HackError(f"{path}: {error.strerror}; each operator has this file") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        sentence = " ".join(str(error).split()).replace("`$.", "`")
-        raise HackError(f"{path}: {sentence}") from error
+    written = reading.load(reading.text(path, "each operator has this file"), path)
+    return reading.converted(written, content, path)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kopf_kit.pack import documents
-from kopf_kit.rig import names
+from kopf_kit.rig import names, reading
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import record, repository
 from kopf_kit.template.answers import Answers
@@ -190,12 +190,7 @@ def _inserted(text: str, after: re.Pattern[str], lines: str, path: Path) -> str:
 
 
 def _text(before: Record, path: Path) -> str:
-    try:
-        return (before.folder / path).read_text()
-    except OSError as error:
-        raise HackError(f"{before.folder / path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise HackError(f"{before.folder / path}: {error}") from error
+    return reading.text(before.folder / path)
 
 
 def _names(code: str) -> set[str]:

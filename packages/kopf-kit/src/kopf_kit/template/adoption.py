@@ -9,7 +9,7 @@ from typing import Any
 
 from kopf_kit.pack import adopted, documents, granted, watched
 from kopf_kit.pack.granted import Grants
-from kopf_kit.rig import names
+from kopf_kit.rig import names, reading
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import found, repository
 from kopf_kit.template.answers import check_name
@@ -137,7 +137,7 @@ def _about_the_code(operator: Operator, handlers: watched.Handlers) -> Iterator[
             "makes their certificate, unless the chart's value webhooks.certificate is `secret`"
         )
     for file in found.files(operator.root, "*.py"):
-        if "peering.mandatory = True" in file.read_text(errors="replace"):
+        if "peering.mandatory = True" in found.code(file):
             yield (
                 f"{file.relative_to(operator.root)} makes kopf's peering mandatory, so the "
                 "operator would wait for it, and has one replica without: in a later function with "
@@ -199,7 +199,7 @@ def _check_image(operator: Operator) -> None:
         if not (operator.root / operator.requirements).is_file():
             raise HackError(f"{operator.root / operator.requirements} does not exist")
     elif file.is_file():
-        last_stage = _STAGE.split(file.read_text())[-1]
+        last_stage = _STAGE.split(reading.text(file))[-1]
         users = re.findall(r"^\s*USER\s+(\S+)", last_stage, re.MULTILINE | re.IGNORECASE)
         user = users[-1].partition(":")[0] if users else "root"
         if not user.isdigit() or user == "0":

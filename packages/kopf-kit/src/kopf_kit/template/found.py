@@ -1,7 +1,6 @@
 """What a repository says of an operator on plain kopf, for `kopf-kit adopt`."""
 
 import re
-import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,7 +9,8 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.pack import adopted, granted, registered
+from kopf_kit.pack import adopted, granted, registered, written
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError, answer
 
 Manifest = dict[str, Any]
@@ -74,11 +74,8 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
 
 def _about(file: Path) -> dict[str, Any]:
     """Return the table `project` of a pyproject.toml."""
-    try:
-        about: dict[str, Any] = tomllib.loads(file.read_text()).get("project", {})
-    except (UnicodeError, tomllib.TOMLDecodeError) as error:
-        raise HackError(f"{file} is not TOML: {error}; nothing was written") from error
-    return about
+    about = reading.toml(file).get("project", {})
+    return {**reading.shaped(about, written.Project, f"{file}: project")}
 
 
 def _version(file: Path, about: dict[str, Any], *, run: bool) -> str:
@@ -144,10 +141,18 @@ def _with_bindings(root: Path, given: tuple[str, ...]) -> tuple[str, ...]:
 def _modules(root: Path) -> Iterator[str]:
     """Yield the modules that register handlers."""
     for file in files(root, "*.py"):
-        if _HANDLER.search(file.read_text(errors="replace")):
+        if _HANDLER.search(code(file)):
             inside = next((f for f in (root / "operator", root / "src") if f in file.parents), root)
             parts = file.relative_to(inside).with_suffix("").parts
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def code(file: Path) -> str:
+    """Return the text of a module; of what Python could not read, either, nothing."""
+    try:
+        return reading.text(file)
+    except HackError:
+        return ""
 
 
 def _is_own_crd(one: Manifest) -> bool:

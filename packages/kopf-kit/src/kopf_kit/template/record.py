@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from kopf_kit.pack import documents
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 from kopf_kit.template.answers import Answers
 
@@ -41,12 +39,8 @@ def read(folder: Path) -> Record:
     """Return what PROJECT in a folder says; raise HackError if `kopf-kit new` did not write it."""
     path = folder / "PROJECT"
     try:
-        return _record(folder, documents.load(path.read_text()))
-    except OSError as error:
-        raise HackError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise HackError(f"{path}: {error}") from error
-    except (yaml.YAMLError, LookupError, TypeError, AttributeError, StopIteration) as error:
+        return _record(folder, reading.document(path, dict[str, Any]))
+    except (LookupError, TypeError, AttributeError, StopIteration) as error:
         raise HackError(
             f"{path} is not as `kopf-kit new` writes it; {' '.join(repr(error).split())}"
         ) from error

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kopf_kit import compatible
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError, answer, output
 from kopf_kit.template import additions, record, repository
 from kopf_kit.template.record import Record
@@ -112,7 +113,7 @@ def _write_newer(before: Record, folder: Path) -> None:
 
 def _texts(folder: Path) -> dict[str, str]:
     return {
-        file.relative_to(folder).as_posix(): file.read_text()
+        file.relative_to(folder).as_posix(): reading.text(file)
         for file in folder.rglob("*")
         if file.is_file() and file.relative_to(folder).parts[0] != ".git"
     }
@@ -123,7 +124,7 @@ def _merge(
 ) -> None:
     """Bring what two templates differ in into one file, and say so."""
     file = folder / path
-    ours = file.read_text() if file.is_file() else None
+    ours = reading.text(file) if file.is_file() else None
     if former == newer or ours == newer:
         return
     if newer is None:

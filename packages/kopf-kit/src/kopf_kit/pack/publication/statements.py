@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack import chart_metadata
 
 
 def home() -> str:
     """Return the repository's address, as the chart says it."""
-    chart = documents.load((PROJECT.chart / "Chart.yaml").read_text())
-    return str(chart["home"])
+    return str(chart_metadata.read()["home"])
 
 
 def provenance(version: str, commit: str, date: datetime, locks: Mapping[str, str]) -> str:

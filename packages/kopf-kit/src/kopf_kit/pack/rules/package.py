@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import yaml
 
-from kopf_kit.pack import documents
 from kopf_kit.pack.rules.shapes import SHAPES
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 
 Manifest = dict[str, Any]
@@ -64,11 +63,7 @@ def _documents(folder: Path, pattern: str) -> list[Document]:
         if not file.is_file() or file.suffix not in {".yaml", ".yml", ".json"}:
             continue
         name = file.relative_to(folder.parent).as_posix()
-        try:
-            contents = documents.load_all(file.read_text())
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise HackError(f"{name}: is not YAML: {' '.join(str(error).split())}") from error
-        for content in contents:
+        for content in reading.load_all(reading.text(file), name):
             if not isinstance(content, dict):
                 raise HackError(f"{name}: holds a document that is not an object, but {content!r}")
             found.append(Document(name, content))
