@@ -9,7 +9,7 @@ MOST = 1024
 
 
 @controller.validate(on=("create", "update"))
-def affordable(memcached: Memcached, _: kr.Context[Settings]) -> None:
+def affordable(memcached: Memcached, _: kr.ReviewContext[Settings]) -> None:
     """Refuse a Memcached that caches too much."""
     wanted = memcached.spec.replicas * memcached.spec.limits.memory
     if wanted > MOST:

@@ -219,13 +219,13 @@ def complaint(pod: Pod) -> str:
 controller.watches(kr.kinds.POD, Pod, project=complaint)
 
 
-def pause(_: StaticSite, context: kr.Context[Settings]) -> float:
+def pause(_: StaticSite, context: kr.CallContext[Settings]) -> float:
     """Return the seconds until a site is looked at again."""
     return 5 if context.checked else 60
 
 
 @controller.check(every=pause, on=(kr.kinds.DEPLOYMENT,))
-async def check(site: StaticSite, context: kr.Context[Settings]) -> str:
+async def check(site: StaticSite, context: kr.CallContext[Settings]) -> str:
     """Return why a site does not answer as it should, empty if it does."""
     known: Login = context.read(kr.kinds.SECRET, site.spec.login)
     name, namespace = site.metadata.name, site.metadata.namespace

@@ -19,9 +19,11 @@ def test_the_example_fills_in_warns_and_refuses() -> None:
     made = names["Ticket"](kr.ObjectMeta("one", "u", "1"), spec=names["Spec"]("ICN", "HEL"))
     alice = kr.User("alice")
 
-    filled = names["cheapest"](made, kr.Context(None, operation="create", old=None, user=alice))
+    filled = names["cheapest"](
+        made, kr.ReviewContext(None, operation="create", old=None, user=alice)
+    )
     assert filled.spec.cabin == "economy"
-    context = kr.Context(None, operation="update", old=made, user=alice)
+    context = kr.ReviewContext(None, operation="update", old=made, user=alice)
     first = replace(made, spec=names["Spec"]("ICN", "HEL", "first"))
     assert list(names["same_flight"](first, context)) == ["First class is paid by your team."]
     with pytest.raises(kr.Refusal, match="The origin cannot be changed"):

@@ -167,7 +167,7 @@ class Look:
 
 
 @controller.sync(every=20, on=(JOB, POD))
-async def follow(backup: EtcdBackup, context: kr.Context[Settings]) -> Look:
+async def follow(backup: EtcdBackup, context: kr.CallContext[Settings]) -> Look:
     """Record how a run has ended, or begin a run that is due."""
     spec, status = backup.spec, context.last(Status)
     cluster: EtcdCluster = context.read(CLUSTER, spec.cluster)
@@ -203,7 +203,7 @@ def _next(spec: Spec, now: float) -> datetime | None:
 
 
 @controller.desired(stepwise=True)
-def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]:
+def desired(backup: EtcdBackup, context: kr.StepContext[Settings]) -> list[Manifest]:
     """Return the Job of the last run; do not create it again after the run has ended."""
     run = context.last(Status).run
     exists = any(child.key[1] == run.job for child in context.children_of(JOB)) if run else False
@@ -228,7 +228,7 @@ def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]
     return [jobs.backup(cluster, run.job, request, spec.timeout, spec.retries, context.settings)]
 
 
-def before_upgrade(cluster: EtcdCluster, context: kr.Context[Settings]) -> Manifest:
+def before_upgrade(cluster: EtcdCluster, context: kr.StepContext[Settings]) -> Manifest:
     """Return the EtcdBackup that is taken once before the minor version of a cluster changes.
 
     Once it is there, it stays as it is, even if the one that it is made of is deleted.

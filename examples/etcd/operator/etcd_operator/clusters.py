@@ -203,7 +203,7 @@ class Look:
     token: tuple[str, float] = field(default=("", 0.0), repr=False)
 
 
-def pace(_: EtcdCluster, context: kr.Context[Settings]) -> float:
+def pace(_: EtcdCluster, context: kr.CallContext[Settings]) -> float:
     """Return the seconds until the next look."""
     look: Look | None = context.outcome
     if look is None:
@@ -216,7 +216,7 @@ def pace(_: EtcdCluster, context: kr.Context[Settings]) -> float:
 
 
 @controller.sync(every=pace, on=(POD, VOLUME, BACKUP), timeout=120)
-async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
+async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Look:
     """Take the steps that can be taken now; return the last look, with the step that is left."""
     eye = Eye(cluster, context)
     if context.outcome is not None:
@@ -267,7 +267,7 @@ class Eye:
     """Looks at one cluster, and calls its members."""
 
     cluster: EtcdCluster
-    context: kr.Context[Settings]
+    context: kr.CallContext[Settings]
     #: A token of root's, empty while no user is asked for, and when another one is asked for.
     token: str = ""
     until: float = 0.0
@@ -494,7 +494,9 @@ class Eye:
 
 
 @controller.desired(stepwise=True)
-def desired(cluster: EtcdCluster, context: kr.Context[Settings]) -> Iterable[manifests.Manifest]:
+def desired(
+    cluster: EtcdCluster, context: kr.StepContext[Settings]
+) -> Iterable[manifests.Manifest]:
     """Return the children that are there, with the step: add what it creates, omit what it deletes.
 
     A step applies only to the objects it was decided for, which it knows by their uids.

@@ -129,7 +129,7 @@ def outcome(job: JobObject) -> Course:
     return Course(True, "" if "Complete" in true else None, at=at)
 
 
-def course(context: kr.Context[Any], name: str) -> Course:
+def course(context: kr.StepContext[Any], name: str) -> Course:
     """Return the state of the Job with a name."""
     views = (job.view for job in context.children_of(JOB) if job.key[1] == name)
     pods = [

@@ -178,7 +178,7 @@ def orders(namespace: str, cluster: str) -> list[Order]:
 # --- what is restored ----------------------------------------------------------------------------
 
 
-def request(restore: EtcdRestore, context: kr.Context[Settings], version: str) -> agent.Fetch:
+def request(restore: EtcdRestore, context: kr.StepContext[Settings], version: str) -> agent.Fetch:
     """Return what the agent is to fetch; raise `kr.Wait` while that is not known."""
     source, remembered = restore.spec.source, context.last(Status).backup
     if (file := source.store) is not None:
@@ -285,7 +285,7 @@ def _names(restore: EtcdRestore, seed: Entry | None) -> tuple[str, str]:
 
 
 @controller.sync(every=5, on=(JOB, POD))
-async def follow(restore: EtcdRestore, context: kr.Context[Settings]) -> Look:
+async def follow(restore: EtcdRestore, context: kr.CallContext[Settings]) -> Look:
     """Record how far the Jobs and the cluster are."""
     status, cluster = context.last(Status), context.read(CLUSTER, restore.spec.cluster)
     to = target(restore, cluster)
@@ -302,7 +302,7 @@ async def follow(restore: EtcdRestore, context: kr.Context[Settings]) -> Look:
 
 
 @controller.desired(stepwise=True)
-def desired(restore: EtcdRestore, context: kr.Context[Settings]) -> list[Manifest]:
+def desired(restore: EtcdRestore, context: kr.StepContext[Settings]) -> list[Manifest]:
     """Return the Job that checks the backup, then the one that fills the volume."""
     status, look = context.last(Status), context.outcome
     if status.complete or status.refused or restore.spec.source.survivor is not None:

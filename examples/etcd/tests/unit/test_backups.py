@@ -128,7 +128,7 @@ class World:
         formed = SimpleNamespace(status={"clusterId": "a1"})
         reads: Any = {CLUSTER: {("ns", "c"): formed}}
         more: Any = {"namespace": "ns", "reads": reads, "record": record, "event": event}
-        context = kr.Context(Settings(), stored=self.stored, now=self.now, **more)
+        context = kr.CallContext(Settings(), stored=self.stored, now=self.now, **more)
         look = await backups.follow(self.backup, context)
         seen = kr.Observed(None, object=self.owner, outcome=look, now=self.now, stored=self.stored)
         status = backups.status(seen)
@@ -249,7 +249,7 @@ def test_f1_no_backup_begins_of_a_cluster_whose_id_is_not_known() -> None:
         reads: Any = {CLUSTER: {("ns", "c"): msgspec.convert(there, kinds.EtcdCluster)}}
         more: Any = {"namespace": "ns", "reads": reads, "children": children}
         backup: Any = SimpleNamespace(spec=ONCE, metadata=kr.ObjectMeta("b", "u", "", "ns"))
-        context = kr.Context(Settings(), stored=msgspec.to_builtins(Status(run=RUN)), **more)
+        context = kr.CallContext(Settings(), stored=msgspec.to_builtins(Status(run=RUN)), **more)
         return backups.desired(backup, context)
 
     [job] = plan(clusterId="a1")
@@ -333,7 +333,7 @@ def test_of_a_pod_that_ran_twice_the_newest_backup_counts_and_all_that_was_delet
         for number, report in enumerate(reports)
     ]
 
-    course = jobs.course(kr.Context(None, children=[], grandchildren={jobs.POD: pods}), "b-1")
+    course = jobs.course(kr.CallContext(None, children=[], grandchildren={jobs.POD: pods}), "b-1")
 
     assert course.report == Report(taken=later, deleted=["ns/c/one.db", "x.db"])
 

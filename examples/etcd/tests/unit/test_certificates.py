@@ -76,7 +76,7 @@ def eye(**crt: str | None) -> Eye:
         ("ns", name): {"tls.crt": text, "ca.crt": LONG} if text is not None else None
         for name, text in crt.items()
     }
-    return Eye(wants, kr.Context(Settings(), namespace="ns", reads={clusters.SECRET: secrets}))
+    return Eye(wants, kr.CallContext(Settings(), namespace="ns", reads={clusters.SECRET: secrets}))
 
 
 def test_the_secret_is_told_whose_certificate_expires_first() -> None:

@@ -173,7 +173,7 @@ def context_for(step: Step, volume: str = "", formed: str = "c1", **more: Any) -
     children.append(SimpleNamespace(kind=POD, key=("ns", "c-1"), uid="p1", deleting=False))
     entries = [Entry(name=f"c-{number}", version="3.6.16") for number in (1, 2, 3)]
     seen = Seen("c", Wanted(3, "3.6.16"), Status(members=entries, cluster_id=formed))
-    return kr.Context(Settings(), outcome=Look(seen, step), children=children, now=0.0, **more)
+    return kr.CallContext(Settings(), outcome=Look(seen, step), children=children, now=0.0, **more)
 
 
 def planned(step: Step, volume: str = "") -> list[str]:
@@ -305,7 +305,9 @@ async def test_f4_a_volume_grows_until_it_has_the_size_that_is_requested() -> No
         ("9Gi", "", False, False),
     ):
         child.view = clusters.Kept(size, "", capacity)
-        context = kr.Context(Settings(), stored={}, children=[child], now=5.0, reads={VOLUME: {}})
+        context = kr.CallContext(
+            Settings(), stored={}, children=[child], now=5.0, reads={VOLUME: {}}
+        )
         look = await clusters.advance(cluster(paused=True, storage={"size": "9Gi"}), context)
         assert (bool(look.seen.small), bool(look.seen.growing)) == (small, growing)
 
@@ -355,11 +357,11 @@ def test_a_version_that_cannot_follow_is_told() -> None:
 
 
 async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
-    context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: {}})
+    context = kr.CallContext(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: {}})
     look = await clusters.advance(cluster(paused=True), context)
     assert (look.seen.now, look.step.do) == (5.0, Do.NOTHING)
 
-    context = kr.Context(Settings(), stored={}, children=[], outcome=look)
+    context = kr.CallContext(Settings(), stored={}, children=[], outcome=look)
     with pytest.raises(kr.Wait, match="paused"):
         list(clusters.desired(cluster(paused=True), context))
 
@@ -406,7 +408,7 @@ async def test_what_was_done_to_the_members_is_told_as_an_event(
     monkeypatch.setattr(clusters, "recover", lambda *_: next(steps))
     event: Any = lambda *what: events.append(what)  # noqa: E731
     await clusters.advance(
-        cluster(), kr.Context(Settings(), stored={}, children=[], record=record, event=event)
+        cluster(), kr.CallContext(Settings(), stored={}, children=[], record=record, event=event)
     )
 
     assert events == told
@@ -420,7 +422,7 @@ async def test_f4_whatever_waits_volumes_grow_meanwhile(monkeypatch: pytest.Monk
     monkeypatch.setattr(restores, "orders", lambda *_: [])
     for waits in (None, Step(Do.WAIT, why="the volume of c-2 gets the backup")):
         monkeypatch.setattr(clusters, "recover", lambda *_, waits=waits: waits)
-        context = kr.Context(Settings(), stored={}, children=[])
+        context = kr.CallContext(Settings(), stored={}, children=[])
         step = (await clusters.advance(cluster(), context)).step
         assert (step.do, step.member) == (Do.GROW_VOLUME, "c-2")
 
@@ -449,7 +451,7 @@ async def test_roots_password_is_changed_unless_the_cluster_is_paused(
     session: Any = None
     eye = clusters.Eye(
         cluster(paused=paused, auth={"rootSecret": "root"}),
-        kr.Context(Settings(), reads=reads, namespace="ns", session=session),
+        kr.CallContext(Settings(), reads=reads, namespace="ns", session=session),
     )
 
     assert await eye._token("root", eye.member("c-1", "")) == "t"
@@ -462,7 +464,7 @@ async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
         ("ns", "data-c-2-fffff"): clusters.Kept("1Gi", ""),
         ("ns", "data-c-3-fffff"): None,
     }
-    context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: stays})
+    context = kr.CallContext(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: stays})
 
     look = await clusters.advance(cluster(paused=True), context)
     assert (look.seen.left, look.seen.kept) == (("data-c-2-fffff",), {"c-1": "3.6.16"})
@@ -474,7 +476,7 @@ async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
 
 async def test_the_version_of_adopted_data_is_known_once_their_volume_has_an_owner() -> None:
     [owned, _] = context_for(Step(Do.WAIT)).children
-    context = kr.Context(Settings(), stored={}, children=[owned], now=5.0, reads={VOLUME: {}})
+    context = kr.CallContext(Settings(), stored={}, children=[owned], now=5.0, reads={VOLUME: {}})
 
     assert (await clusters.advance(cluster(paused=True), context)).seen.kept == {"c-1": "3.6.15"}
 
@@ -509,7 +511,9 @@ def test_volumes_outlive_their_cluster_unless_it_says_otherwise(fate: str) -> No
 
 @pytest.mark.parametrize("kind", [POD, VOLUME])
 async def test_nothing_is_decided_while_pods_or_volumes_cannot_be_listed(kind: kr.Kind) -> None:
-    context = kr.Context(Settings(), stored={}, children=[], now=5.0, unseen={kind: "Forbidden"})
+    context = kr.CallContext(
+        Settings(), stored={}, children=[], now=5.0, unseen={kind: "Forbidden"}
+    )
 
     with pytest.raises(kr.Wait, match="cannot be seen: Forbidden"):
         await clusters.advance(cluster(), context)
@@ -530,7 +534,7 @@ def test_without_a_look_nobody_says_that_it_serves(age: float | None, said: bool
 def test_a_pod_that_outlasts_its_end_is_on_a_lost_node() -> None:
     now, view = 1000.0, Pod("", "3.6.16", stuck="it crashes again and again")
     child: Any = SimpleNamespace(view=view, uid="p", deleting=True, deadline=now - 10)
-    eye = clusters.Eye(cluster(), kr.Context(Settings(), now=now))
+    eye = clusters.Eye(cluster(), kr.CallContext(Settings(), now=now))
     assert not eye._pod(child).stuck
     child.deadline = now - 100
     assert eye._pod(child).stuck == "its node is lost"

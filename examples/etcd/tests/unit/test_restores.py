@@ -158,8 +158,8 @@ def test_who_waits_for_a_silent_survivor_is_told_to_name_it() -> None:
     assert text.endswith("with the name of one.")
 
 
-def context(look: Look, *taken: Taken, **stored_: Any) -> kr.Context[Settings]:
-    return kr.Context(
+def context(look: Look, *taken: Taken, **stored_: Any) -> kr.CallContext[Settings]:
+    return kr.CallContext(
         Settings(),
         outcome=look,
         children=(),

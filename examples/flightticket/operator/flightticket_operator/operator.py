@@ -289,7 +289,7 @@ controller = manager.controller_for(FlightTicket, project=lambda ticket: ticket.
 
 
 @controller.validate(on=("create",), failure_policy="ignore", timeout=3)
-async def known_route(ticket: FlightTicket, context: kr.Context[Settings]) -> None:
+async def known_route(ticket: FlightTicket, context: kr.ReviewContext[Settings]) -> None:
     """Refuse a route that nobody flies, which CEL cannot check; raise if the service is down."""
     route = await Service(context.session, context.settings).route(ticket.spec)
     if not route.flown:
@@ -297,7 +297,7 @@ async def known_route(ticket: FlightTicket, context: kr.Context[Settings]) -> No
 
 
 @controller.sync(every=POLL, timeout=TIMEOUT)
-async def book(ticket: FlightTicket, context: kr.Context[Settings]) -> Booking | Refusal:
+async def book(ticket: FlightTicket, context: kr.CallContext[Settings]) -> Booking | Refusal:
     """Look for the booking, and make it only if it was never made."""
     service = Service(context.session, context.settings, ticket.metadata.uid)
     if booking := await service.find():
@@ -310,7 +310,7 @@ async def book(ticket: FlightTicket, context: kr.Context[Settings]) -> Booking |
 
 
 @controller.finalize(timeout=TIMEOUT)
-async def cancel(ticket: FlightTicket, context: kr.Context[Settings]) -> None:
+async def cancel(ticket: FlightTicket, context: kr.CallContext[Settings]) -> None:
     """Cancel the booking; the service cancels one only once, however often it is asked."""
     await Service(context.session, context.settings, ticket.metadata.uid).cancel()
 

@@ -6,7 +6,7 @@ docs/reliability.md describes it. docs/runtime.md shows an operator of twenty li
 
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.conditions import Condition, Status
-from kopf_runtime.declaring.context import Context, User
+from kopf_runtime.declaring.context import CallContext, Context, ReviewContext, StepContext, User
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.declaration import (
     AGE,
@@ -56,6 +56,7 @@ __all__ = [
     "REFUSE",
     "RETAIN",
     "ApiError",
+    "CallContext",
     "Child",
     "Client",
     "Column",
@@ -76,11 +77,13 @@ __all__ = [
     "Refusal",
     "Resource",
     "RetryError",
+    "ReviewContext",
     "Right",
     "Rule",
     "Scale",
     "Settings",
     "Status",
+    "StepContext",
     "Trouble",
     "User",
     "Wait",

@@ -77,7 +77,7 @@ def desired(booth: Booth, context: kr.Context[kr.Settings]) -> Iterable[dict[str
 
 
 @controller.check(every=300, on=(kr.kinds.SERVICE,))
-async def check(booth: Booth, context: kr.Context[kr.Settings]) -> str:
+async def check(booth: Booth, context: kr.CallContext[kr.Settings]) -> str:
     """Return the text once all that is wanted exists."""
     checks.labels(booth.metadata.name).inc()
     return booth.spec.text if context.children_of(kr.kinds.CONFIG_MAP) else ""

@@ -191,7 +191,7 @@ async def test_what_is_recorded_has_a_manager_of_its_own_and_outlives_a_careless
     fields: dict[str, Any] = {"shown": 1}
 
     @sites.sync(every=3600)
-    async def sync(_: Site, context: kr.Context[kr.Settings]) -> None:
+    async def sync(_: Site, context: kr.CallContext[kr.Settings]) -> None:
         if "begun" not in context.stored:
             await context.record({"begun": {"member": "m-1"}})
 

@@ -101,7 +101,7 @@ def without_hours(new: Festival) -> Beta:
 
 
 @controller.default(on=("create",))
-def tidy(festival: Festival, _: kr.Context[kr.Settings]) -> Festival | None:
+def tidy(festival: Festival, _: kr.ReviewContext[kr.Settings]) -> Festival | None:
     """Say who made it, and open at ten."""
     if festival.spec.hours.opens:
         return None
@@ -110,7 +110,7 @@ def tidy(festival: Festival, _: kr.Context[kr.Settings]) -> Festival | None:
 
 
 @controller.validate(on=("create", "update", "delete"))
-def fair_names(festival: Festival, context: kr.Context[kr.Settings]) -> Iterator[str]:
+def fair_names(festival: Festival, context: kr.ReviewContext[kr.Settings]) -> Iterator[str]:
     """Refuse a stage of a bad name, and the end of a large festival; warn of a small one."""
     if context.operation == "delete":
         if len(festival.spec.stages) > 3 and "admins" not in context.user.groups:
@@ -123,7 +123,7 @@ def fair_names(festival: Festival, context: kr.Context[kr.Settings]) -> Iterator
 
 
 @controller.validate(failure_policy="ignore", timeout=0.5)
-async def in_time(festival: Festival, _: kr.Context[kr.Settings]) -> None:
+async def in_time(festival: Festival, _: kr.ReviewContext[kr.Settings]) -> None:
     """Hang for some."""
     if festival.metadata.name.startswith("slow"):
         await asyncio.sleep(3600)

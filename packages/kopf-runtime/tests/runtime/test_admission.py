@@ -310,7 +310,7 @@ async def test_c5_a_function_asks_others_by_post_on_a_standby_too(server: ApiSer
             one = Controller(declared(Festival).kind, Festival, lambda _: None)
 
             @one.validate()
-            async def allowed(festival: Festival, context: kr.Context[Any]) -> None:
+            async def allowed(festival: Festival, context: kr.ReviewContext[Any]) -> None:
                 names = [stage.name for stage in festival.spec.stages]
                 async with context.session.post(policy.make_url("/"), json=names) as answer:
                     if not (await answer.json())["allow"]:

@@ -71,7 +71,7 @@ async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> 
     one = widgets.controller()
 
     @one.sync(every=3600)
-    async def sync(thing: Widget, context: kr.Context[Any]) -> None:
+    async def sync(thing: Widget, context: kr.CallContext[Any]) -> None:
         context.event("MemberAdded", "Added member m-3.")
         context.event("DiskSlow", "The disk of m-1 is slow.", warning=True)
         if thing.spec.text == "bad":
@@ -102,7 +102,7 @@ async def test_a_stepwise_plan_takes_its_next_step_once_a_child_has_changed(
     one.owns(CONFIG_MAP, ConfigMap, project=lambda child: child.data.get("formed"))
 
     @one.desired(stepwise=True)
-    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+    def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         yield config_map("first")
         if context.children and context.children[0].view:
             yield config_map("second")
@@ -124,7 +124,7 @@ async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -
     one = widgets.otherwise(widgets.controller())
 
     @one.desired(stepwise=True)
-    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+    def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         members = context.last(Progress).member_count
         yield from (config_map(f"member-{number}") for number in range(min(3, members + 1)))
 
@@ -167,7 +167,7 @@ async def test_what_a_stepwise_plan_drops_is_deleted(server: ApiServer) -> None:
     one = widgets.otherwise(widgets.controller())
 
     @one.desired(stepwise=True)
-    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         for number in range(min(int(thing.spec.text), len(context.children) + 1)):
             yield config_map(f"member-{number}")
 
@@ -314,7 +314,7 @@ async def test_killed_between_record_and_the_external_call_the_next_process_know
         one = widgets.controller()
 
         @one.sync()
-        async def sync(thing: Widget, context: kr.Context[Any]) -> str:
+        async def sync(thing: Widget, context: kr.CallContext[Any]) -> str:
             seen.append(last := context.last(Progress))
             if not last.begun:
                 await context.record(Progress(begun=f"member of {thing.metadata.name}"))
@@ -352,7 +352,7 @@ async def test_an_intent_that_is_recorded_leaves_the_other_fields_of_its_class(
     one, seen, failed = widgets.controller(), list[Any](), list[str]()
 
     @one.sync(every=3600)
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         await context.record(Members(booking="B1", count=3, names=["a"]))
         await context.record(Members(joining_now="m-1"))
         seen.append(dict((server.get(WIDGET, KEY) or {})["status"]))
@@ -378,7 +378,7 @@ async def test_a_status_that_would_overwrite_what_is_recorded_is_refused(
     one = widgets.controller()
 
     @one.sync()
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         await context.record(Progress(begun="now"))
 
     one.status(lambda seen: kr.Status(False, "Begun", "Soon.", Progress(member_count=1)))
@@ -405,7 +405,7 @@ async def test_what_is_recorded_of_one_object_is_no_error_of_another(server: Api
     one = widgets.controller()
 
     @one.sync()
-    async def sync(thing: Widget, context: kr.Context[Any]) -> None:
+    async def sync(thing: Widget, context: kr.CallContext[Any]) -> None:
         if thing.spec.text == "begin":
             await context.record(Progress(begun="now"))
 
@@ -429,7 +429,7 @@ async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outs
     one, outside = widgets.controller(), list[str]()
 
     @one.sync()
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         if not context.stored.get("theirs"):
             server.edit(WIDGET, KEY, lambda raw: raw.update(status={"theirs": "first"}))
         await context.record(Progress(begun="now"))
@@ -448,7 +448,7 @@ async def test_a_call_that_never_gets_to_record_is_told_and_called_less_often(
     one, calls = widgets.controller(), list[int]()
 
     @one.sync()
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         calls.append(1)
         server.edit(WIDGET, KEY, lambda raw: raw.setdefault("status", {}).update(of=len(calls)))
         await context.record({"begun": "yes"})
@@ -469,7 +469,7 @@ async def test_an_intent_that_the_api_server_does_not_keep_ends_the_call(server:
         raw.get("status", {}).pop("begun", None)  # as a CRD without the field does
 
     @one.sync()
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         await context.record(Progress(begun="now"))
         outside.append("called")
 
@@ -538,7 +538,7 @@ async def test_a_call_because_of_a_child_that_fails_is_made_again_soon(
 async def test_the_outcome_may_say_how_soon_sync_is_called_again(server: ApiServer) -> None:
     one, calls = widgets.controller(), list[int]()
 
-    def every(_: Widget, context: kr.Context[Any]) -> float:
+    def every(_: Widget, context: kr.CallContext[Any]) -> float:
         return 0.1 if context.outcome < 3 else 3600
 
     @one.sync(every=every)
@@ -626,7 +626,7 @@ async def test_a_kind_that_is_missing_is_not_taken_for_one_without_children(
     one.owns(POD, update=kr.RECREATE)
 
     @one.sync()
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         seen.append([child.key for child in context.children_of(CONFIG_MAP)])
         look(context)
         seen.append("all")
@@ -650,7 +650,7 @@ async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(
     one = widgets.controller(project=lambda child: child.metadata.annotations["size"])
 
     @one.sync(every=0.1)
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         seen.append(len(context.children))
 
     def resize(size: str) -> Callable[[Raw], None]:
@@ -673,7 +673,7 @@ async def test_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
     former, one = widgets.controller(), widgets.controller()
 
     @one.sync()
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         seen.append(context.child and context.child.key)
 
     server.put(WIDGET, widget())
@@ -761,7 +761,7 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
         one.owns(kind, optional=True)
 
     @one.check(every=3600)
-    async def check(_: Widget, context: kr.Context[Any]) -> str:
+    async def check(_: Widget, context: kr.CallContext[Any]) -> str:
         found.append([child.key[1] for child in context.children])
         return "answers"
 
@@ -785,7 +785,7 @@ async def test_a_check_that_found_half_of_the_children_is_called_again(server: A
     one.owns(kr.kinds.JOB, optional=True)  # is absent, so there may be children from before
 
     @one.check(every=3600)
-    async def check(_: Widget, context: kr.Context[Any]) -> int:
+    async def check(_: Widget, context: kr.CallContext[Any]) -> int:
         return len(context.children)
 
     refused = server.refuse("PATCH", "/w-two$", RefusedError(500, "InternalError"))
@@ -803,7 +803,7 @@ async def test_a_check_is_given_what_sync_has_just_returned(server: ApiServer) -
         return thing.spec.text
 
     @one.check(every=3600)
-    async def check(thing: Widget, context: kr.Context[Any]) -> None:
+    async def check(thing: Widget, context: kr.CallContext[Any]) -> None:
         found.append((thing.spec.text, context.outcome))
 
     server.put(WIDGET, widget())
@@ -947,7 +947,7 @@ async def test_a_new_object_that_was_never_checked_follows_its_plan_while_the_ch
     one = widgets.otherwise(if_formed([], checks=[]))
 
     @one.desired(stepwise=True)
-    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+    def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         yield config_map("w-one", f"{len(context.children)} there")
 
     server.put(WIDGET, widget())

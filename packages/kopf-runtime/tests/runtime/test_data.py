@@ -709,7 +709,7 @@ async def test_d6_a_cleanup_that_looks_at_children_ends_once_their_kind_is_gone(
     controller = optional()
 
     @controller.finalize()
-    async def clean(_: Widget, context: kr.Context[Any]) -> None:
+    async def clean(_: Widget, context: kr.CallContext[Any]) -> None:
         cleaned.append([child.key[1] for child in context.children])
 
     server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
@@ -782,7 +782,7 @@ def members(*, optional: bool = False) -> Controller:
     controller.owns(PVC, on_surplus=kr.DELETE)
 
     @controller.desired(stepwise=True)
-    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+    def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         for number in range(min(3, len(context.children_of(MONITOR)) + 1)):
             yield named(MONITOR, f"m-{number}")
             yield named(PVC, f"data-{number}")
@@ -865,7 +865,7 @@ async def test_grandchildren_that_cannot_be_seen_keep_the_claims_that_are_made_f
         controller.watches(POD, project=lambda _: None)
 
         @controller.desired(stepwise=True)
-        def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
             yield from (named(PVC, pod.key[1]) for pod in context.grandchildren[POD])
 
         return controller

@@ -183,7 +183,7 @@ async def test_c9_what_fails_to_record_after_its_call_keeps_its_pause_whatever_w
     monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 300.0)
     one, calls = widgets.controller(), list[str]()
 
-    async def call(_: Widget, context: kr.Context[Any]) -> None:
+    async def call(_: Widget, context: kr.CallContext[Any]) -> None:
         calls.append("PUT")
         await context.record({"booking": "B1"})
 
@@ -318,7 +318,7 @@ async def test_as_many_calls_at_once_as_an_author_makes(
             all_there.set()
         await all_there.wait()
 
-    async def book_many(thing: Widget, context: kr.Context[Any]) -> None:
+    async def book_many(thing: Widget, context: kr.CallContext[Any]) -> None:
         delete = context.session.delete
         await asyncio.gather(*(delete(f"{service.url}/bookings/{n}") for n in range(150)))
 
@@ -491,7 +491,7 @@ def test_a_function_that_does_not_wait_is_refused_when_it_is_declared() -> None:
     one = Controller(TICKET, tickets.Ticket, lambda _: None)
 
     with pytest.raises(TypeError, match="write `async def status`"):
-        one.finalize()(tickets.status)
+        one.finalize()(tickets.status)  # type: ignore[type-var]
 
 
 # --- its outcome and the plan -------------------------------------------------------------------

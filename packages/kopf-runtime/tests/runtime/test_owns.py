@@ -193,7 +193,7 @@ async def test_a_check_is_called_on_time_while_a_child_waits_or_is_refused(
     one, calls = owning(both, config_maps={"after": (MONITOR,)}, monitors={}), list[float]()
 
     @one.check(every=0.05)
-    async def check(_: Widget, context: kr.Context[Any]) -> int:
+    async def check(_: Widget, context: kr.CallContext[Any]) -> int:
         calls.append(context.now)
         return len(calls) // 4  # the children are planned again because of it
 
@@ -287,7 +287,7 @@ async def test_to_ask_for_a_kind_that_is_not_owned_is_told(server: ApiServer) ->
     one = otherwise(owning(claim, claims={}))
 
     @one.desired(stepwise=True)
-    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         return claim(thing, None) if context.serves(POD) else ()
 
     server.put(WIDGET, widget(text="1Gi"))
@@ -321,7 +321,7 @@ async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
     one.owns(JOB, update=kr.CREATE, on_surplus=kr.RETAIN)
 
     @one.desired(stepwise=True)
-    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         if not context.last(Done).done:
             yield child(JOB, thing)
 

@@ -243,7 +243,7 @@ async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> N
     one = reading()
 
     @one.sync()
-    async def sync(_: Widget, context: kr.Context[Any]) -> str:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> str:
         seen["sync"] = context.read(SECRET, "s")
         return "done"
 
@@ -253,7 +253,7 @@ async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> N
         return kr.default_status(told)
 
     @one.finalize()
-    async def finalize(_: Widget, context: kr.Context[Any]) -> None:
+    async def finalize(_: Widget, context: kr.CallContext[Any]) -> None:
         seen["finalize"] = context.reads_of(SECRET)
 
     server.put(WIDGET, widget(text="s"))
@@ -273,7 +273,7 @@ async def test_a_cleanup_waits_for_what_cannot_be_read(
     seen, one = list[Any](), reading(**how)
 
     @one.finalize()
-    async def finalize(_: Widget, context: kr.Context[Any]) -> None:
+    async def finalize(_: Widget, context: kr.CallContext[Any]) -> None:
         seen.append(dict(context.reads_of(SECRET)))
 
     put_labelled(server, "first", "app=web")

@@ -149,7 +149,7 @@ async def test_nothing_is_written_outside_the_cluster_once_the_label_is_gone(
     one, began, gone = widgets.controller(nothing), asyncio.Event(), asyncio.Event()
 
     @one.sync()
-    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         began.set()
         await gone.wait()
         async with context.session.post(f"{server.url}/outside") as answer:

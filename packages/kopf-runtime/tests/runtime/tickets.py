@@ -56,7 +56,7 @@ controller = manager.controller_for(Ticket)
 
 
 @controller.sync(every=60, timeout=10)
-async def book(ticket: Ticket, context: kr.Context[Settings]) -> Booking:
+async def book(ticket: Ticket, context: kr.CallContext[Settings]) -> Booking:
     """Bring the booking in line with the Ticket."""
     wanted = {"route": ticket.spec.route, "seats": ticket.spec.seats}
     async with context.session.put(context.settings.booking(ticket), json=wanted) as answer:
@@ -71,7 +71,7 @@ async def book(ticket: Ticket, context: kr.Context[Settings]) -> Booking:
 
 
 @controller.finalize(timeout=10)
-async def cancel(ticket: Ticket, context: kr.Context[Settings]) -> None:
+async def cancel(ticket: Ticket, context: kr.CallContext[Settings]) -> None:
     """Give the seats back."""
     async with context.session.delete(context.settings.booking(ticket)) as answer:
         if answer.status != 404:  # cancelled before

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kopf_runtime.declaring.context import Context
+from kopf_runtime.declaring.context import CallContext
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Resource
 
@@ -20,9 +20,9 @@ Every = float | Callable[[Any, Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An author's coroutine function; it gets the object and a `Context`."""
+    """An author's coroutine function; it gets the object and a `CallContext`."""
 
-    function: Callable[[Any, Context[Any]], Awaitable[Any]]
+    function: Callable[[Any, CallContext[Any]], Awaitable[Any]]
     #: The condition's reason if it fails.
     reason: str
     #: Its timeout in seconds.
@@ -50,7 +50,7 @@ class Call:
             raise ValueError(f"the time between two calls of {self} must be above 0 seconds")
         return seconds
 
-    def period(self, thing: Resource, context: Context[Any]) -> float:
+    def period(self, thing: Resource, context: CallContext[Any]) -> float:
         """Return the seconds until the next call; raise `ValueError`."""
         every = self.every
         return self._checked(every(thing, context) if callable(every) else every)

@@ -1,12 +1,11 @@
-"""The context: what each function of an author's gets beside the object that it is called for.
+"""The contexts: what an author's functions get beside the object that they are called for.
 
-One class serves all of them, so that an author learns it once. What a function may not depend on is
-not there: to use it is an error that says so.
+There is one class for each kind of function, so a type checker sees what it may not depend on.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -16,18 +15,6 @@ from kopf_runtime.declaring.errors import UNSEEN, PlanError, Wait
 from kopf_runtime.declaring.given import Child
 from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
-
-_UNKNOWN = object()
-#: Which functions are given what not all of them are.
-_GIVEN = {
-    **dict.fromkeys(
-        ("now", "children", "grandchildren", "stored", "serves"),
-        "sync, check, finalize, status and a stepwise desired",
-    ),
-    **dict.fromkeys(("leads", "record", "event"), "sync, check and finalize"),
-    "session": "sync, check, finalize, validate and default",
-    **dict.fromkeys(("operation", "old", "user"), "validate and default"),
-}
 
 S = TypeVar("S", covariant=True)
 T = TypeVar("T")
@@ -48,103 +35,68 @@ class Tell(Protocol):
         """Tell it; raise `ValueError` if the reason is not one CamelCase word."""
 
 
-def unknown() -> Any:
-    """Return the default of a field that may not be given; `Context` then lacks the attribute."""
-    return _UNKNOWN
+def _yes(*_: Any) -> bool:
+    return True
+
+
+async def _no_record(fields: Any) -> NoReturn:
+    raise TypeError(f"{fields!r} is recorded nowhere: give the context of a test a record=")
+
+
+def _no_event(*_: Any, **__: Any) -> None:
+    """Tell nobody, as in a test."""
 
 
 @dataclass(frozen=True, repr=False)
-class Context(Generic[S]):
-    """What an author's function gets beside the object; `S` is the class of the settings."""
-
+class _Base(Generic[S]):
     #: The operator's settings.
     settings: S
     _: KW_ONLY
+    #: The namespace of the object; empty if it is cluster-scoped.
+    namespace: str = ""
+    #: For a test: the keys of the objects that have a value, by index and value.
+    held: Mapping[Index, Mapping[Any, Sequence[Key]]] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.namespace))
+
+    def holders(self, index: Index, value: Hashable) -> tuple[Key, ...]:
+        """Return the keys of the objects that have a value, the oldest first."""
+        held = self.held.get(index)
+        return index.holders(value) if held is None else tuple(held.get(value, ()))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ReviewContext(_Base[S]):
+    """What a function of `validate` or `default` gets; `S` is the class of the settings."""
+
     #: The API server's time, in seconds of Unix time.
-    now: float = field(default_factory=unknown)
+    now: float = 0.0
+    #: A session for external APIs, without credentials of the cluster.
+    session: aiohttp.ClientSession = field(default=None)  # type: ignore[assignment]
+    #: What is done to the object: `create`, `update` or `delete`.
+    operation: str = "create"
+    #: The object before an update, else None.
+    old: Any = None
+    #: Who does it.
+    user: User = field(default_factory=User)
+
+    __hash__ = _Base.__hash__
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Context(_Base[S]):
+    """What each other function gets, and all that a plain `desired` gets."""
+
     #: The result of `sync`, or None before it has returned.
     outcome: Any = None
     #: The result of `check`, or None before it has returned.
     checked: Any = None
-    #: The children that exist, in the order in which `desired` has them.
-    children: Sequence[Child] = field(default_factory=unknown)
-    #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
-    grandchildren: Mapping[Kind, Sequence[Child]] = field(default_factory=unknown)
-    #: A session for external APIs, without credentials of the cluster.
-    session: aiohttp.ClientSession = field(default_factory=unknown)
-    #: The status as stored in the API server; `last` returns it with its type.
-    stored: Mapping[str, Any] = field(default_factory=unknown)
-    #: Whether a kind of children is served now, such as one that is declared as optional.
-    serves: Callable[[Kind], bool] = field(default_factory=unknown)
-    #: Whether this replica leads.
-    leads: Callable[[], bool] = field(default_factory=unknown)
-    #: Stores these fields of the status at once; with them, the next process knows what was begun.
-    #: A field of a class that is at its default is left as it is; `{"name": None}` removes one.
-    record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = field(default_factory=unknown)
-    #: Tells a step as an Event of the object: `context.event("MemberAdded", "Added member m-3.")`.
-    #: It does not wait, and an Event that cannot be posted is dropped. An object may have 25 at
-    #: once, and one more every five minutes.
-    event: Tell = field(default_factory=unknown)
-    #: What is done to the object: `create`, `update` or `delete`.
-    operation: str = field(default_factory=unknown)
-    #: The object before an update, else None.
-    old: Any = field(default_factory=unknown)
-    #: Who does it.
-    user: User = field(default_factory=unknown)
-    #: The namespace of the object; empty if it is cluster-scoped.
-    namespace: str = ""
-    #: The kinds of children and grandchildren that cannot be seen now, with the reasons.
-    unseen: Mapping[Kind, str] = field(default_factory=dict)
-    #: Why `finalize` cannot have what the object names or selects, or None.
-    unread: Wait | None = None
     #: The objects that it names or selects, by kind and key: what `project` returned; None stands
     #: for one that it names, and that is missing.
     reads: Mapping[Kind, Mapping[Key, Any]] = field(default_factory=dict)
-    #: For a test: the keys of the objects that have a value, by index and value.
-    held: Mapping[Index, Mapping[Any, Sequence[Key]]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Leave out what is not given."""
-        for name in _GIVEN:
-            if getattr(self, name) is _UNKNOWN:
-                object.__delattr__(self, name)
-        if self.unseen:  # what is not complete may not be taken for all
-            vars(self)["_seen"] = vars(self).pop("children", ())
-            vars(self).pop("grandchildren", None)
-
-    def __getattr__(self, name: str) -> Any:
-        """Say why something is not there."""
-        if name in ("children", "grandchildren") and vars(self).get("unseen"):
-            self._see(*self.unseen)
-        given = f": only {_GIVEN[name]} get it" if name in _GIVEN else ""
-        raise AttributeError(f"there is no context.{name} here{given}")
-
-    def last(self, type_: type[T]) -> T:
-        """Return the status as stored, as an instance of the class that declares its fields.
-
-        Raise `msgspec.ValidationError` if it is none; each field of the class needs a default.
-        """
-        theirs = self.stored.keys() - {"conditions", "observedGeneration"}
-        return msgspec.convert({name: self.stored[name] for name in theirs}, type_)
-
-    @property
-    def child(self) -> Child | None:
-        """The only child, or None if it does not exist."""
-        return self.children[0] if self.children else None
-
-    def children_of(self, kind: Kind) -> tuple[Child, ...]:
-        """Return the children of one kind, in the order in which `desired` has them.
-
-        In `sync`, `check` and `finalize`, raise `Wait` if the kind cannot be seen now.
-        """
-        self._see(kind)
-        children = vars(self)["_seen"] if self.unseen else self.children
-        return tuple(child for child in children if child.kind == kind)
-
-    def _see(self, *kinds: Kind) -> None:
-        for kind in kinds:
-            if why := self.unseen.get(kind):
-                raise Wait("KindNotServed", f"{kind.plural} cannot be seen: {why}", after=UNSEEN)
+    __hash__ = _Base.__hash__
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
         """Return what `project` returned of an object that this one names; None if it is missing.
@@ -168,30 +120,128 @@ class Context(Generic[S]):
     def reads_of(self, kind: Kind) -> Mapping[Key, Any]:
         """Return the objects of a kind that this one names or selects, by their keys.
 
-        One that it names, and that is missing, is None. In `finalize`, raise `Wait` if they cannot
-        be read.
+        One that it names, and that is missing, is None.
         """
         if kind not in self.reads:
             raise LookupError(f"{kind.kind} is not read; declare it by controller.reads")
-        if self.unread is not None:
-            raise self.unread
         return self.reads[kind]
 
-    def holders(self, index: Index, value: Hashable) -> tuple[Key, ...]:
-        """Return the keys of the objects that have a value, the oldest first."""
-        held = self.held.get(index)
-        return index.holders(value) if held is None else tuple(held.get(value, ()))
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class StepContext(Context[S]):
+    """What a stepwise `desired` gets: also what is seen of the object's children, and the time."""
+
+    #: The API server's time, in seconds of Unix time.
+    now: float = 0.0
+    #: The children that exist, in the order in which `desired` has them.
+    children: Sequence[Child] = ()
+    #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
+    grandchildren: Mapping[Kind, Sequence[Child]] = field(default_factory=dict)
+    #: The status as stored in the API server; `last` returns it with its type.
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether a kind of children is served now, such as one that is declared as optional.
+    serves: Callable[[Kind], bool] = _yes
+
+    __hash__ = _Base.__hash__
+
+    def last(self, type_: type[T]) -> T:
+        """Return the status as stored, as an instance of the class that declares its fields.
+
+        Raise `msgspec.ValidationError` if it is none; each field of the class needs a default.
+        """
+        theirs = self.stored.keys() - {"conditions", "observedGeneration"}
+        return msgspec.convert({name: self.stored[name] for name in theirs}, type_)
+
+    @property
+    def child(self) -> Child | None:
+        """The only child, or None if it does not exist."""
+        return self.children[0] if self.children else None
+
+    def children_of(self, kind: Kind) -> tuple[Child, ...]:
+        """Return the children of one kind, in the order in which `desired` has them.
+
+        In `sync`, `check` and `finalize`, raise `Wait` if the kind cannot be seen now.
+        """
+        some = self.children
+        children = some.beside(kind) if isinstance(some, Unseen) else some
+        return tuple(child for child in children if child.kind == kind)
 
 
-class Dry(Context[Any]):
-    """The context of a dry run: it raises the error that stands for what is not known."""
+@dataclass(frozen=True, repr=False, kw_only=True)
+class CallContext(StepContext[S]):
+    """What `sync`, `check` and `finalize` get, which also act outside the cluster."""
 
-    def __getattribute__(self, name: str) -> Any:
-        """Return an attribute, or raise it."""
-        value = super().__getattribute__(name)
+    #: A session for external APIs, without credentials of the cluster.
+    session: aiohttp.ClientSession = field(default=None)  # type: ignore[assignment]
+    #: Whether this replica leads.
+    leads: Callable[[], bool] = _yes
+    #: Stores these fields of the status at once; with them, the next process knows what was begun.
+    #: A field of a class that is at its default is left as it is; `{"name": None}` removes one.
+    record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = _no_record
+    #: Tells a step as an Event of the object: `context.event("MemberAdded", "Added member m-3.")`.
+    #: It does not wait, and an Event that cannot be posted is dropped. An object may have 25 at
+    #: once, and one more every five minutes.
+    event: Tell = _no_event
+    #: The kinds of children and grandchildren that cannot be seen now, with the reasons.
+    unseen: Mapping[Kind, str] = field(default_factory=dict)
+    #: Why `finalize` cannot have what the object names or selects, or None.
+    unread: Wait | None = None
+
+    __hash__ = _Base.__hash__
+
+    def __post_init__(self) -> None:
+        """Let nobody take what is not complete for all."""
+        if self.unseen and not isinstance(self.children, Unseen):
+            partial = Unseen(self.children, self.unseen)
+            object.__setattr__(self, "children", partial)
+            object.__setattr__(self, "grandchildren", partial)
+
+    def reads_of(self, kind: Kind) -> Mapping[Key, Any]:
+        """Return the same as in every context; in `finalize`, raise `Wait` if it cannot be read."""
+        views = super().reads_of(kind)
+        if self.unread is not None:
+            raise self.unread
+        return views
+
+
+class Unseen(Sequence[Child], Mapping[Kind, Sequence[Child]]):
+    """Children or grandchildren that cannot all be seen now: whoever takes them for all waits."""
+
+    def __init__(self, seen: Sequence[Child], reasons: Mapping[Kind, str]) -> None:
+        self._seen, self._reasons = seen, reasons
+
+    def beside(self, kind: Kind) -> Sequence[Child]:
+        """Return the others if a kind can be seen; raise `Wait` if it cannot."""
+        if why := self._reasons.get(kind):
+            raise Wait("KindNotServed", f"{kind.plural} cannot be seen: {why}", after=UNSEEN)
+        return self._seen
+
+    def _wait(self, *_: object) -> Any:
+        self.beside(next(iter(self._reasons)))
+
+    __getitem__ = __iter__ = __len__ = __contains__ = _wait
+
+
+class _Untold:
+    """A field that may hold the error of a plan that depends on it, and then raises that."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, context: Any, _: type) -> Any:
+        value = vars(context)[self._name] if context is not None else None
         if isinstance(value, PlanError):
             raise value
         return value
+
+    def __set__(self, context: Any, value: Any) -> None:
+        vars(context)[self._name] = value
+
+
+class Dry(StepContext[Any]):
+    """The context of a dry run, which calls neither `sync` nor `check`."""
+
+    outcome, checked = _Untold(), _Untold()
 
 
 def _word(kind: Kind, key: Key) -> str:

@@ -6,13 +6,15 @@ coroutines, `sync` and `finalize`, manage resources outside the cluster.
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from kopf_runtime.declaring import given, readiness
 from kopf_runtime.declaring.admission import webhook
 from kopf_runtime.declaring.calls import Call, Every
+from kopf_runtime.declaring.conditions import Status
+from kopf_runtime.declaring.context import CallContext, Context, ReviewContext, StepContext
 from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.indexes import Index, Unique
@@ -23,6 +25,13 @@ from kopf_runtime.declaring.records import Fate, Owned, Read, Update
 A = TypeVar("A", bound=Resource)
 B = TypeVar("B", bound=Resource)
 F = TypeVar("F", bound=Callable[..., Any])
+Manifests = Iterable[dict[str, Any]]
+# What an author's functions may ask for: a type checker refuses the context of another kind.
+Plans = TypeVar("Plans", bound=Callable[[Any, Context[Any]], Manifests])
+Steps = TypeVar("Steps", bound=Callable[[Any, StepContext[Any]], Manifests])
+Calls = TypeVar("Calls", bound=Callable[[Any, CallContext[Any]], Awaitable[Any]])
+Reviews = TypeVar("Reviews", bound=Callable[[Any, ReviewContext[Any]], Any])
+Reports = TypeVar("Reports", bound=Callable[[Any], Status])
 
 
 class Controller:
@@ -248,9 +257,9 @@ class Controller:
         return function
 
     @overload
-    def desired(self, function: F) -> F: ...
+    def desired(self, function: Plans) -> Plans: ...
     @overload
-    def desired(self, *, stepwise: bool) -> Callable[[F], F]: ...
+    def desired(self, *, stepwise: bool) -> Callable[[Steps], Steps]: ...
     def desired(self, function: F | None = None, *, stepwise: bool = False) -> Any:
         """Register the function that returns the children's manifests for an object and a context.
 
@@ -265,7 +274,7 @@ class Controller:
 
         return register if function is None else register(function)
 
-    def status(self, function: F) -> F:
+    def status(self, function: Reports) -> Reports:
         """Register the function that computes an object's status (`Observed` -> `Status`)."""
         self._declare(status=self._take("status", _plain(function)))
         return function
@@ -296,11 +305,11 @@ class Controller:
         on: Sequence[str] = ("create", "update"),
         failure_policy: str = "fail",
         timeout: float = 5.0,
-    ) -> Callable[[F], F]:
+    ) -> Callable[[Reviews], Reviews]:
         """Register a function that the API server calls before it stores or deletes an object.
 
-        Its arguments are the object as it would be, or that is deleted, and a `Context` with the
-        `operation`, the `old` object and the `user`. It may be a coroutine function, and must
+        Its arguments are the object as it would be, or that is deleted, and a `ReviewContext` with
+        the `operation`, the `old` object and the `user`. It may be a coroutine function, and must
         change nothing. It raises `Refusal`, or returns or yields warnings, as texts. If it fails,
         or takes longer than `timeout` seconds, or no replica answers, the write is refused, or let
         through with `failure_policy="ignore"`. It is not asked for what the control plane does.
@@ -315,7 +324,7 @@ class Controller:
         on: Sequence[str] = ("create", "update"),
         failure_policy: str = "fail",
         timeout: float = 5.0,
-    ) -> Callable[[F], F]:
+    ) -> Callable[[Reviews], Reviews]:
         """Register a function that returns an object as it is to be stored, or None to leave it.
 
         It is asked as a function of `validate` is, but before all of those. What it returns may
@@ -325,8 +334,8 @@ class Controller:
 
     def _registering(
         self, mutating: bool, on: Sequence[str], failure_policy: str, timeout: float
-    ) -> Callable[[F], F]:
-        def register(function: F) -> F:
+    ) -> Callable[[Reviews], Reviews]:
+        def register(function: Reviews) -> Reviews:
             hook = webhook(self.kind, function, on, failure_policy, timeout, mutating=mutating)
             if any(other.name == hook.name for other in self.declaration.webhooks):
                 raise ValueError(f"another function is the webhook {hook.name}; rename one of them")
@@ -348,11 +357,11 @@ class Controller:
         self._declare(gauges={**self.declaration.gauges, name: (meaning, value)})
 
     @overload
-    def sync(self, function: F) -> F: ...
+    def sync(self, function: Calls) -> Calls: ...
     @overload
     def sync(
         self, *, every: Every = 300.0, on: Sequence[Kind] = (), timeout: float = 30.0
-    ) -> Callable[[F], F]: ...
+    ) -> Callable[[Calls], Calls]: ...
     def sync(
         self,
         function: F | None = None,
@@ -363,7 +372,7 @@ class Controller:
     ) -> Any:
         """Register the coroutine that brings external resources in line with an object.
 
-        Its arguments are the object and a `Context`. Its result is kept in memory; it is the
+        Its arguments are the object and a `CallContext`. Its result is kept in memory; it is the
         `outcome` in the context of `desired` and `status`. It is called whenever the object's
         spec, labels or annotations change, after a restart, each `every` seconds (or as many as a
         function of the object and the context returns), and soon after a child or a grandchild of
@@ -382,7 +391,7 @@ class Controller:
 
     def check(
         self, *, every: Every, on: Sequence[Kind] = (), timeout: float = 30.0
-    ) -> Callable[[F], F]:
+    ) -> Callable[[Calls], Calls]:
         """Register the coroutine that looks at what the children provide, such as by HTTP.
 
         It is called as `sync` is, but after the children are in place, ready or not, even while one
@@ -392,7 +401,7 @@ class Controller:
         and what exists is changed or deleted only after an edit of the object.
         """
 
-        def register(function: F) -> F:
+        def register(function: Calls) -> Calls:
             taken = self._take("check", function)
             self._declare(check=Call(taken, "CheckFailed", timeout, every, tuple(on)))
             return function
@@ -411,9 +420,9 @@ class Controller:
         return function
 
     @overload
-    def finalize(self, function: F) -> F: ...
+    def finalize(self, function: Calls) -> Calls: ...
     @overload
-    def finalize(self, *, timeout: float = 30.0) -> Callable[[F], F]: ...
+    def finalize(self, *, timeout: float = 30.0) -> Callable[[Calls], Calls]: ...
     def finalize(self, function: F | None = None, *, timeout: float = 30.0) -> Any:
         """Register the coroutine that removes external resources before an object is deleted.
 

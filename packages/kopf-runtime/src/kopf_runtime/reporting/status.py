@@ -8,11 +8,10 @@ that, so their object is written once instead of twice.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import aiohttp
 import msgspec
 from msgspec import Struct, structs
 
@@ -26,9 +25,9 @@ from kopf_runtime.declaring.conditions import (
     condition,
     difference,
 )
-from kopf_runtime.declaring.context import Context, Tell, User, unknown
+from kopf_runtime.declaring.context import StepContext
 from kopf_runtime.declaring.errors import ApiError, RetryError
-from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import UnreadableError, parse
 from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted
 from kopf_runtime.reporting import troubles
@@ -49,28 +48,18 @@ LONG = 10.0
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Observed(Context[Any]):
+class Observed(StepContext[Any]):
     """An object and its children, as an author's `status` sees them: the context with the rest."""
 
     object: given.Owner
-    now: float = 0.0
-    children: Sequence[given.Child] = ()
-    grandchildren: Mapping[Kind, Sequence[given.Child]] = field(default_factory=dict)
-    session: aiohttp.ClientSession = field(init=False, default_factory=unknown)
-    stored: Mapping[str, Any] = field(default_factory=dict)
-    serves: Callable[[Kind], bool] = field(default_factory=lambda: lambda _: True)
-    leads: Callable[[], bool] = field(init=False, default_factory=unknown)
-    record: Callable[..., Awaitable[None]] = field(init=False, default_factory=unknown)
-    event: Tell = field(init=False, default_factory=unknown)
-    operation: str = field(init=False, default_factory=unknown)
-    old: Any = field(init=False, default_factory=unknown)
-    user: User = field(init=False, default_factory=unknown)
     #: Why the runtime cannot take the next step, or None.
     trouble: Trouble | None = None
     #: Which children are not ready, and why, such as `Job load: it has not completed yet`.
     unready: tuple[str, ...] = ()
     #: The number of children that do not exist yet.
     missing: int = 0
+
+    __hash__ = StepContext.__hash__
 
 
 def default_status(seen: Observed) -> Status:

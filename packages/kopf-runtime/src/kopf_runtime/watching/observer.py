@@ -68,7 +68,7 @@ class Observer:
         }
 
     def given(self, owner: Owner, children: Sequence[Child]) -> dict[str, Any]:
-        """Return what a `Context` of an object with these children consists of."""
+        """Return what the context of an object with these children consists of."""
         # Anybody may label an object as a grandchild, but only where they may create one.
         places = {owner.key[0], *(child.key[0] for child in children)}
         return {

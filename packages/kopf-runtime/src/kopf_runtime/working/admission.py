@@ -16,7 +16,7 @@ from msgspec import Raw
 from kopf_runtime.cluster.fence import for_a_review
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.conditions import stored
-from kopf_runtime.declaring.context import Context, User
+from kopf_runtime.declaring.context import ReviewContext, User
 from kopf_runtime.declaring.errors import Refusal, describe_error
 from kopf_runtime.declaring.objects import Decoder, Resource
 from kopf_runtime.endpoints.reviews import Admission
@@ -119,7 +119,7 @@ class Asked(Asking):
 
     async def _call(self, request: Admission, thing: Resource, old: Resource | None) -> Any:
         user = User(request.user_info.username, tuple(request.user_info.groups))
-        context = Context[Any](
+        context = ReviewContext[Any](
             **await self._given(thing),
             namespace=request.namespace,
             old=old,

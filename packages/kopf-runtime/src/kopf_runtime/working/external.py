@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from kopf_runtime.cluster import tracing
 from kopf_runtime.declaring.calls import Call
 from kopf_runtime.declaring.conditions import difference, merged, stated
-from kopf_runtime.declaring.context import Context
+from kopf_runtime.declaring.context import CallContext
 from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.errors import (
     UNSEEN,
@@ -287,8 +287,8 @@ class External:
             given["session"] = await self.session()
             span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
             with self._queue.outside(owner.key), span:
-                value = await ending(call.function(thing, Context(**given)), call.timeout)
-            every = call.period(thing, Context(**given | ({field: value} if field else {})))
+                value = await ending(call.function(thing, CallContext(**given)), call.timeout)
+            every = call.period(thing, CallContext(**given | ({field: value} if field else {})))
         except _StaleError as error:
             self._stale[owner.key, call.reason] += 1
             if self._stale[owner.key, call.reason] < ATTEMPTS:

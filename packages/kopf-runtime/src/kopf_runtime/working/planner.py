@@ -5,10 +5,11 @@ reconcile; before something is deleted for it, all that it depends on is read ag
 """
 
 import asyncio
+from typing import Any
 
 from msgspec.structs import replace
 
-from kopf_runtime.declaring.context import Context, Dry
+from kopf_runtime.declaring.context import Context, Dry, StepContext
 from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.errors import PlanError
 from kopf_runtime.declaring.objects import UnreadableError
@@ -50,8 +51,9 @@ class Planner:
             given = observer.given(owner, observer.children(owner))
         else:
             given = observer.results(owner)
-        dry = self._deps.settings.dry_run
-        context = Dry(**given | self._untold()) if dry else Context(**given)
+        context: Context[Any] = (StepContext if declaration.stepwise else Context)(**given)
+        if self._deps.settings.dry_run:
+            context = Dry(**given | self._untold())
         wanted, problem = self._templates.plan(owner.thing, context, needed)
         owner = replace(owner, wanted=wanted, problem=problem)
         self._caches.owners.cache.put(owner)
