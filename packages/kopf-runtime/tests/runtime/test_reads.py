@@ -155,8 +155,6 @@ async def test_a_secret_of_another_namespace_is_refused_unless_it_is_declared(
         assert "Secret other/s is in another namespace than the Widget" in said(server)
 
     assert not any("/other/" in request.path for request in server.requests)
-    async with operating(server, reading(every=every, across_namespaces=True)):
-        await until(lambda: text(server) == "theirs")
 
 
 @pytest.mark.parametrize(
@@ -167,21 +165,11 @@ async def test_a_name_that_would_lead_to_another_object_is_refused(
 ) -> None:
     put_secret(server, "theirs", namespace="other")
     server.put(WIDGET, widget(text="s"))
-    one = reading(every=60.0, across_namespaces=True, keys=lambda _: [("ns", name)])
+    one = reading(every=60.0, keys=lambda _: [("ns", name)])
     async with operating(server, one):
         await until(lambda: f"InvalidPlan: no Secret can have the name 'ns/{name}'" in said(server))
 
     assert not [str(asked) for asked in server.requests if "secrets" in asked.path]
-
-
-async def test_a_namespace_that_is_not_served_is_not_read(server: ApiServer) -> None:
-    put_secret(server, "theirs", namespace="other")
-    server.put(WIDGET, widget(text="other/s"))
-    settings = kr.Settings(namespaces=("ns",))
-    async with operating(server, reading(across_namespaces=True), settings=settings):
-        await until(lambda: "--namespace does not name it" in said(server))
-
-    assert not any("/other/" in request.path for request in server.requests)
 
 
 async def test_a_right_that_is_missing_stops_only_who_needs_it(server: ApiServer) -> None:
@@ -579,58 +567,6 @@ async def test_a_restore_of_etcd_while_sync_runs_is_not_taken_for_nothing(
     assert not any(write.startswith("DELETE") for write in server.writes)
 
 
-async def test_labels_select_in_all_namespaces_if_that_is_declared(server: ApiServer) -> None:
-    server.put(WIDGET, widget(text="app=web"))
-    put_labelled(server, "first", "app=web")
-    put_labelled(server, "second", "app=web", namespace="other")
-    async with operating(server, selecting(across_namespaces=True)):
-        await until(lambda: text(server) == "ns/s=first other/s=second")
-        server.edit(SECRET, ("other", "s"), lambda raw: raw["data"].update(text="third"))
-        await until(lambda: text(server) == "ns/s=first other/s=third")
-
-
-async def test_what_is_selected_in_all_namespaces_is_in_selected_ones_alone(
-    server: ApiServer,
-) -> None:
-    def label(namespace: str, **labels: str) -> None:
-        server.put(NAMESPACE, {"metadata": {"name": namespace, "labels": labels}})
-
-    label("ns", team="a")
-    label("other")
-    server.put(WIDGET, widget(text="app=web"))
-    put_labelled(server, "first", "app=web")
-    put_labelled(server, "second", "app=web", namespace="other")
-    settings = kr.Settings(namespace_selector="team=a")
-    async with operating(server, selecting(across_namespaces=True), settings=settings):
-        await until(lambda: text(server) == "ns/s=first")
-        server.edit(
-            NAMESPACE, ("", "other"), lambda raw: raw["metadata"].update(labels={"team": "a"})
-        )
-        await until(lambda: text(server) == "ns/s=first other/s=second")
-        server.edit(NAMESPACE, ("", "other"), lambda raw: raw["metadata"].update(labels={}))
-        await until(lambda: text(server) == "ns/s=first")
-
-
-async def test_only_what_is_in_selected_namespaces_counts_for_the_limit(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kopf_runtime.watching.reads.MAX_NAMES", 2)
-    server.put(NAMESPACE, {"metadata": {"name": "ns", "labels": {"team": "a"}}})
-    server.put(NAMESPACE, {"metadata": {"name": "other"}})
-    for name in ("s", "t", "u"):
-        put_labelled(server, "theirs", "app=web", name, "other")
-    put_labelled(server, "unreadable", "app=web", "v", "other")
-    server.edit(SECRET, ("other", "v"), lambda raw: raw["data"].clear())
-    for name in ("s", "t"):
-        put_labelled(server, name, "app=web", name)
-    settings = kr.Settings(namespace_selector="team=a")
-    one = selecting(across_namespaces=True)
-    async with operating(server, one, settings=settings) as operator:
-        await until(lambda: operator.synced)
-        server.put(WIDGET, widget(text="app=web"))
-        await until(lambda: text(server) == "ns/s=s ns/t=t")
-
-
 async def test_a_change_is_compared_with_few_of_many_that_share_a_label(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -710,6 +646,61 @@ async def test_an_object_without_a_namespace_selects_secrets_of_all(server: ApiS
     server.put(TENANT, {"metadata": {"name": "one"}})
     async with operating(server, tenants(labels=lambda _: {"app": "web"})):
         await until(lambda: text(server) == "ns/s=first other/s=second")
+        server.edit(SECRET, ("other", "s"), lambda raw: raw["data"].update(text="third"))
+        await until(lambda: text(server) == "ns/s=first other/s=third")
+
+
+async def test_a_namespace_that_is_not_served_is_not_read(server: ApiServer) -> None:
+    put_secret(server, "theirs", namespace="other")
+    server.put(TENANT, {"metadata": {"name": "one"}})
+    settings = kr.Settings(namespaces=("ns",))
+    async with operating(server, tenants(keys=lambda _: [("other", "s")]), settings=settings):
+        told = "--namespace does not name it"
+        await until(lambda: told in ready(server.get(TENANT, ("", "one"))).get("message", ""))
+
+    assert not any("/other/" in request.path for request in server.requests)
+
+
+async def test_what_is_selected_in_all_namespaces_is_in_selected_ones_alone(
+    server: ApiServer,
+) -> None:
+    def label(namespace: str, **labels: str) -> None:
+        server.put(NAMESPACE, {"metadata": {"name": namespace, "labels": labels}})
+
+    label("ns", team="a")
+    label("other")
+    server.put(TENANT, {"metadata": {"name": "one"}})
+    put_labelled(server, "first", "app=web")
+    put_labelled(server, "second", "app=web", namespace="other")
+    settings = kr.Settings(namespace_selector="team=a")
+    async with operating(server, tenants(labels=lambda _: {"app": "web"}), settings=settings):
+        await until(lambda: text(server) == "ns/s=first")
+        server.edit(
+            NAMESPACE, ("", "other"), lambda raw: raw["metadata"].update(labels={"team": "a"})
+        )
+        await until(lambda: text(server) == "ns/s=first other/s=second")
+        server.edit(NAMESPACE, ("", "other"), lambda raw: raw["metadata"].update(labels={}))
+        await until(lambda: text(server) == "ns/s=first")
+
+
+async def test_only_what_is_in_selected_namespaces_counts_for_the_limit(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.watching.selections.MAX_NAMES", 2)
+    server.put(NAMESPACE, {"metadata": {"name": "ns", "labels": {"team": "a"}}})
+    server.put(NAMESPACE, {"metadata": {"name": "other"}})
+    for name in ("s", "t", "u"):
+        put_labelled(server, "theirs", "app=web", name, "other")
+    put_labelled(server, "unreadable", "app=web", "v", "other")
+    server.edit(SECRET, ("other", "v"), lambda raw: raw["data"].clear())
+    for name in ("s", "t"):
+        put_labelled(server, name, "app=web", name)
+    settings = kr.Settings(namespace_selector="team=a")
+    one = tenants(labels=lambda _: {"app": "web"})
+    async with operating(server, one, settings=settings) as operator:
+        await until(lambda: operator.synced)
+        server.put(TENANT, {"metadata": {"name": "one"}})
+        await until(lambda: text(server) == "ns/s=s ns/t=t")
 
 
 @pytest.mark.parametrize("by", ["keys", "labels"])
@@ -877,10 +868,6 @@ async def test_a_first_list_of_many_with_one_value_costs_no_more_than_its_object
             "every= asks for objects by their names: leave it out with labels=",
         ),
         (lambda c: c.reads(SECRET, keys=str, project=str, every=0.5), "every=0.5: use at least 1"),
-        (
-            lambda c: c.reads(NODE, keys=str, project=str, across_namespaces=True),
-            "Node has no namespaces; leave out across_namespaces=",
-        ),
         (lambda c: [c.reads(SECRET, keys=str, project=str) for _ in "ab"], "declared twice"),
         (lambda c: c.watches(SECRET), "needs project=, for grandchildren, or to=, not None"),
         (lambda c: c.watches(SECRET, project=str, to="one"), "or to=, not one"),

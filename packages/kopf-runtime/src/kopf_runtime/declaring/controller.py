@@ -176,7 +176,6 @@ class Controller:
         keys: Callable[[Any], Iterable[str | Key]] | None = None,
         labels: Callable[[Any], Mapping[str, str]] | None = None,
         every: float | None = None,
-        across_namespaces: bool = False,
     ) -> None:
         """Declare a kind of objects that an object names or selects, such as a user's Secret.
 
@@ -184,10 +183,9 @@ class Controller:
         that all of them have. `project` returns the part of one that the context has, never None.
         A change of it plans the children again. With `every`, no object is listed or watched: those
         that are named are asked for each `every` seconds. An object may name or select those of its
-        own namespace only, unless `across_namespaces` is true; a cluster-scoped one may name those
-        of any namespace that is served. It may name or select at most 100. One that does not fit
-        the type, or for which `project` raises, is a `ReferenceUnreadable`. Raise `TypeError` or
-        `ValueError` as `owns` does.
+        own namespace only; a cluster-scoped one may name those of any namespace that is served. It
+        may name or select at most 100. One that does not fit the type, or for which `project`
+        raises, is a `ReferenceUnreadable`. Raise `TypeError` or `ValueError` as `owns` does.
         """
         self._check(kind, self.declaration.read)
         if (keys is None) == (labels is None):
@@ -199,10 +197,8 @@ class Controller:
             raise ValueError("every= asks for objects by their names: leave it out with labels=")
         if every is not None and not every >= 1:  # nor NaN
             raise ValueError(f"every={every!r}: use at least 1 second, or leave it out to watch")
-        if across_namespaces and not kind.namespaced:
-            raise ValueError(f"{kind.kind} has no namespaces; leave out across_namespaces=")
         named = keys or (lambda _: ())
-        read = Read(kind, type_, project, named, labels, every, across_namespaces)
+        read = Read(kind, type_, project, named, labels, every)
         self._declare(read={**self.declaration.read, kind: read})
 
     def index(self, values: Callable[[Any], Iterable[Hashable]]) -> Index:

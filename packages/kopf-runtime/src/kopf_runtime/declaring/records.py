@@ -114,7 +114,6 @@ class Read(Struct, frozen=True):
     labels: Callable[[Any], Mapping[str, str]] | None = None
     #: Seconds after which each is asked for again; None if they are watched.
     every: float | None = None
-    across_namespaces: bool = False
 
 
 class Labels(Struct, frozen=True):

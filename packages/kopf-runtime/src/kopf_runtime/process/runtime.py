@@ -21,8 +21,10 @@ from kopf_runtime.process.changes import Changes
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.watching.caches import Caches
+from kopf_runtime.watching.mapped import mapped
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.reads import Reads
+from kopf_runtime.watching.references import Namers
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.admission import Asked
@@ -100,16 +102,9 @@ class Runtime:
         declaration, client, metrics = self.declaration, self._deps.client, self._deps.metrics
         selector = self._deps.settings.namespace_selector
         selection = Selection(client, metrics, selector, changes.turned)
-        reads = Reads(
-            client,
-            metrics,
-            self.kind,
-            declaration.read,
-            declaration.mapped,
-            changes.read,
-            self.why_unserved,
-            selection.has,
-        )
+        namers = Namers(self.kind, changes.read, self.why_unserved, selection.has)
+        reads = Reads(client, metrics, namers, declaration.read)
+        others = [mapped(client, metrics, namers, read) for read in declaration.mapped.values()]
         reader = Reader(declaration, marks, templates, reads.named)
         owners: Source[Owner] = Source(
             client,
@@ -150,7 +145,7 @@ class Runtime:
             kind: source(watched, reader.grandchild(watched), changes.grandchild)
             for kind, watched in declaration.watched.items()
         }
-        return Caches(owners, children, grandchildren, reads, selection)
+        return Caches(owners, children, grandchildren, reads, others, selection)
 
     def why_unserved(self, namespace: str) -> str:
         """Return why a namespace is not served, or an empty text if it is."""

@@ -7,9 +7,10 @@ Both are reported in the object's condition and an Event, and end in a `RetryErr
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kopf_runtime.declaring.errors import ApiError, RetryError
+from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError, RetryError
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.records import Child, Plan, Step, Update, Wanted
+from kopf_runtime.watching.references import NotReadableError
 
 #: Minimum seconds before a retry after a conflict: somebody else's object is not watched.
 CONFLICT = 5.0
@@ -100,6 +101,14 @@ def _stop(reason: str, message: str, again: float, *, final: bool = False) -> St
 def invalid_plan(problem: str) -> StopError:
     """Return the error for an invalid plan of the author's."""
     return _stop("InvalidPlan", problem, INVALID, final=True)
+
+
+def not_readable(error: NotReadableError) -> StopError:
+    """Return the error for an object that names what cannot be read."""
+    if error.invalid:
+        return invalid_plan(error.message)
+    again = MAX_RETRY_SECONDS if error.after is None else error.after
+    return author_waits(error.reason, error.message, again)
 
 
 def conflict(wanted: Wanted, word: str, hand_over: str = "") -> StopError:

@@ -4,12 +4,12 @@ They say in which namespaces work can be done, and which objects depend on one.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kopf_runtime.declaring.kinds import Key, Kind
-from kopf_runtime.declaring.records import Child, Owner
+from kopf_runtime.declaring.records import Child, Owner, Seen
 from kopf_runtime.watching.availability import State, Use
 from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.reflector import Reflector
@@ -25,6 +25,7 @@ class Caches:
     children: Mapping[Kind, Source[Child]]
     grandchildren: Mapping[Kind, Source[Child]]
     reads: Reads
+    mapped: Sequence[Source[Seen]]
     selection: Selection
 
     @functools.cached_property
@@ -35,7 +36,7 @@ class Caches:
             *self.children.values(),
             *self.grandchildren.values(),
             *self.reads.sources.values(),
-            *self.reads.mapped,
+            *self.mapped,
             *self.selection.sources,
         ]
 

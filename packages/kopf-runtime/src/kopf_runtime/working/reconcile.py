@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.declaring.controller_declaration import Declaration
-from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError, PlanError, RetryError, Wait
+from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError, RetryError, Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import (
@@ -36,6 +36,7 @@ from kopf_runtime.reporting.status import SETTLE, StatusReporter, why_unready
 from kopf_runtime.reporting.troubles import StopError, Trouble
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.observer import served
+from kopf_runtime.watching.references import NotReadableError
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
@@ -183,10 +184,8 @@ class Reconciler:
         """Read what the object names; raise `StopError` or `ApiError` if that is not possible."""
         try:
             await self._reads.prepare(owner)
-        except PlanError as error:
-            raise troubles.invalid_plan(str(error)) from error
-        except Wait as wait:
-            raise _waiting(wait) from wait
+        except NotReadableError as error:
+            raise troubles.not_readable(error) from error
 
     async def _check_first(self, owner: Owner) -> Exception | None:
         """Call `check` before the plan if its result got lost, as by a restart; return its error.
@@ -259,7 +258,7 @@ class Reconciler:
         if isinstance(wait := owner.problem, Wait) and owner.thing is None and _left(wait) <= 0:
             owner = await self._planned_again(owner)
         if isinstance(wait := owner.problem, Wait):
-            raise _waiting(wait, _left(wait))
+            raise troubles.author_waits(wait.reason, wait.message, _left(wait))
         if owner.problem:
             raise troubles.invalid_plan(str(owner.problem))
         return owner
@@ -342,8 +341,8 @@ class Reconciler:
             return owner
         try:
             current = await self._planner.is_current(owner)
-        except Wait as wait:
-            raise _waiting(wait) from wait
+        except NotReadableError as error:
+            raise troubles.not_readable(error) from error
         if not current:
             raise RetryError(f"what the {self._word} depends on changed meanwhile")
         await self._applier.verify(owner)  # and stores its status, on which the plan may depend
@@ -653,9 +652,3 @@ def _left(wait: Wait) -> float:
 
 def _after(wait: Wait) -> float:
     return MAX_RETRY_SECONDS if wait.after is None else wait.after
-
-
-def _waiting(wait: Wait, again: float | None = None) -> StopError:
-    return troubles.author_waits(
-        wait.reason, wait.message, _after(wait) if again is None else again
-    )
