@@ -103,7 +103,9 @@ def webhooks(notes: Path, *handlers: str) -> Sequence[Webhook]:
     parts = (handler.rpartition(" ") for handler in handlers)
     functions = (f"@kopf.on.{asked}\ndef {name}(**_): ...\n" for asked, _, name in parts)
     (notes / "main.py").write_text("\n\n".join(["import kopf\n", *functions]))
-    return admission.kopfs("main", notes, (notes / "crd.yaml",), "example.dev")
+    registry = registered.read("main", notes, {})["webhooks"]
+    crds = adopted.definitions_in(notes / "crd.yaml")
+    return admission.kopfs("main", registry, crds, "example.dev")
 
 
 def test_a_webhook_is_asked_as_kopf_itself_would_configure_it(notes: Path) -> None:
@@ -435,7 +437,7 @@ def test_what_kopf_notes_on_objects_depends_on_their_handlers(
     (notes / "main.py").write_text(f"import kopf\n\n\n@kopf.{handler}\ndef serve(**_): ...\n")
 
     crds = adopted.definitions_in(notes / "crd.yaml")
-    (watch,) = watched.handlers("main", notes, crds).watched
+    (watch,) = watched.handlers("main", notes, crds, {}).watched
 
     assert (watch.changes, watch.ends) == (changes, ends)
 
@@ -558,7 +560,7 @@ def test_an_import_that_never_ends_is_told_in_a_sentence(
     monkeypatch.setattr(registered, "_SECONDS", 2)
 
     with pytest.raises(HackError, match="main is still being imported after 2 seconds: it must"):
-        watched.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"))
+        watched.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"), {})
 
 
 @pytest.mark.parametrize("no_run", [False, True])

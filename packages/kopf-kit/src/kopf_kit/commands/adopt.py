@@ -27,6 +27,7 @@ _NEEDED = {
 @click.option("--sample", "samples", multiple=True, metavar="FILE", help="Objects to show.")
 @click.option("--requirements", default="", metavar="FILE", help="What the image installs.")
 @click.option("--rights", multiple=True, metavar="FILE", help="Roles of what the handlers do.")
+@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable.")
 @click.option("--description", default="", help="What the operator does, in a sentence.")
 @click.option("--no-run", is_flag=True, help="Read files only, and run nothing of the repository.")
 def command(*, no_run: bool, **options: Any) -> None:
@@ -45,16 +46,14 @@ def command(*, no_run: bool, **options: Any) -> None:
         say(
             "this runs the repository's Python, and imports its handlers; --no-run reads files only"
         )
+    options["environment"] = tuple(map(_variable, options["environment"]))
     operator = found.find(file.parent, found.Operator(file.parent, **options), run=not no_run)
     for option, (question, example) in _NEEDED.items():
         if not getattr(operator, option):
             answers: dict[str, Any] = {option: _asked(option, question, example)}
             operator = replace(operator, **answers)
     text, left_out = adoption.project(operator, run=not no_run)
-    try:
-        file.write_text(text)
-    except OSError as error:
-        raise HackError(f"{file}: {error.strerror}; nothing was written") from error
+    _write(file, text)
     say(f"{file} written; `kopf-kit generate` packages {operator.name}")
     if no_run:
         say(
@@ -63,6 +62,28 @@ def command(*, no_run: bool, **options: Any) -> None:
         )
     for sentence in left_out:
         say(sentence)
+
+
+def _write(file: Path, text: str) -> None:
+    """Write PROJECT, unless `kopf-kit generate` would refuse it."""
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise HackError(f"{file}: {error.strerror}; nothing was written") from error
+    try:
+        from kopf_kit.pack import project  # it reads the PROJECT that is there
+
+        project.load(file.parent)
+    except HackError as error:
+        file.unlink()
+        raise HackError(f"{error}; PROJECT was not written") from error
+
+
+def _variable(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not (name and equals):
+        raise HackError(f"--env {word} must be a variable with its value, such as BUCKET=notes")
+    return name, value
 
 
 def _asked(option: str, question: str, example: str) -> str:

@@ -7,7 +7,6 @@ call, and that what the control plane does with the operator's own kinds is left
 namespaces and garbage are deleted although it does not answer.
 """
 
-import functools
 import json
 import re
 from collections.abc import Sequence
@@ -48,10 +47,10 @@ def of(project: "Project") -> Sequence[Webhook]:
     if not project.adopted:
         return declared(project.admission)
     module, root = project.adopted.module, project.root
-    if not registered.read(module, root)["webhooks"] or configured(project):
+    answer = registered.read(module, root, project.adopted.environment)
+    if not answer["webhooks"] or configured(project):
         return ()
-    files = tuple(root / name for name in project.adopted.crds)
-    return kopfs(module, root, files, project.domain)
+    return kopfs(module, answer["webhooks"], adopted.definitions(project), project.domain)
 
 
 def configured(project: "Project") -> bool:
@@ -87,14 +86,13 @@ def _declared(function: runtime.Webhook) -> Manifest:
     }
 
 
-@functools.cache
-def kopfs(module: str, root: Path, files: tuple[Path, ...], domain: str) -> tuple[Webhook, ...]:
+def kopfs(
+    module: str, handlers: Sequence[Manifest], crds: list[Manifest], domain: str
+) -> tuple[Webhook, ...]:
     """Return the webhooks of the handlers that a module registers with kopf.
 
-    `files` have the operator's own CRDs, and `domain` ends the names for kinds of the core group.
+    `crds` are the operator's own, and `domain` ends the names for kinds of the core group.
     """
-    crds = [crd for file in files for crd in adopted.definitions_in(file)]
-    handlers = registered.read(module, root)["webhooks"]
     webhooks = tuple(_kopfs(module, handler, crds, domain) for handler in handlers)
     names = [(webhook.kind, webhook.entry["name"]) for webhook in webhooks]
     ids = {(webhook.path, webhook.handler) for webhook in webhooks}

@@ -6,6 +6,7 @@ that it has not.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,11 @@ if TYPE_CHECKING:  # `kopf-kit adopt` reads CRDs and handlers where there is no 
     from kopf_kit.pack.project import Adopted, Project
 
 Manifest = dict[str, Any]
+#: What Helm, kubectl and others note on an object.
+_OF_TOOLS = re.compile(
+    r"(meta\.)?helm\.sh/|kubectl\.kubernetes\.io/|argocd\.argoproj\.io/"
+    r"|app\.kubernetes\.io/(managed-by|instance|version)$|cert-manager\.io/inject"
+)
 
 _OPERATOR = Path(__file__).parent / "reference" / "plain" / "_operator.tpl"
 _FEATURES = (
@@ -101,6 +107,12 @@ def _unlisted(manifests: Iterable[Any]) -> Iterator[Any]:
                 yield from _unlisted(items)
             case _:
                 yield manifest
+
+
+def metadata_of(crd: Manifest, part: str) -> dict[str, str]:
+    """Return the labels or annotations that an author gave a CRD, without those of tools."""
+    kept: dict[str, str] = crd["metadata"].get(part) or {}
+    return {name: text for name, text in kept.items() if not _OF_TOOLS.match(name)}
 
 
 def stored(crd: Manifest) -> Manifest:

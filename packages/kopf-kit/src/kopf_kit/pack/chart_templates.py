@@ -69,10 +69,8 @@ def _common(file: Path) -> str:
         return f"{{{{- /* {generated} */ -}}}}\n{text}"
     if file.name == "values.yaml":
         text = text.replace(_MARK, _own_values())
-        if PROJECT.adopted and (watched := PROJECT.adopted.watch_namespaces):
-            text = text.replace(
-                "watchNamespaces: []\n", f"watchNamespaces: {json.dumps(watched)}\n"
-            )
+        for line, value in _defaults():
+            text = text.replace(f"{line}\n", f"{line.split()[0]} {value}\n")
     return f"# {generated}\n{text}"
 
 
@@ -101,6 +99,14 @@ def _of_kind(text: str, kind: Kind) -> str:
         whole = f"resources: [{kind.plural}]\n"
         text = text.replace(whole, f"resources: [{kind.plural}, {kind.plural}/scale]\n")
     return text
+
+
+def _defaults() -> Iterator[tuple[str, str]]:
+    """Yield lines of the values, each with the value that PROJECT has for it."""
+    if PROJECT.adopted and (watched := PROJECT.adopted.watch_namespaces):
+        yield "watchNamespaces: []", json.dumps(watched)
+    if PROJECT.adopted and (environment := PROJECT.adopted.environment):
+        yield "environment: {}", json.dumps(environment, ensure_ascii=False)
 
 
 def _own_values() -> str:

@@ -4,6 +4,7 @@
 examples.
 """
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
@@ -40,7 +41,7 @@ kind: {kind}
 metadata:
   name: {name}
   labels:
-    {{{{- include "{chart}.labelsWith" (dict "root" . "labels" .Values.crds.labels) | nindent 4 }}}}
+    {{{{- include "{chart}.labelsWith" (dict "root" . "labels" {labels}) | nindent 4 }}}}
   {{{{- include "{chart}.keptAnnotations" (dict "root" . "annotations" {annotations}) }}}}
 {spec}"""
 _ANNOTATIONS = ".Values.crds.annotations"
@@ -129,7 +130,10 @@ def chart_crd(
 
 def _chart_crd(crd: crds.Manifest, chart: str, converted: Sequence[str]) -> str:
     spec = documents.literal(documents.text({"spec": crd["spec"]}))
-    annotations = _ANNOTATIONS
+    labels, annotations = (
+        _own(crd, part, values)
+        for part, values in (("labels", ".Values.crds.labels"), ("annotations", _ANNOTATIONS))
+    )
     if (name := crd["metadata"]["name"]) in converted:
         spec, annotations = spec + _CONVERSION % chart, _WITH_CERTIFICATE % chart
     return _CRD.format(
@@ -138,9 +142,18 @@ def _chart_crd(crd: crds.Manifest, chart: str, converted: Sequence[str]) -> str:
         apiVersion=crd["apiVersion"],
         kind=crd["kind"],
         name=name,
+        labels=labels,
         annotations=annotations,
         spec=spec,
     )
+
+
+def _own(crd: crds.Manifest, part: str, values: str) -> str:
+    """Return a template's expression for labels or annotations of a CRD: its own, and values."""
+    if not (own := adopted.metadata_of(crd, part)):
+        return values
+    text = json.dumps(json.dumps(own, ensure_ascii=False), ensure_ascii=False)
+    return f"(merge (dict) (default dict {values}) ({text} | fromJson))"
 
 
 def chart_rules(operator: Operator, chart: str, converted: Sequence[str] = ()) -> str:

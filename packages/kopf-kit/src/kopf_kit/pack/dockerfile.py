@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import kopf_runtime
-from kopf_kit.pack import adopted, documents, registered, shared, written
+from kopf_kit.pack import adopted, contents, documents, registered, shared, written
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import locked, paths, platforms, reading, versions
 from kopf_kit.rig.run import HackError, output
@@ -48,8 +48,13 @@ def context() -> Path:
     (_CONTEXT / "Dockerfile").write_text(text())
     for file in (_BYTECODE, registered.NO_CLUSTER):
         shutil.copy(file, _CONTEXT)
-    if PROJECT.code.exists():  # an adopted operator may be one of its requirements
+    if not PROJECT.adopted:
         _copy(PROJECT.code)
+    elif PROJECT.code.exists() and not _is_installed():  # it may be one of its requirements
+        for beside in contents.beside(PROJECT.sources, PROJECT.root):
+            target = _CONTEXT / "app" / beside.relative_to(PROJECT.sources)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(beside, target)
     if not PROJECT.adopted and not re.search(r"^kopf-runtime==", needed, re.MULTILINE):
         _copy(Path(kopf_runtime.__file__).parent)
     return _CONTEXT
@@ -84,6 +89,12 @@ def _copy(code: Path) -> None:
         shutil.copytree(code, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
+def _is_installed() -> bool:
+    """Return whether the requirements, or the repository's own package, have its code."""
+    installed = _CONTEXT.glob(f"out/*/app/{PROJECT.package}*")
+    return any(found.stem == PROJECT.package for found in installed)
+
+
 def _install(architecture: str) -> None:
     """Install what the operator needs into the context, without its scripts."""
     if architecture not in _MACHINES:
@@ -92,10 +103,17 @@ def _install(architecture: str) -> None:
     options = (
         *("--quiet", "--python", sys.executable, "--target", target),
         *("--python-platform", f"{_MACHINES[architecture]}-manylinux_2_40"),
-        *("--python-version", versions.PYTHON, "--only-binary=:all:"),
-        *("--no-deps", "--require-hashes", "--requirement", _CONTEXT / "requirements.txt"),
+        *("--python-version", versions.PYTHON, "--no-deps"),
     )
-    output([_uv(), "pip", "install", *options], cwd=paths.CHECKOUT, timeout=600)
+    needed = (
+        "--only-binary=:all:",
+        "--require-hashes",
+        "--requirement",
+        _CONTEXT / "requirements.txt",
+    )
+    output([_uv(), "pip", "install", *options, *needed], cwd=paths.CHECKOUT, timeout=600)
+    if PROJECT.adopted and PROJECT.code.exists() and contents.is_package(PROJECT.root):
+        output([_uv(), "pip", "install", *options, PROJECT.root], cwd=paths.CHECKOUT, timeout=600)
     shutil.rmtree(target / "bin", ignore_errors=True)
     for record in target.glob("*.dist-info/RECORD"):  # hashes scripts with paths of here
         lines = record.read_text().splitlines(keepends=True)

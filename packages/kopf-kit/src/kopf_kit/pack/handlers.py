@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import sys
+import traceback
 from importlib.metadata import version
 from typing import Any
 
@@ -37,15 +38,46 @@ def _webhook(handler: Any) -> dict[str, Any]:
     }
 
 
+def _recording(unset: dict[str, None]) -> None:
+    """Note each variable that code of this folder reads and that is not set."""
+    environ: Any = type(os.environ)
+    read, here = environ.__getitem__, os.getcwd() + os.sep
+
+    def noted(self: Any, name: str) -> str:
+        try:
+            value: str = read(self, name)
+        except KeyError:
+            frame: Any = sys._getframe(1)
+            while frame and frame.f_code.co_filename.startswith(("<frozen", os.__file__)):
+                frame = frame.f_back
+            file = os.path.abspath(frame.f_code.co_filename) if frame else ""
+            if file.startswith(here) and "site-packages" not in file:
+                unset[name] = None
+            raise
+        return value
+
+    environ.__getitem__ = noted
+
+
 def main(module: str) -> None:
     """Print what the handlers of a module watch, and before which writes they are asked."""
     sys.path.insert(0, "")
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)  # nor that of a Pod that this may run in
-    importlib.import_module(module)
+    unset: dict[str, None] = {}
+    _recording(unset)
+    try:
+        importlib.import_module(module)
+    except BaseException as error:
+        if not unset:
+            raise
+        (*_, failed) = traceback.format_exception_only(type(error), error)
+        print(json.dumps({"failed": failed.strip(), "unset": [*unset]}))
+        return
     # Not an import, because the kit itself does without kopf.
     registry: Any = importlib.import_module("kopf").get_default_registry()
     answer = {
         "kopf": version("kopf"),
+        "unset": [*unset],
         "watched": [
             _selected(handler.selector) | {"by": name}
             for name in _WATCHING

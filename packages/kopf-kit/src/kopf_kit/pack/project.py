@@ -28,6 +28,7 @@ _KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
 _Version = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
 _Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
 _Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
+_ModuleName = Annotated[str, msgspec.Meta(pattern=r"^[\w-]+(\.[\w-]+)*$")]
 _Home = Annotated[str, msgspec.Meta(pattern=r"^https://[^/\s]+(/[^/\s]+){2,}$")]
 
 
@@ -143,7 +144,7 @@ class Adopted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """What PROJECT says of an operator on plain kopf, which is packaged as it is."""
 
     #: What `kopf run` runs.
-    module: _Values
+    module: _ModuleName
     #: The version of the operator and of its chart.
     version: str
     #: The day of that version.
@@ -159,6 +160,8 @@ class Adopted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     rights: str | tuple[str, ...] = ()
     #: What it watches unless its users say otherwise, as in the chart's values.
     watch_namespaces: tuple[str, ...] = ()
+    #: The variables that its code reads, with their values.
+    environment: dict[str, str] = {}
     #: Whether it is packed for OLM, which cannot give each right where the author's roles do.
     olm: bool = True
     #: Breaking changes since the last release, as `verify` tells them, and why each hits nobody.

@@ -3,7 +3,9 @@
 import functools
 import json
 import os
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ _READER = Path(__file__).with_name("handlers.py")
 _SECONDS = 120
 #: A kubeconfig that a module may load when it is imported; nothing answers there.
 NO_CLUSTER = Path(__file__).with_name("no-cluster.yaml")
+#: The variables of this machine with which the operator's Python runs.
+_KEPT = re.compile("HOME|LANG|LC_.*|PATH|PYTHON.*|TMPDIR|TZ|USER|VIRTUAL_ENV|.*_proxy|SSL_CERT_.*")
 #: The first one of which handlers succeed on the Python of the image.
 _OLDEST_KOPF = Version("1.37.3")
 #: The kinds of Kubernetes' core group: kopf finds them by the plural, the kind or a short name.
@@ -39,16 +43,30 @@ def python(root: Path) -> Path:
     return next((python for python in pythons if python.exists()), Path(sys.executable))
 
 
-@functools.cache
-def read(module: str, root: Path) -> Any:
+def read(module: str, root: Path, environment: Mapping[str, str]) -> Any:
     """Return what `handlers.py` prints about a module, which is imported without a cluster.
 
-    Raise HackError if it cannot be imported, or if its kopf is too old.
+    Of this machine's environment it gets what Python needs, and nothing that could decide which
+    handlers it registers. Raise HackError if it cannot be imported, or if its kopf is too old.
     """
-    folder = paths.sources(root, module.partition(".")[0])
-    env = {"KUBECONFIG": str(NO_CLUSTER), "PYTHONDONTWRITEBYTECODE": "1"}
+    return _read(module, root, tuple(sorted(environment.items())))
+
+
+@functools.cache
+def _read(module: str, root: Path, environment: tuple[tuple[str, str], ...]) -> Any:
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        raise HackError(
+            f"{top} is also a module of Python's own, which `kopf run -m {module}` imports: give "
+            "the operator's another name"
+        )
+    folder = paths.sources(root, top)
+    kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
+    no_cluster = {"KUBECONFIG": str(NO_CLUSTER), "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = (kept | no_cluster | dict(environment)).items()
+    program = ("env", "-i", *(f"{name}={value}" for name, value in variables), str(python(root)))
     try:
-        printed = output([python(root), _READER, module], cwd=folder, env=env, timeout=_SECONDS)
+        printed = output([*program, str(_READER), module], cwd=folder, timeout=_SECONDS)
     except CommandError as error:
         raise HackError(
             f"{module} cannot be imported in {folder} without a cluster: {error.reason}; install "
@@ -60,6 +78,12 @@ def read(module: str, root: Path) -> Any:
             "handlers then; move what else it does into a function with @kopf.on.startup()"
         ) from error
     answer = json.loads(printed.splitlines()[-1])
+    if failed := answer.get("failed"):
+        unset = ", ".join(answer["unset"])
+        raise HackError(
+            f"{module} cannot be imported in {folder}: {failed}; it reads the variables {unset}, "
+            "which are not set: give them by --env NAME=VALUE, or as `environment` in PROJECT"
+        )
     if Version(answer["kopf"]) < _OLDEST_KOPF:
         raise HackError(
             f"{module} runs with kopf {answer['kopf']}, and the kit packages operators on "

@@ -19,7 +19,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kopf_kit.pack import admission, chart_metadata, further_objects, samples, watched, written
+from kopf_kit.pack import (
+    admission,
+    adopted,
+    chart_metadata,
+    further_objects,
+    samples,
+    watched,
+    written,
+)
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
 from kopf_kit.pack.rendered import Manifest, arguments, find, for_olm
@@ -52,10 +60,14 @@ def crds(release: Release) -> list[Manifest]:
     the version alone, and lose the fields that the other version does not have.
     """
     definitions = [find("CustomResourceDefinition", kind.crd) for kind in PROJECT.kinds]
+    theirs = adopted.definitions(PROJECT) if PROJECT.adopted else ()
+    own = {crd["metadata"]["name"]: adopted.metadata_of(crd, "annotations") for crd in theirs}
     for definition in definitions:
+        annotations = own.get(definition["metadata"]["name"])
         definition["metadata"] = {
             "name": definition["metadata"]["name"],
             "labels": _labels(definition["metadata"]["labels"], release),
+            **({"annotations": annotations} if annotations else {}),
         }
     return definitions
 

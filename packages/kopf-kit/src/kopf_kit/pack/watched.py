@@ -3,7 +3,7 @@
 What they do beyond that, nothing says: PROJECT names files with roles.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,11 +55,22 @@ class Handlers(NamedTuple):
     unknown: tuple[str, ...] = ()
     #: The ids of those that the API server asks before a write.
     webhooks: tuple[str, ...] = ()
+    #: The variables that it reads when it is imported, and that are not set.
+    unset: tuple[str, ...] = ()
 
 
-def handlers(module: str, root: Path, crds: list[dict[str, Any]]) -> Handlers:
+def handlers_of(project: "Project") -> Handlers:
+    """Return what the handlers of an adopted operator watch."""
+    assert project.adopted
+    crds, environment = adopted.definitions(project), project.adopted.environment
+    return handlers(project.adopted.module, project.root, crds, environment)
+
+
+def handlers(
+    module: str, root: Path, crds: list[dict[str, Any]], environment: Mapping[str, str]
+) -> Handlers:
     """Return what the handlers of a module watch; raise HackError if nothing can be read of it."""
-    answer = registered.read(module, root)
+    answer = registered.read(module, root, environment)
     resources: dict[tuple[str, str], set[str]] = {}
     unknown = []
     for watch in answer["watched"]:
@@ -75,7 +86,7 @@ def handlers(module: str, root: Path, crds: list[dict[str, Any]]) -> Handlers:
         )
     watched = (Watched(*resource, by) for resource, by in resources.items())
     webhooks = tuple(webhook["id"] for webhook in answer["webhooks"])
-    return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), webhooks)
+    return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), webhooks, tuple(answer["unset"]))
 
 
 def rights(project: "Project") -> Grants:
@@ -122,7 +133,7 @@ def kopfs(project: "Project") -> Iterator[tuple[str, Rule]]:
         for version in crd["spec"]["versions"]
         if "status" in version.get("subresources", {})
     }
-    for watch in handlers(project.adopted.module, project.root, crds).watched:
+    for watch in handlers_of(project).watched:
         group, plural, _ = watch
         verbs = ["list", "watch", "patch"] if watch.changes else ["list", "watch"]
         noted = "; kopf notes on each of them how far its handlers are." if watch.changes else "."

@@ -45,6 +45,7 @@ resources:
 """  # noqa: E501
 _REQUIREMENTS = "    # What the image installs.\n    requirements: {}\n"
 _RIGHTS = "    # What the handlers do beyond what kopf itself does.\n    rights: {}\n"
+_ENVIRONMENT = "    # The variables that its code reads.\n    environment: {}\n"
 _NO_OLM = (
     "    # It is not for OLM, which would give rights more widely than its roles.\n    olm: false\n"
 )
@@ -62,7 +63,9 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     _check(operator)
     crds = _crds(operator)
     _check_image(operator)
-    handlers = watched.handlers(operator.module, root, crds) if run else watched.Handlers()
+    handlers = watched.Handlers()
+    if run:
+        handlers = watched.handlers(operator.module, root, crds, dict(operator.environment))
     roles = [root / name for name in operator.rights]
     grants = granted.read(roles, crds) if roles else Grants()
     sampled = {
@@ -101,6 +104,8 @@ def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
     kinds = [resource["kind"] for resource in resources]
     optional = _REQUIREMENTS.format(operator.requirements) if operator.requirements else ""
     optional += _RIGHTS.format(_listed(operator.rights)) if operator.rights else ""
+    if operator.environment:
+        optional += _ENVIRONMENT.format(json.dumps(dict(operator.environment), ensure_ascii=False))
     optional += "" if olm else _NO_OLM
     served = (
         f"A Kubernetes operator that serves the kind{'s' * (len(kinds) > 1)} {', '.join(kinds)}"
@@ -135,6 +140,12 @@ def _about_the_code(operator: Operator, handlers: watched.Handlers) -> Iterator[
         yield (
             f"the API server will ask the webhooks {', '.join(handlers.webhooks)}: cert-manager "
             "makes their certificate, unless the chart's value webhooks.certificate is `secret`"
+        )
+    if handlers.unset:
+        yield (
+            f"{operator.module} reads the variables {', '.join(handlers.unset)}, which are not "
+            "set: give those that it needs by --env NAME=VALUE; users change them by the chart's "
+            "value environment"
         )
     for file in found.files(operator.root, "*.py"):
         if "peering.mandatory = True" in found.code(file):
@@ -182,6 +193,11 @@ def _crds(operator: Operator) -> list[Manifest]:
             if kind in files:
                 raise HackError(
                     f"{files[kind]} and {name} both have the kind {kind}; name one with --crd"
+                )
+            if not re.fullmatch("[A-Z][A-Za-z0-9]{0,62}", kind):
+                raise HackError(
+                    f"{name} has the kind {kind}: the kit takes a kind of letters and digits that "
+                    f"begins with an upper-case letter, such as {kind.capitalize()}"
                 )
             files[kind] = name
             crds.append(crd)

@@ -36,6 +36,8 @@ class Operator:
     requirements: str = ""
     #: With the files that bind these roles.
     rights: tuple[str, ...] = ()
+    #: Variables with their values.
+    environment: tuple[tuple[str, str], ...] = ()
     #: Empty if the repository does not say it.
     version: str = ""
     description: str = ""

@@ -1,0 +1,201 @@
+"""What repositories have: modules and files beside the handlers, variables, names, metadata."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.called import called
+from kopf_kit.commands.adopt import command
+from kopf_kit.pack import contents, dockerfile, documents, project, registered
+from kopf_kit.rig import paths, tools
+from kopf_kit.rig.run import HackError, output
+
+NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
+SAID = ("--home", "https://github.com/myorg/notes-operator", "--rights", "role.yaml")
+HANDLER = '@kopf.on.create("notes")\ndef create(**_): ...\n'
+#: The handlers' module of a repository, what else it has, and what its image has then.
+LAYOUTS: dict[str, tuple[str, Mapping[str, str], set[str]]] = {
+    "b5-a module beside": (
+        "main.py",
+        {"helpers.py": "", "pvc.yaml": "a: b"},
+        {"helpers.py", "pvc.yaml"},
+    ),
+    "b5-a package beside": (
+        "main.py",
+        {
+            "app/__init__.py": "",
+            "app/templates/pod.yaml": "a: b",
+            "tests/test_a.py": "",
+            ".env": "A=b",
+        },
+        {"app/__init__.py", "app/templates/pod.yaml"},
+    ),
+    "a package": (
+        "op/main.py",
+        {"op/__init__.py": "", "shared.py": ""},
+        {"op/__init__.py", "shared.py"},
+    ),
+    "src": (
+        "src/op/main.py",
+        {"src/op/__init__.py": "", "src/b.py": ""},
+        {"op/__init__.py", "b.py"},
+    ),
+    "o8-a hyphen": ("note-operator.py", {"helpers.py": ""}, {"helpers.py"}),
+}
+
+
+def repository(folder: Path, module: str, files: Mapping[str, str], code: str = HANDLER) -> Path:
+    left_out = shutil.ignore_patterns("PROJECT", "tests", "__pycache__", "build", "main.py")
+    root = shutil.copytree(NOTES, folder / "notes", ignore=left_out)
+    for name, text in {**files, module: f"import kopf, os\n\n\n{code}"}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def adopt(root: Path, *words: str) -> tuple[int, str]:
+    code, said = called(command, root, *SAID, *words)
+    return code, " ".join(said.split())
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_b5_an_image_has_what_is_beside_the_handlers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, files, expected = LAYOUTS[name]
+    root = repository(
+        tmp_path, module, {**files, "kubeconfig": "secret", ".gitignore": "kubeconfig"}
+    )
+    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    code, said = adopt(root)
+    assert code == 0, said
+    ours = project.load(root)
+    monkeypatch.setattr(dockerfile, "PROJECT", ours)
+    monkeypatch.setattr(dockerfile, "_OWN", root / "Dockerfile")
+    monkeypatch.setattr(dockerfile, "_CONTEXT", tmp_path / "image")
+    monkeypatch.setattr(dockerfile, "_install", [].append)  # it asks a package index
+
+    app = dockerfile.context() / "app"
+
+    copied = {str(file.relative_to(app)) for file in app.rglob("*") if file.is_file()}
+    assert copied >= expected
+    assert not copied & {"kubeconfig", ".env", "tests/test_a.py", "Dockerfile", "PROJECT"}
+    imported = "import importlib, sys; importlib.import_module(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", imported, ours.adopted.module], cwd=app, check=True)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "is_package"),
+    [
+        ("pyproject.toml", '[build-system]\nrequires = ["poetry-core"]\n', True),
+        ("setup.cfg", "[metadata]\nname = notes\n", True),
+        ("pyproject.toml", '[project]\nname = "notes"\nversion = "1"\n', False),
+        ("pyproject.toml", "[tool.ruff]\n", False),
+    ],
+)
+def test_o4_what_a_build_backend_makes_a_package_of_is_installed(
+    tmp_path: Path, file: str, text: str, *, is_package: bool
+) -> None:
+    (tmp_path / file).write_text(text)
+
+    assert contents.is_package(tmp_path) is is_package
+
+
+BY_VARIABLE = f'{HANDLER}\n\nif os.getenv("ASKED"):\n    kopf.on.validate("notes")(create)\n'
+
+
+def test_o3_a_variable_that_the_import_needs_is_said_and_has_its_place(tmp_path: Path) -> None:
+    root = repository(tmp_path, "main.py", {}, f'SPACE = os.environ["BUCKET"]\n\n\n{BY_VARIABLE}')
+
+    code, said = adopt(root)
+    assert (code, (root / "PROJECT").exists()) == (1, False)
+    assert (
+        "KeyError: 'BUCKET'; it reads the variables BUCKET, which are not set: give them by" in said
+    )
+    code, said = adopt(root, "--env", "BUCKET=a=b")
+
+    assert code == 0, said
+    assert "main reads the variables ASKED, which are not set" in said
+    adopted = project.load(root).adopted
+    assert adopted
+    assert adopted.environment == {"BUCKET": "a=b"}
+
+
+def test_o6_which_handlers_there_are_does_not_depend_on_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path, "main.py", {}, BY_VARIABLE)
+    monkeypatch.setenv("ASKED", "yes")
+
+    assert registered.read("main", root, {})["webhooks"] == []
+    assert len(registered.read("main", root, {"ASKED": "yes"})["webhooks"]) == 1
+
+
+def test_b15_a_module_of_python_s_own_name_is_refused_by_that_name(tmp_path: Path) -> None:
+    root = repository(tmp_path, "operator.py", {})
+
+    with pytest.raises(HackError, match="operator is also a module of Python's own"):
+        registered.read("operator", root, {})
+
+
+def test_b15_what_generate_would_refuse_adopt_does_not_write(tmp_path: Path) -> None:
+    root = repository(tmp_path, "main.py", {})
+    for name in ("crd.yaml", "sample.yaml"):
+        text = (root / name).read_text()
+        (root / name).write_text(text.replace("kind: Note", "kind: note"))
+
+    code, said = adopt(root)
+
+    assert (code, (root / "PROJECT").exists()) == (1, False)
+    assert "crd.yaml has the kind note: the kit takes a kind of letters and digits that" in said
+
+
+@pytest.fixture(scope="module")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Return what the chart of a repository with variables and labelled CRDs renders."""
+    root = repository(tmp_path_factory.mktemp("packaged"), "main.py", {}, BY_VARIABLE)
+    crd = documents.load((root / "crd.yaml").read_text())
+    crd["metadata"] |= {
+        "labels": {"team": "notes", "app.kubernetes.io/managed-by": "kustomize"},
+        "annotations": {
+            "api-approved.kubernetes.io": "{{ https://a.example/1 }}",
+            "helm.sh/a": "b",
+        },
+    }
+    (root / "crd.yaml").write_text(json.dumps(crd))
+    assert adopt(root, "--env", "BUCKET=a=b")[0] == 0
+    output([sys.executable, "-m", "kopf_kit", "generate"], cwd=root, timeout=300)
+    built = root / "build" / "generated"
+    shown = output([tools.path("helm"), "template", "a", built / "charts" / "notes-operator"])
+    (bundled,) = (built / "bundle" / "manifests").glob("*_notes.yaml")
+    return documents.load_all(f"{shown}\n---\n{bundled.read_text()}")
+
+
+def test_b10_the_metadata_of_a_crd_stays(chart: list[dict[str, Any]]) -> None:
+    crds = [each["metadata"] for each in chart if each["kind"] == "CustomResourceDefinition"]
+
+    assert len(crds) == 2  # the chart's and the bundle's
+    for metadata in crds:
+        assert metadata["annotations"]["api-approved.kubernetes.io"] == "{{ https://a.example/1 }}"
+        assert "helm.sh/a" not in metadata["annotations"]
+        assert metadata["labels"]["team"] == "notes"
+        assert metadata["labels"].get("app.kubernetes.io/managed-by") != "kustomize"
+
+
+def test_o2_o3_the_pod_has_a_temporary_folder_and_the_variables(
+    chart: list[dict[str, Any]],
+) -> None:
+    (deployment,) = (each for each in chart if each["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"]
+    assert {"name": "tmp", "emptyDir": {}} in pod["volumes"]
+    assert {"name": "BUCKET", "value": "a=b"} in container["env"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
