@@ -17,7 +17,7 @@ OWN = paths.CHECKOUT / "Dockerfile"
 ADOPTED = paths.CHECKOUT / "examples" / "plain-kopf"
 MEMCACHED = paths.CHECKOUT / "examples" / "memcached"
 #: Lines that have to differ: the context of our own is the checkout.
-DIFFERENT = re.compile(r"^#|^COPY |bytecode\.py|no-cluster|opencontainers|^ENTRYPOINT")
+DIFFERENT = re.compile(r"^#|^COPY |^WORKDIR |bytecode\.py|no-cluster|opencontainers|^ENTRYPOINT")
 
 
 @pytest.fixture
