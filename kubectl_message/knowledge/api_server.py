@@ -44,16 +44,11 @@ ENTRIES = (
     ),
     Entry(
         (
-            "ClientConnector",
-            "ClientConnectorCertificate",
-            "ClientConnectorDNS",
-            "ClientOS",
-            "ServerDisconnected",
-            "ConnectionTimeout",
-            "SocketTimeout",
-            "ClientPayload",
+            "ConnectionFailed",
+            "ConnectTimeout",
+            "UntrustedCertificate",
+            "Disconnected",
             "BadAnswer",
-            "ClientConnectionReset",
             "Refused",
         ),
         Text(

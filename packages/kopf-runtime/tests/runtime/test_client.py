@@ -254,7 +254,7 @@ async def test_a_server_that_is_away_is_an_error_like_any_other() -> None:
         await client.request("GET", "/x")
 
     assert error.value.status == 0
-    told = "GET /x: ClientConnector: no connection to 127.0.0.1:9: Connection refused"
+    told = "GET /x: ConnectionFailed: no connection to 127.0.0.1:9: Connection refused"
     assert str(error.value) == told
     await client.close()
 
@@ -603,8 +603,8 @@ async def test_a_watch_that_is_cancelled_when_it_is_answered_ends(
     async with serving(answer) as client:
         send = client._send
 
-        async def then_cancelled(*args: Any) -> aiohttp.ClientResponse:
-            response = await send(*args)
+        async def then_cancelled(*args: Any, **options: Any) -> Any:
+            response = await send(*args, **options)
             asyncio.get_running_loop().call_soon(watching.cancel)
             return response
 

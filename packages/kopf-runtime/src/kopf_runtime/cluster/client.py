@@ -1,6 +1,6 @@
 """Requests to the API server: each counted, bounded in time, and answered or refused.
 
-One session serves the whole runtime, so there is one pool of connections and one place for
+One client serves the whole runtime, so there is one pool of connections and one place for
 credentials. A fence checks each write just before it is sent: a replica that no longer leads sends
 none. An earlier write may still arrive: its precondition stops it, or the next leader repairs it.
 """
@@ -16,13 +16,15 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from yarl import URL
 
-from kopf_runtime.cluster import tracing
+from kopf_runtime.cluster import fence, tracing
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.fence import fencing, reviewing, session, unfenced
+from kopf_runtime.cluster.http import Answer, HttpError, UntrustedCertificateError
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import ApiError, describe_error, refusal
+from kopf_runtime.cluster.pool import Pool
+from kopf_runtime.declaring.errors import ApiError, describe_error
+from kopf_runtime.declaring.objects import Failure
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,11 @@ HALVES = 60.0
 _WHO = 1.0
 #: Seconds between two readings of the API server's clock.
 _CLOCK = 10.0
+#: Bytes of a refusal that are read: the API server's are short, and a proxy's page need not be.
+_PAGE = 1024 * 1024
+_FAILURE = msgspec.json.Decoder(Failure)
+#: Characters of a reason; a webhook may answer with a megabyte, and one is kept for each object.
+_REASON = 256
 #: Bytes that a TLS connection buffers. A record has 16 KiB at most; asyncio's 256 KiB took 4 MB.
 asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
 
@@ -105,9 +112,14 @@ class Client:
         self.agent = f"{manager}/{version or '0'}"
         self._timeout, self._patience = timeout, Patience()
         # Less than a request has: a server that cannot be reached is not slow.
-        self._connecting = aiohttp.ClientTimeout(total=None, sock_connect=0.9 * timeout)
-        self._metrics = metrics
-        self._session: aiohttp.ClientSession | None = None
+        self._connecting = 0.9 * timeout
+        # To look a label up costs more than to count.
+        self._count = functools.cache(
+            lambda what, code: metrics.api_requests.labels(what, str(code))
+        )
+        self._duration = functools.cache(metrics.api_time.labels)
+        self._headers = {"User-Agent": self.agent, "Accept": JSON}
+        self._pool: Pool | None = None
         self._credentials: Credentials | None = None
         #: Returns whether a write may be sent; called just before each one. The manager sets it,
         #: once it is decided who leads.
@@ -116,19 +128,15 @@ class Client:
         self._user = ""
 
     def open(self, credentials: Credentials) -> None:
-        """Open the session."""
+        """Open the pool of connections."""
         self._credentials = credentials
-        self._session = session(
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": self.agent, "Accept": JSON, "Content-Type": JSON},
-            proxy=credentials.proxy,
-        )
-        self._request = tracing.traced(self._session.request)
+        self._pool = Pool(credentials.server, credentials.proxy)
+        self._send = tracing.traced(self._pool.send, credentials.server)
 
     async def close(self) -> None:
-        """Close the session."""
-        if self._session is not None:
-            await self._session.close()
+        """End all connections."""
+        if self._pool is not None:
+            await self._pool.close()
 
     def now(self) -> float:
         """Return the API server's time, in seconds of Unix time."""
@@ -170,22 +178,24 @@ class Client:
         try:
             async with limit(self._timeout):
                 with fencing(self.may_write) if fenced else unfenced():
-                    response = await self._send(method, path, query, data, content_type)
-                async with response:
-                    payload = await _read(response, most)
-            code = response.status
+                    answer = await self._answer(method, path, query, data, content_type)
+                try:
+                    payload = await answer.read(most)
+                finally:
+                    self._release(answer)
+            code = answer.status
             self._patience.answered(time.monotonic() - started)
-            self._look_at_clock(response)
+            self._look_at_clock(answer)
             if code >= 300:
-                raise refusal(method, path, response, payload or b"")
+                raise _refusal(method, path, answer, payload or b"")
             if payload is None:
                 raise ApiError(method, path, 0, "TooLarge", f"more than {most} bytes")
             return payload
-        except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
+        except (HttpError, TimeoutError, RuntimeError, ValueError) as error:
             raise await self._failed(method, path, error) from error
         finally:
-            self._metrics.api_requests.labels(method, str(code)).inc()
-            self._metrics.api_time.labels(method).observe(time.monotonic() - started)
+            self._count(method, code).inc()
+            self._duration(method).observe(time.monotonic() - started)
 
     async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
         """Send one request and return the decoded object of its answer; raise `ApiError`."""
@@ -203,95 +213,108 @@ class Client:
         loop, code = asyncio.get_running_loop(), 0
         try:
             # No `wait_for`: before Python 3.12 it loses a cancellation that comes with the answer,
-            # and the watch would go on while the operator waits for its end. No `sock_read`: it
-            # takes ten times as long for each event.
-            async with (
-                asyncio.timeout(SILENCE) as silence,
-                await self._send("GET", path, query) as response,
-            ):
-                code = response.status
-                if code >= 300:
-                    raise refusal("GET", path, response, await response.read())
-                rest = b""
-                async for chunk in response.content.iter_any():
-                    silence.reschedule(loop.time() + SILENCE)
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in filter(None, lines):
-                        yield line
-        except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
+            # and the watch would go on while the operator waits for its end.
+            async with asyncio.timeout(SILENCE) as silence:
+                answer = await self._answer("GET", path, query)
+                try:
+                    code = answer.status
+                    if code >= 300:
+                        raise _refusal("GET", path, answer, await answer.read(_PAGE) or b"")
+                    rest = b""
+                    async for chunk in answer.chunks():
+                        silence.reschedule(loop.time() + SILENCE)
+                        *lines, rest = (rest + chunk).split(b"\n")
+                        for line in filter(None, lines):
+                            yield line
+                finally:
+                    self._release(answer)
+        except (HttpError, TimeoutError, RuntimeError, ValueError) as error:
             raise await self._failed("GET", path, error) from error
         finally:
-            self._metrics.api_requests.labels("WATCH", str(code)).inc()
+            self._count("WATCH", code).inc()
 
-    async def _send(
+    async def _answer(
         self,
         method: str,
         path: str,
         query: str,
         data: bytes | None = None,
         content_type: str = JSON,
-    ) -> aiohttp.ClientResponse:
+    ) -> Answer:
         """Send a request with the credentials; after a 401, retry it with new ones, if any."""
         credentials = self._credentials
         if credentials is None:
             raise ApiError(method, path, 0, "NotConnected", "the session is not open yet")
-        url = credentials.server + path + (f"?{query}" if query else "")
         await credentials.renew()
         while True:
             sent = credentials.headers
-            response = await self._request(
+            answer = await self._send(
                 method,
-                URL(url, encoded=True),  # no name needs to be quoted
-                data=data,
-                timeout=self._connecting,
-                ssl=credentials.ssl,
-                headers=sent if content_type == JSON else {**sent, "Content-Type": content_type},
-                allow_redirects=False,  # a redirect would receive the token: CVE-2022-3172
+                f"{path}?{query}" if query else path,
+                {**self._headers, **sent, "Content-Type": content_type},
+                data,
+                tls=credentials.ssl,
+                check=functools.partial(fence.check, method, path),
+                seconds=self._connecting,
             )
-            if response.status != 401:
-                return response
-            await credentials.refresh()
+            if answer.status != 401:
+                return answer
+            try:
+                await answer.read(_PAGE)
+                await credentials.refresh()
+            except BaseException:
+                self._release(answer)
+                raise
             if credentials.headers == sent:
-                return response
-            response.release()
+                return answer
+            self._release(answer)
+
+    def _release(self, answer: Answer) -> None:
+        assert self._pool is not None
+        self._pool.release(answer)
 
     def fenced(
         self, middlewares: Sequence[aiohttp.ClientMiddlewareType] = (), **arguments: Any
     ) -> aiohttp.ClientSession:
         """Return a session with these arguments for others, whose writes are fenced as ours are."""
 
-        async def fence(
+        async def fenced(
             request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
         ) -> aiohttp.ClientResponse:
             with unfenced() if reviewing() else fencing(self.may_write):
                 return await handler(request)
 
         # The fence comes last, so it sees what the author's own middlewares send, too.
-        return session(middlewares=(*middlewares, fence), **arguments)
+        return session(middlewares=(*middlewares, fenced), **arguments)
 
     async def _failed(self, method: str, path: str, error: Exception) -> ApiError:
         """Return the error of a request without a usable answer."""
-        if isinstance(error, aiohttp.ClientConnectorCertificateError) and self._credentials:
+        if isinstance(error, UntrustedCertificateError) and self._credentials:
             await self._credentials.refresh()  # perhaps the CA was rotated
         reason = type(error).__name__.removesuffix("Error")
         return ApiError(method, path, 0, reason, describe_error(error))
 
-    def _look_at_clock(self, response: aiohttp.ClientResponse) -> None:
+    def _look_at_clock(self, answer: Answer) -> None:
         """Read the API server's time, which may differ from ours."""
         now = time.monotonic()
-        if now - self._clock[0] > _CLOCK and (date := response.headers.get("Date")):
+        if now - self._clock[0] > _CLOCK and (date := answer.headers.get("date")):
             with contextlib.suppress(ValueError, OverflowError):
                 self._clock = now, parsedate_to_datetime(date).timestamp() - now
 
 
-async def _read(response: aiohttp.ClientResponse, most: int | None) -> bytes | None:
-    """Return the body of an answer, or None if it has too many bytes."""
-    if most is None:
-        return bytes(await response.read())
-    parts, size = [], 0
-    async for part in response.content.iter_any():
-        parts.append(part)
-        if (size := size + len(part)) > most:
-            response.close()  # the rest is not read
-            return None
-    return b"".join(parts)
+def _refusal(method: str, path: str, answer: Answer, payload: bytes) -> ApiError:
+    """Return the error of a request that was answered with a refusal."""
+    try:
+        failure = _FAILURE.decode(payload)
+    except (msgspec.MsgspecError, RecursionError):  # not from the API server: a proxy's page
+        failure = Failure(payload[:500].decode(errors="replace"))
+    after = answer.headers.get("retry-after", "")
+    return ApiError(
+        method,
+        path,
+        answer.status,
+        (failure.reason or answer.reason)[:_REASON],
+        failure.message[:2000],
+        min(float(after), 600.0) if after.isdecimal() and len(after) < 10 else 0.0,
+        (failure.details.kind[:_REASON], failure.details.name[:_REASON]),
+    )

@@ -1,10 +1,10 @@
 """The fence: decides just before a write is sent whether it is still allowed.
 
 A replica that does not lead sends none, and nothing is written in a namespace that is no longer
-served. Every session of the runtime is made by `session`, also those of authors and of kopf, and
-passes each request through `_pass`: a middleware, which is what aiohttp documents for that. Who
-sends a request says what it has to hold: `fencing` or `unfenced`. Without either, a write is
-refused.
+served. The runtime's own requests pass `check`. The sessions of authors and of kopf are made by
+`session`, and pass each request through `_pass`: a middleware, which is what aiohttp documents for
+that. Who sends a request says what it has to hold: `fencing` or `unfenced`. Without either, a write
+is refused.
 """
 
 import functools
@@ -86,11 +86,15 @@ def session(**arguments: Any) -> aiohttp.ClientSession:
     )
 
 
-def _check(request: aiohttp.ClientRequest) -> None:
+def check(method: str, path: str) -> None:
     """Raise `ApiError` if a request is a write that is not allowed now."""
-    for holds, why in _fence.get() if request.method != "GET" else ():
+    for holds, why in _fence.get() if method != "GET" else ():
         if not holds():
-            raise ApiError(request.method, request.url.path, 0, "Fenced", why)
+            raise ApiError(method, path, 0, "Fenced", why)
+
+
+def _check(request: aiohttp.ClientRequest) -> None:
+    check(request.method, request.url.path)
 
 
 async def _pass(

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from importlib import metadata
 from typing import Any
+from urllib.parse import urlsplit
 
-import aiohttp
-from yarl import URL
-
+from kopf_runtime.cluster import proxies
+from kopf_runtime.cluster.http import Answer
 from kopf_runtime.declaring.errors import Wait, describe_error
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _logged = False
 #: A path of the API server; its template leaves out the namespace and the name.
 _PATH = re.compile(r"(/api/[^/]+|/apis/[^/]+/[^/]+)(/namespaces/[^/]+(?=/))?(/[^/]+)(/[^/]+)?")
 
-_Send = Callable[..., Awaitable[aiohttp.ClientResponse]]
+_Send = Callable[..., Awaitable[Answer]]
 
 
 def set_up(name: str, version: str) -> None:
@@ -135,7 +135,7 @@ def ids() -> dict[str, str]:
     }
 
 
-def traced(send: _Send) -> _Send:
+def traced(send: _Send, server: str) -> _Send:
     """Return a function that sends requests as this one does, each with a span; off, itself.
 
     The attributes are those of https://opentelemetry.io/docs/specs/semconv/http/http-spans/.
@@ -144,26 +144,30 @@ def traced(send: _Send) -> _Send:
         return send
     from opentelemetry import propagate
 
+    url = urlsplit(server)
+    host, port = proxies.address(url)
+    shown = url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
+
     async def request(
-        method: str, url: URL, *, headers: Mapping[str, str], **options: Any
-    ) -> aiohttp.ClientResponse:
-        template = _PATH.sub(_template, url.path)
+        method: str, target: str, headers: Mapping[str, str], *more: Any, **options: Any
+    ) -> Answer:
+        template = _PATH.sub(_template, target.partition("?")[0])
         attributes = {
             "http.request.method": method,
             "url.template": template,
-            "url.full": str(url.with_user(None)),
-            "server.address": url.host,
-            "server.port": url.port,
+            "url.full": shown + target,
+            "server.address": host,
+            "server.port": port,
         }
         with span(f"{method} {template}", attributes, kind=_api.SpanKind.CLIENT):
             sent = dict(headers)
             with _going_on():
                 propagate.inject(sent)
-            response = await send(method, url, headers=sent, **options)
-            note("http.response.status_code", response.status)
-            if response.status >= 400:
-                failed(str(response.status))
-            return response
+            answer = await send(method, target, sent, *more, **options)
+            note("http.response.status_code", answer.status)
+            if answer.status >= 400:
+                failed(str(answer.status))
+            return answer
 
     return request
 

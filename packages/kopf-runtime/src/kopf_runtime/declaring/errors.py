@@ -12,13 +12,6 @@ import ssl
 import time
 
 import aiohttp
-import msgspec
-
-from kopf_runtime.declaring.objects import Failure
-
-_FAILURE = msgspec.json.Decoder(Failure)
-#: Characters of a reason; a webhook may answer with a megabyte, and one is kept for each object.
-_REASON = 256
 
 
 class ApiError(Exception):
@@ -55,24 +48,6 @@ class ApiError(Exception):
     def timed_out(self) -> bool:
         """Whether the answer did not come in time."""
         return self.status in (0, 504) and "Timeout" in self.reason
-
-
-def refusal(method: str, path: str, response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
-    """Return the error of a request that was answered with a refusal."""
-    try:
-        failure = _FAILURE.decode(payload)
-    except (msgspec.MsgspecError, RecursionError):  # not from the API server: a proxy's page
-        failure = Failure(payload[:500].decode(errors="replace"))
-    after = response.headers.get("Retry-After", "")
-    return ApiError(
-        method,
-        path,
-        response.status,
-        (failure.reason or response.reason or "")[:_REASON],
-        failure.message[:2000],
-        min(float(after), 600.0) if after.isdecimal() and len(after) < 10 else 0.0,
-        (failure.details.kind[:_REASON], failure.details.name[:_REASON]),
-    )
 
 
 class DeclarationError(Exception):
