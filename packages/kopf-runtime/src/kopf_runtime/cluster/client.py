@@ -7,6 +7,7 @@ none. An earlier write may still arrive: its precondition stops it, or the next 
 
 import asyncio.sslproto
 import contextlib
+import functools
 import logging
 import math
 import time
