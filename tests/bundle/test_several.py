@@ -166,7 +166,7 @@ def test_an_example_that_is_missing_of_one_of_the_kinds_is_told(
 
     found = problems(bundle, project / "catalog")
 
-    assert any("none of myorg.dev/v1 Letter" in sentence for sentence in found)
+    assert any("has no Letter; PROJECT lists its samples" in sentence for sentence in found)
 
 
 def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:

@@ -6,19 +6,19 @@ copies that they break. Every finding is one sentence that begins with the file 
 A rule named `check_…` is a rule of the pipeline that adds operators to the catalogs of
 OperatorHub.io, and has the same name there:
 https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/static_checks/
-The other rules name their sources. The rules of OLM's own validators are not repeated here;
-`findings` runs them.
+The other rules name their sources. They are about what an author writes, and what people record:
+OLM's own validators, which `findings` runs, `opm validate` and the scorecard say the rest.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from kopf_kit.pack.rules import bundle, catalog, kinds
+from kopf_kit.pack.rules import bundle, catalog
 from kopf_kit.pack.rules.package import RULES, Package
 from kopf_kit.rig import tools
 from kopf_kit.rig.run import HackError, output
 
-__all__ = ["RULES", "bundle", "catalog", "findings", "kinds", "problems"]
+__all__ = ["RULES", "bundle", "catalog", "findings", "problems"]
 
 
 def problems(bundle: Path, catalog: Path, released: bool = False) -> list[str]:

@@ -6,7 +6,7 @@ What `opm validate` says is not repeated here: channels, heads, loops, and bundl
 from collections.abc import Iterator
 from typing import Any
 
-from kopf_kit.pack import bundle, catalog
+from kopf_kit.pack import catalog
 from kopf_kit.pack.rules.bundle import DIGEST
 from kopf_kit.pack.rules.package import Package, rule
 
@@ -33,28 +33,6 @@ def check_pruned_graph(package: Package) -> Iterator[str]:
             if skipped and not entry.get("replaces"):
                 what = f"{entry['name']} must say what it replaces, too"
                 yield channel.wrong("entries", i, "skipRange", what=what)
-
-
-@rule
-def check_operator_name_unique(package: Package) -> Iterator[str]:
-    """Find bundles with a name that does not match their version."""
-    for blob in package.of("olm.bundle"):
-        version = next(
-            (x["value"]["version"] for x in blob.get("properties") if x["type"] == "olm.package"),
-            None,
-        )
-        if blob.get("name") != f"{bundle.NAME}.v{version}":
-            yield blob.wrong("name", what=f"{blob.get('name')} is not of version {version}")
-
-
-@rule
-def check_olm_bundle_object_in_fbc(package: Package) -> Iterator[str]:
-    """Find whole manifests in the catalog, which make it large."""
-    for blob in package.of("olm.bundle"):
-        for i, entry in enumerate(blob.get("properties") or []):
-            if entry["type"] == "olm.bundle.object":
-                what = "olm.bundle.object must be an olm.csv.metadata"
-                yield blob.wrong("properties", i, "type", what=what)
 
 
 @rule

@@ -4,15 +4,11 @@ The other modules contain the rules.
 """
 
 import functools
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
-from kopf_kit.pack.rules.shapes import SHAPES
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 
@@ -47,15 +43,6 @@ def _step(key: str | int) -> str:
     return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
 
 
-def _check(document: Document) -> None:
-    """Raise HackError, with the sentence, if fields are missing or have another type."""
-    shape = SHAPES.get(document.get("kind") or document.get("schema"))
-    errors = jsonschema.Draft202012Validator(shape or {}).iter_errors(document.content)
-    for error in sorted(errors, key=lambda error: list(map(str, error.absolute_path))):
-        what = textwrap.shorten(error.message, 200, placeholder=" …")
-        raise HackError(document.wrong(*error.absolute_path, what=what))
-
-
 def _documents(folder: Path, pattern: str) -> list[Document]:
     """Read the YAML files of a folder; raise HackError, with the sentence, if that fails."""
     found = []
@@ -67,7 +54,6 @@ def _documents(folder: Path, pattern: str) -> list[Document]:
             if not isinstance(content, dict):
                 raise HackError(f"{name}: holds a document that is not an object, but {content!r}")
             found.append(Document(name, content))
-            _check(found[-1])
     return found
 
 
@@ -80,9 +66,6 @@ class Package:
         self.released = released
         self.manifests = _documents(bundle, "manifests/*")
         self.csv = self._only("ClusterServiceVersion")
-        self.crds = self._of_kind("CustomResourceDefinition")
-        self.annotations = self._file("metadata/annotations.yaml")
-        self.scorecard = self._file("tests/scorecard/config.yaml")
         self.blobs = _documents(catalog, "**/*")
 
     def _only(self, kind: str) -> Document:
@@ -98,12 +81,6 @@ class Package:
         if not documents:
             raise HackError(f"{self.bundle.name}/manifests: kind: there is no {kind}")
         return documents
-
-    def _file(self, name: str) -> Document:
-        documents = _documents(self.bundle, name)
-        if len(documents) != 1:
-            raise HackError(f"{self.bundle.name}/{name}: {len(documents)} documents, not one")
-        return documents[0]
 
     def of(self, schema: str) -> list[Document]:
         """Return the catalog's blobs of a schema."""
