@@ -35,7 +35,7 @@ async def server() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("reporting.status", "working.reconcile"):
+    for module in ("reporting.status_writer", "working.decide"):
         monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.2)
 
 

@@ -11,6 +11,7 @@ import pytest
 from kopf_kit.plugin import refusals, replicas, rights, subject
 from kopf_kit.plugin.subject import Right
 from kopf_kit.plugin.text import Text
+from kopf_runtime.reporting import troubles
 from kubectl_message import explain, knowledge
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import HOME, Entry
@@ -83,14 +84,13 @@ def test_each_reason_has_an_entry() -> None:
 def events_of_the_operator() -> set[str]:
     """Return the reasons of all Events that the operator's code records about a Message."""
     final = {
-        # What is filled in is the child's kind: f"{kind}StuckTerminating".
-        ast.literal_eval(re.sub(r"^f(.)\{[\w.]+\}", r"\1Pod", ast.unparse(call.args[0])))
-        for call in calls("reporting/troubles.py", "_stop")
-        if any(keyword.arg == "final" for keyword in call.keywords)
+        f"Pod{reason}" if reason == "StuckTerminating" else reason
+        for reason, rule in troubles.RULES.items()
+        if rule.final
     }
     planned = {
         call.args[1].value
-        for module in ("declaring/records.py", "working/plan.py")
+        for module in ("declaring/records.py", "working/decide.py")
         for call in calls(module, "Plan")
         if len(call.args) > 1
     }

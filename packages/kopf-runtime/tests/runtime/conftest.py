@@ -18,5 +18,5 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Not the one after which a write counts as slow: on a busy machine, many would.
     """
-    for module in ("reporting.status", "working.reconcile"):
+    for module in ("reporting.status_writer", "working.decide"):
         monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.05)

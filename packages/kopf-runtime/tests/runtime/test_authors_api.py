@@ -16,11 +16,12 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import at_work, build, caches, connected, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, retry_after, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 
@@ -585,7 +586,7 @@ async def test_a_kind_that_is_not_watched_cannot_call_sync(server: ApiServer) ->
 async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_each_outcome(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch, every: float
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.reporting.troubles.INVALID", 600.0)
+    retry_after(monkeypatch, 600.0, troubles.INVALID)
     calls = list[int]()
 
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:

@@ -409,7 +409,7 @@ async def test_a_sync_that_catches_its_cancellation_holds_nobody_up(
     server: ApiServer, timeout: float, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     """Who waited for it would keep the Lease, and the next leader would wait, too."""
-    monkeypatch.setattr("kopf_runtime.working.external.ENDING", 0.1)
+    monkeypatch.setattr("kopf_runtime.working.ending.ENDING", 0.1)
     called, released = asyncio.Event(), asyncio.Event()
     one = widgets.controller()
 

@@ -12,10 +12,11 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD
 from kopf_runtime.declaring.records import MANAGED_BY
+from kopf_runtime.reporting import troubles
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, Operator, caches, operating
 from runtime.support.waiting import until
-from runtime.widgets import Raw, ready
+from runtime.widgets import Raw, ready, retry_after
 
 TENANT = kr.Kind("example.dev", "v1", "tenants", "Tenant", namespaced=False)
 KEY = ("", "one")
@@ -56,7 +57,7 @@ async def server() -> AsyncIterator[ApiServer]:
 @pytest.fixture(autouse=True)
 def _no_retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing come right by being tried again."""
-    monkeypatch.setattr("kopf_runtime.reporting.troubles.CONFLICT", 300.0)
+    retry_after(monkeypatch, 300.0, troubles.CONFLICT)
 
 
 def running(

@@ -10,6 +10,7 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import POD
 from kopf_runtime.declaring.records import Update
+from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import caches, operating
@@ -30,7 +31,17 @@ from runtime.test_data import (
     told,
 )
 from runtime.test_owns import INVALID, NAME, owning
-from runtime.widgets import GENERATION, TEMPLATE, UID, WIDGET, Raw, Widget, edit, widget
+from runtime.widgets import (
+    GENERATION,
+    TEMPLATE,
+    UID,
+    WIDGET,
+    Raw,
+    Widget,
+    edit,
+    retry_after,
+    widget,
+)
 
 OTHER = ("ns", "other")
 Retained = pytest.mark.parametrize("options", [{}, {"on_delete": kr.RETAIN}], ids=["owned", "kept"])
@@ -45,7 +56,7 @@ async def server() -> AsyncIterator[ApiServer]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look sooner at what no watch tells of."""
-    monkeypatch.setattr("kopf_runtime.reporting.troubles.CONFLICT", 0.2)
+    retry_after(monkeypatch, 0.2, troubles.CONFLICT)
 
 
 def events(server: ApiServer, reason: str) -> list[str]:

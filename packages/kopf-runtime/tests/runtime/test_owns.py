@@ -18,7 +18,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD
 from kopf_runtime.declaring.records import Owner, Update, Wanted
 from kopf_runtime.reporting.status import why_unready
 from kopf_runtime.watching import observer
-from kopf_runtime.working import reconcile
+from kopf_runtime.working import observe
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import at_work, build, caches, operating
 from runtime.support.waiting import until
@@ -163,7 +163,7 @@ async def test_c19_children_that_wait_for_others_cost_no_request_and_one_look_at
         looks.append(child)
         return why_unready(child)
 
-    monkeypatch.setattr("kopf_runtime.working.reconcile.why_unready", look)
+    monkeypatch.setattr("kopf_runtime.working.decide.why_unready", look)
     server.admission = last_is_unready
     server.put(WIDGET, widget())
     one = owning(many, config_maps={"after": (MONITOR,)}, monitors={})
@@ -304,7 +304,7 @@ async def test_so_many_children_cost_no_square_of_their_number(
         calls.append(owner)
         return observer.served(owner, children)
 
-    monkeypatch.setattr(reconcile, "served", counted)
+    monkeypatch.setattr(observe, "served", counted)
     server.put(WIDGET, widget(text="100"))
     async with operating(server, owning(so_many, claims={})):
         await until(lambda: is_ready(server))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.reporting.troubles import Outcome, StepError
 from kopf_runtime.working.fairness import (
     OUTSIDE_PER_WORKER,
     SLOW_EACH,
@@ -27,8 +27,25 @@ ELSEWHERE = ("elsewhere", "a")
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
 
+def again(**given: Any) -> StepError:
+    """Return the error that has a key tried again."""
+    return StepError(Outcome(why="not yet", fails=True, **given))
+
+
+def ending(reconcile: Reconcile) -> Callable[[Key], Awaitable[Outcome]]:
+    """Return a function that returns when to reconcile again, as a `Reconciler` does."""
+
+    async def run(key: Key) -> Outcome:
+        try:
+            return Outcome(again=await reconcile(key))
+        except StepError as error:
+            return error.outcome
+
+    return run
+
+
 def queue_of(reconcile: Reconcile, workers: int = 4) -> WorkQueue:
-    return WorkQueue("things", reconcile, workers, Metrics("test"), clock=now)
+    return WorkQueue("things", ending(reconcile), workers, Metrics("test"), clock=now)
 
 
 @asynccontextmanager
@@ -101,7 +118,7 @@ async def test_a_key_has_one_worker_and_is_worked_on_again_if_added_meanwhile() 
     assert (most, runs) == (1, 2)
 
 
-@pytest.mark.parametrize("error", [RetryError("not yet"), ValueError("unforeseen")])
+@pytest.mark.parametrize("error", [again(), ValueError("unforeseen")])
 def test_what_fails_is_tried_again_until_it_succeeds(error: Exception) -> None:
     runs = 0
 
@@ -124,13 +141,13 @@ def test_what_fails_is_tried_again_until_it_succeeds(error: Exception) -> None:
 
 @in_virtual_time
 async def test_what_is_measured_has_the_names_of_controller_runtime_and_client_go() -> None:
-    metrics, errors = Metrics("test"), [RetryError("not yet"), ValueError("unforeseen")]
+    metrics, errors = Metrics("test"), [again(), ValueError("unforeseen")]
 
     async def reconcile(_: Key) -> None:
         if errors:
             raise errors.pop()
 
-    queue = WorkQueue("things", reconcile, 1, metrics, clock=now)
+    queue = WorkQueue("things", ending(reconcile), 1, metrics, clock=now)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(queue.run(lambda: [A]))
         value = metrics.registry.get_sample_value
@@ -155,7 +172,7 @@ async def test_each_failure_in_a_row_makes_the_pause_longer_and_a_success_ends_t
     async def reconcile(_: Key) -> None:
         times.append(now())
         if len(times) not in (20, 21):
-            raise RetryError("not yet")
+            raise again()
 
     async with working(reconcile) as queue:
         queue.add(A)
@@ -179,7 +196,7 @@ async def test_minor_4_nothing_brings_a_key_back_before_the_server_allows_it() -
         times.append(now())
         if len(times) == 1:
             queue.add_after(A, 0.5)  # an earlier timer
-            raise RetryError("too many requests", after=20.0)
+            raise again(not_before=20.0)
 
     async with working(reconcile) as queue:
         queue.add(A)
@@ -308,7 +325,7 @@ async def test_a_failure_that_queues_its_own_key_makes_no_hot_loop() -> None:
         queue.add(key)
         if runs > 1000:  # let time pass
             await asyncio.sleep(3600)
-        raise RetryError("failed")
+        raise again()
 
     async with working(reconcile) as queue:
         queue.add(A)
@@ -714,7 +731,7 @@ async def test_a_key_whose_task_never_began_is_worked_on_by_the_next_leader() ->
 
 @in_virtual_time
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e9])
-@pytest.mark.parametrize("how", ["after", "pause", "returned"])
+@pytest.mark.parametrize("how", ["not_before", "again", "returned"])
 async def test_no_time_that_an_author_gives_keeps_a_key_away_for_good(
     seconds: float, how: str
 ) -> None:
@@ -726,8 +743,7 @@ async def test_no_time_that_an_author_gives_keeps_a_key_away_for_good(
             return None
         if how == "returned":
             return seconds
-        given: Any = {how: seconds}
-        raise RetryError("later", **given)
+        raise again(**{how: seconds})
 
     async with working(reconcile, keys=(A,)):
         await asyncio.sleep(601)
@@ -747,7 +763,9 @@ async def test_c7_a_stall_of_this_process_slows_no_namespace_down() -> None:
         await asyncio.sleep(0.6)
         busy -= 1
 
-    queue = WorkQueue("things", reconcile, 16, Metrics("test"), clock=lambda: now() + stalled)
+    queue = WorkQueue(
+        "things", ending(reconcile), 16, Metrics("test"), clock=lambda: now() + stalled
+    )
     task = asyncio.create_task(queue.run(lambda: [("ns", str(number)) for number in range(16)]))
     await asyncio.sleep(0.45)
     stalled += 10.0  # as a long list, or an author's slow `desired`

@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.reporting.troubles import DONE, Outcome
 from kopf_runtime.working.queue import WorkQueue
 from runtime.support.waiting import in_virtual_time, now
 
@@ -34,7 +34,7 @@ class Walk:
         self.due: dict[Key, float] = {}
         self.held: dict[Key, float] = defaultdict(lambda: -math.inf)
 
-    async def __call__(self, key: Key) -> float | None:
+    async def __call__(self, key: Key) -> Outcome:
         """Check that a reconcile may begin now, and end as is drawn."""
         # The queue would take an assertion for an error of the author's.
         if key in self.busy:
@@ -53,7 +53,7 @@ class Walk:
         finally:
             self.busy.discard(key)
 
-    def _ended(self, key: Key, *, news: bool) -> float | None:
+    def _ended(self, key: Key, *, news: bool) -> Outcome:
         how = (
             "well" if self.calm else self.dice.choice(("well", "again", "retry", "after", "error"))
         )
@@ -61,7 +61,7 @@ class Walk:
             self.held.pop(key, None)
             again = self.dice.choice((0.5, 20.0)) if how == "again" else None
             self._expect(key, 0.0 if news else again)
-            return again
+            return Outcome(again=again)
         self._expect(key, 1.0 if news else 60.0)
         if how == "error":
             raise ValueError("unforeseen")
@@ -71,7 +71,7 @@ class Walk:
             self.due[key] = max(self.due[key], now() + after)
         elif not news:
             self.due[key] = now() + 60.0
-        raise RetryError("not yet", after=after)
+        return Outcome(why="not yet", not_before=after, fails=True)
 
     def _expect(self, key: Key, seconds: float | None) -> None:
         if seconds is not None:
@@ -141,12 +141,13 @@ class Backlog:
         self.listed: list[Key] = []
         self.changed: list[Key] = []
 
-    async def __call__(self, key: Key) -> None:
+    async def __call__(self, key: Key) -> Outcome:
         """Take a millisecond; the first time, queue the key again."""
         self.order.append(key)
         await asyncio.sleep(0.001)
         if self.order.count(key) == 1:
             self.queue.add(key, follows=True)
+        return DONE
 
     def fill(self) -> None:
         """Queue what the walk is about, in a drawn order."""

@@ -11,14 +11,18 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.declaring.objects import UnreadableError
+from kopf_runtime.declaring.records import Plan, Step, Wanted
 from kopf_runtime.reporting import troubles
+from kopf_runtime.reporting.troubles import DONE
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import caches, operating
 from runtime.support.waiting import until
-from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, resynced, widget
+from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, resynced, retry_after, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+WANTED = Wanted(POD, ("ns", "a"), "", "")
 FOREVER = float("inf")
 
 
@@ -233,7 +237,7 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
 async def test_l6_what_a_webhook_took_comes_back_once_it_is_exempt(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch, how: Any, lost: str
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.reporting.troubles.CONFLICT", 0.05)
+    retry_after(monkeypatch, 0.05, troubles.CONFLICT)
     kind = POD if how is widgets.pod else CONFIG_MAP
     server.admission = stripping(kind, lost)
     server.put(WIDGET, widget())
@@ -297,7 +301,7 @@ def labels(child: Raw | None) -> Raw:
 async def test_l7_a_conflict_is_looked_at_less_and_less_often(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.reporting.troubles.CONFLICT", 0.05)
+    retry_after(monkeypatch, 0.05, troubles.CONFLICT)
     server.put(POD, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {}})
     server.put(WIDGET, widget())
 
@@ -437,11 +441,9 @@ async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer)
         assert ready(server.get(WIDGET, KEY))["reason"] == "InvalidStatus"
 
 
-def test_of_several_errors_the_foremost_says_what_all_of_them_need() -> None:
+def test_of_several_outcomes_the_foremost_says_what_all_of_them_need() -> None:
     """A child that waits for minutes delays no other, and each Retry-After is kept."""
-    waits = troubles.StopError(
-        troubles.Trouble("BackOff", ""), kr.RetryError("", pause=300), paused=True
-    )
+    waits = troubles.back_off(WANTED, Plan(Step.DELETE), 300)
     refused, busy, late = (
         troubles.of(ApiError("POST", "/x", status, reason, "", after))
         for status, reason, after in (
@@ -450,10 +452,57 @@ def test_of_several_errors_the_foremost_says_what_all_of_them_need() -> None:
             (504, "Timeout", 0),
         )
     )
+    outdated = troubles.changed("it changed meanwhile").outcome
 
-    foremost = troubles.foremost([waits, refused, busy, late])
+    foremost = troubles.foremost([DONE, waits, refused, busy, late])
 
-    assert foremost is refused
-    assert (foremost.retry.pause, foremost.retry.after) == (0, 9)
-    assert foremost.retry.timed_out
-    assert troubles.foremost([waits]) is waits
+    assert foremost.trouble == refused.trouble
+    assert (foremost.again, foremost.not_before) == (0, 9)
+    assert (foremost.timed_out, foremost.fails) == (True, True)
+    assert troubles.foremost([waits]) == waits
+    assert troubles.foremost([DONE, DONE]) == DONE
+    assert troubles.foremost([waits, refused, outdated]) == outdated
+
+
+UNREADABLE = troubles.of(UnreadableError(None, "x"))
+FORBIDDEN = troubles.of(ApiError("POST", "/x", 403, "Forbidden", ""))
+BROKEN = troubles.of(ApiError("POST", "/x", 500, "", ""))
+ADMISSION = troubles.changed_by_admission(WANTED, ["a label"])
+FAILED = troubles.outside_failed("SyncFailed", "x", 2)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "again", "fails", "event"),
+    [
+        (troubles.invalid_plan("x"), "InvalidPlan", 60, True, "InvalidPlan"),
+        (troubles.holds_lost("Widget", "host"), "HoldsLost", 60, True, "HoldsLost"),
+        (troubles.taken("Widget", "host", "a"), "HostTaken", 60, False, ""),
+        (troubles.waiting(WANTED, WANTED, "x"), "Waiting", 60, False, ""),
+        (troubles.conflict(WANTED, "Widget"), "Conflict", 5, True, "Conflict"),
+        (ADMISSION, "AdmissionChanged", 5, True, "AdmissionChanged"),
+        (troubles.missing(POD, "x"), "KindNotServed", 5, True, ""),
+        (troubles.unserved(POD, "a", "ns", "x"), "NamespaceNotServed", 5, True, ""),
+        (troubles.terminating(POD, "x", 1), "PodTerminating", 1, True, ""),
+        (troubles.contradicted("NotFound", "x"), "NotFound", 0, True, ""),
+        (troubles.back_off(WANTED, Plan(Step.APPLY), 8), "BackOff", 8, False, ""),
+        (troubles.author_waits("Soon", "x", 0.1), "Soon", 1, False, ""),
+        (FAILED, "SyncFailed", 2, False, "SyncFailed"),
+        (UNREADABLE, "Unreadable", 5, True, "Unreadable"),
+        (FORBIDDEN, "Forbidden", 0, True, "Refused"),
+        (BROKEN, "Refused", 0, True, "Delayed"),
+    ],
+)
+def test_each_trouble_is_tried_again_by_its_rule(
+    outcome: troubles.Outcome, reason: str, again: float, fails: bool, event: str
+) -> None:
+    assert outcome.trouble is not None
+    assert outcome.trouble.reason == reason
+    assert outcome.trouble.final is (event not in ("", "Delayed", "SyncFailed"))
+    assert (outcome.again, outcome.fails, outcome.event) == (again, fails, event)
+
+
+def test_what_a_replica_that_leads_no_more_is_refused_is_not_reported() -> None:
+    outcome = troubles.of(ApiError("POST", "/x", 0, "Fenced", "no longer the leader"))
+
+    assert outcome.outdated
+    assert outcome.trouble is None

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+import pytest
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.reporting import troubles
 from runtime.support.api_server import ApiServer
 from runtime.support.waiting import until
 
@@ -122,3 +124,12 @@ def ready(raw: Raw | None) -> Raw:
     listed = conditions if isinstance(conditions, list) else []
     found: Raw = next((c for c in listed if c["type"] == "Ready"), {})
     return found
+
+
+def retry_after(monkeypatch: pytest.MonkeyPatch, seconds: float, instead: float) -> None:
+    """Have what is tried again after some seconds be tried after others."""
+    rules = {
+        reason: rule._replace(again=seconds) if rule.again == instead else rule
+        for reason, rule in troubles.RULES.items()
+    }
+    monkeypatch.setattr(troubles, "RULES", rules)

@@ -101,22 +101,7 @@ class Controller:
         be meant.
         """
         self._check(kind, self.declaration.owned, owned=True)
-        if not isinstance(update, Update):
-            raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
-        if update is Update.CREATE and ended is not None:
-            raise ValueError(f"{kind.kind} is created once: leave out ended=, which replaces it")
-        fates = {"on_surplus": on_surplus, "on_delete": on_delete}
-        for name, fate in fates.items():
-            chosen = name == "on_delete" and callable(fate)
-            undeclared = name == "on_surplus" and fate is None
-            if not chosen and not undeclared and fate not in (Fate.DELETE, Fate.RETAIN):
-                raise TypeError(f"{name}={fate!r}: use kr.DELETE or kr.RETAIN")
-        if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
-            raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")
-        if on_immutable is not Fate.REFUSE and update is not Update.APPLY:
-            raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
-        if on_delete is not Fate.DELETE and update is Update.RECREATE:
-            raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")
+        _refuse_odd(kind, update, on_surplus, on_delete, on_immutable, ends=ended is not None)
         if isinstance(after, Kind) or not all(isinstance(earlier, Kind) for earlier in after):
             raise TypeError(f"after={after!r}: use a tuple of kinds that are declared by owns()")
         judge = readiness.Judge(kind, type_) if unready is None else None
@@ -442,3 +427,25 @@ def _plain(function: F) -> F:
         name = getattr(function, "__name__", function)
         raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
     return function
+
+
+def _refuse_odd(
+    kind: Kind, update: Update, on_surplus: Any, on_delete: Any, on_immutable: Any, *, ends: bool
+) -> None:
+    """Refuse what cannot be meant of a kind of children."""
+    if not isinstance(update, Update):
+        raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
+    if update is Update.CREATE and ends:
+        raise ValueError(f"{kind.kind} is created once: leave out ended=, which replaces it")
+    fates = {"on_surplus": on_surplus, "on_delete": on_delete}
+    for name, fate in fates.items():
+        chosen = name == "on_delete" and callable(fate)
+        undeclared = name == "on_surplus" and fate is None
+        if not chosen and not undeclared and fate not in (Fate.DELETE, Fate.RETAIN):
+            raise TypeError(f"{name}={fate!r}: use kr.DELETE or kr.RETAIN")
+    if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
+        raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")
+    if on_immutable is not Fate.REFUSE and update is not Update.APPLY:
+        raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
+    if on_delete is not Fate.DELETE and update is Update.RECREATE:
+        raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")

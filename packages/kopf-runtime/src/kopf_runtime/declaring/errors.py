@@ -1,7 +1,7 @@
 """What can go wrong with a request or a reconcile, what it says, and when it is tried again.
 
-`ApiError` is the API server's refusal; every module that sends requests handles it. `RetryError`
-asks to reconcile again: many modules raise it, authors do too, and the work queue obeys it.
+`ApiError` is the API server's refusal; every module that sends requests handles it. Authors raise
+`RetryError`, `Wait`, `PlanError` and `Refusal`.
 `Backoff` is for operations that are retried outside the work queue.
 """
 
@@ -59,22 +59,15 @@ MAX_RETRY_SECONDS = 600.0
 
 
 class RetryError(Exception):
-    """Requeue the key, with a delay that grows each time this happens in a row."""
+    """Call the function again, with a delay that grows each time this happens in a row.
 
-    def __init__(
-        self, reason: str, *, after: float = 0.0, pause: float = 0.0, timed_out: bool = False
-    ) -> None:
+    Raise it in `sync`, `check` or `finalize`.
+    """
+
+    def __init__(self, reason: str, *, after: float = 0.0) -> None:
         super().__init__(reason)
-        #: Seconds for which no event may requeue the key either (an API server's Retry-After).
+        #: Seconds for which no event may lead to a call either, such as an API's Retry-After.
         self.after = max(0.0, min(MAX_RETRY_SECONDS, after))
-        #: Minimum delay in seconds, unless an event requeues the key earlier.
-        self.pause = max(0.0, min(MAX_RETRY_SECONDS, pause))
-        #: Whether a request timed out.
-        self.timed_out = timed_out
-        #: Seconds after which the key is due in any case, however much the delay has grown.
-        self.due: float | None = None
-        #: Whether the reason has already been reported elsewhere.
-        self.told = False
 
 
 class PlanError(Exception):

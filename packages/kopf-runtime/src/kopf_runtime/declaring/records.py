@@ -152,7 +152,7 @@ class Wanted(Struct, frozen=True):
         return f"{self.kind.kind} {self.key[1]}"
 
 
-class Outcome(Struct, frozen=True):
+class Result(Struct, frozen=True):
     """The result of an author's `sync` or `check`."""
 
     value: Any
@@ -181,9 +181,9 @@ class Owner(Struct, frozen=True):
     #: fields: after etcd was restored from a backup, one generation may be of another edit.
     content: int
     #: The result of the author's `sync`; None while it is unknown.
-    outcome: Outcome | None = None
+    outcome: Result | None = None
     #: The result of the author's `check`; None while it is unknown.
-    checked: Outcome | None = None
+    checked: Result | None = None
     #: The object itself without its status, if its children are planned at each reconcile.
     thing: Resource | None = None
     created: float = 0.0

@@ -16,7 +16,7 @@ from kopf_runtime.process.runtime import Runtime
 from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
-from kopf_runtime.reporting.troubles import WaitingError
+from kopf_runtime.reporting.troubles import StepError
 
 #: Returns the runtimes of all controllers; raises `DeclarationError`.
 Build = Callable[[Deps], Sequence[Runtime]]
@@ -77,8 +77,11 @@ async def _print(runtime: Runtime, failed: list[str]) -> bool:
         name = f"{runtime.kind.kind} {'/'.join(filter(None, key))}"
         try:
             texts = await runtime.differences(key)
-        except WaitingError as error:  # a reconcile would do nothing
-            print(logs.escape(f"# {name}: waits: {error}"))  # noqa: T201
+        except StepError as error:
+            if error.outcome.waits:  # a reconcile would do nothing
+                print(logs.escape(f"# {name}: waits: {error}"))  # noqa: T201
+            else:
+                failed.append(f"{name}: {error}")
             continue
         except Exception as error:
             failed.append(f"{name}: {error}")

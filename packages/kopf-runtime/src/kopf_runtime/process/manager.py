@@ -45,7 +45,7 @@ from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.working.admission import Asking
-from kopf_runtime.working.external import ending
+from kopf_runtime.working.ending import ending
 from kopf_runtime.working.migration import Migration
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Manager(Generic[S]):
         self.beside = BesideKopf(lambda: [each.declaration.type for each in self.controllers])
         self._certificates: Certificates | None = None
         kopf.on.startup()(self._start)
-        kopf.on.cleanup()(self._clean_up)
+        kopf.on.cleanup()(self._stop)
         kopf.on.login(backoff=5)(self._login)
 
     def controller_for(
@@ -285,9 +285,6 @@ class Manager(Generic[S]):
                 "uses it"
             )
 
-    async def _clean_up(self, **_: Any) -> None:
-        await self._stop()
-
     async def _login(self, **_: Any) -> kopf.AiohttpSession:
         return await login(self.client)
 
@@ -328,7 +325,7 @@ class Manager(Generic[S]):
         task = self._task
         return int(bool(task and task.done() and not task.cancelled() and task.exception()))
 
-    async def _stop(self) -> None:
+    async def _stop(self, **_: Any) -> None:
         """Stop working and release the Lease; further calls wait for the first."""
         if self._stopped is None:
             self._stopped = asyncio.create_task(self._stop_once(), name="stop")
@@ -373,13 +370,12 @@ class Manager(Generic[S]):
     async def _adapted(self, settings: S) -> S:
         """Return the settings adapted to the cluster; retry until it answers."""
         backoff = Backoff()
-        while self._adapt is not None:
+        while True:
             try:
-                return await self._adapt(self.client, settings)
+                return await self._adapted_once(self.client, settings)
             except errors.ApiError as error:
                 logger.warning("The cluster cannot be examined yet; asking again: %s", error)
                 await asyncio.sleep(max(error.after, backoff.next()))
-        return settings
 
     async def _work(self, settings: S) -> None:
         """Reconcile until cancelled; raise `LeadershipLostError` if kopf's handlers run on."""

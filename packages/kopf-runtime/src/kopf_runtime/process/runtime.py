@@ -20,6 +20,7 @@ from kopf_runtime.declaring.versions import Complete
 from kopf_runtime.process.changes import Changes
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.status import StatusReporter
+from kopf_runtime.reporting.troubles import Outcome
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.mapped import mapped
 from kopf_runtime.watching.observer import Observer
@@ -27,10 +28,13 @@ from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.references import Namers
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
+from kopf_runtime.working.act import Actor
 from kopf_runtime.working.admission import Asked
 from kopf_runtime.working.apply import Applier
+from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
 from kopf_runtime.working.holds import Holds
+from kopf_runtime.working.observe import Observation
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.planner import Planner
 from kopf_runtime.working.queue import WorkQueue
@@ -73,18 +77,11 @@ class Runtime:
         reporter = StatusReporter(deps, self.caches.owners, observer, declaration.status)
         changes.begin(self.caches, self.external, reporter)
         self._holds = Holds(self.caches, declaration.uniques)
-        applier = Applier(deps.client, templates, marks, self.caches, pace, planner)
+        self._applier = Applier(deps.client, templates, marks, self.caches, pace, planner)
+        observation = Observation(deps.client, declaration, self.caches, self._applier, pace)
+        actor = Actor(deps.client, self.caches, planner, self._applier, pace, reporter, self.queue)
         self._reconciler = Reconciler(
-            deps,
-            declaration,
-            self.caches,
-            planner,
-            applier,
-            pace,
-            self.external,
-            reporter,
-            self._holds,
-            self.queue,
+            self.caches, planner, observation, actor, self.external, self._holds, reporter
         )
 
     def _add_gauges(self) -> None:
@@ -169,8 +166,21 @@ class Runtime:
         """Return what `--dry-run` prints of an object; raise if that cannot be told."""
         if (left_out := self.caches.owners.unreadable.get(key)) is not None:
             raise UnreadableError(None, left_out.reason)
-        owner = self.caches.owners.cache.get(key)
-        return [] if owner is None else await self._reconciler.differences(owner)
+        texts, owner = [], self.caches.owners.cache.get(key)
+        for action in await self._reconciler.preview(owner, dry=True) if owner is not None else ():
+            wanted, child, client = action.wanted, action.child, self._deps.client
+            heading = f"# {self.kind.kind} {'/'.join(filter(None, key))}: would {action.text}\n"
+            if (wanted is None and child is None) or action.waits:
+                texts.append(heading)
+                continue
+            live, manifest, manager = None, None, client.manager
+            if child is not None:
+                live = await client.ask("GET", child.kind.at(child.key))
+            if wanted is not None and owner is not None:
+                update = self.declaration.owned[wanted.kind].update
+                manifest, manager = await self._applier.manifest(owner, wanted, update, child)
+            texts.append(heading + diff(live, manifest, manager))
+        return texts
 
     def asked(self) -> Iterator[tuple[str, Asked]]:
         """Yield what answers the API server before a write, with its path."""
@@ -208,7 +218,7 @@ class Runtime:
         """Close what is open."""
         await self.external.close()
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def _reconcile(self, key: Key) -> Outcome:
         with only_while(lambda: self.caches.selection.has(key[0])):
             return await self._reconciler.reconcile(key)
 

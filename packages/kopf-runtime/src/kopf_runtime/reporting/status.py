@@ -1,48 +1,39 @@
 """Reports an object's state in its status, in Events, and in the log.
 
 `reconcile` tells the `StatusReporter` what was done and what failed. An author's `status` then
-computes the object's state, and `StatusWriter` writes it if it differs from the stored one. A
-transient state is written only after it has lasted for a second: most children are ready before
-that, so their object is written once instead of twice.
+computes the object's state, and `StatusWriter` writes it if it differs from the stored one.
 """
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from kopf_runtime.cluster import tracing
-from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import (
     Condition,
     Status,
     build,
     condition,
-    difference,
 )
 from kopf_runtime.declaring.context import StepContext
-from kopf_runtime.declaring.errors import ApiError, RetryError
+from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key
-from kopf_runtime.declaring.objects import UnreadableError, parse
 from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import about
-from kopf_runtime.reporting.troubles import Trouble
+from kopf_runtime.reporting.status_writer import StatusWriter
+from kopf_runtime.reporting.troubles import TOLD, Outcome, StepError, Trouble
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which a transient state must last before it is written.
-SETTLE = 1.0
-#: Transient states in a row for which that holds: some troubles have another reason each time.
-SEVERAL = 8
 #: If a Retry-After is longer than these seconds, the status reports it at once.
 LONG = 10.0
 
@@ -81,118 +72,6 @@ def _troubled(state: Status, trouble: Trouble | None) -> Status:
         return state
     reason, text, passes = trouble.reason, trouble.message, not trouble.final
     return replace(state, ready=False, reason=reason, message=text, transient=passes)
-
-
-class StatusWriter:
-    """Writes the status of the objects of one kind."""
-
-    def __init__(self, client: Client, owners: Source[Owner]) -> None:
-        self._client, self._owners = client, owners
-        #: The transient reasons since the last right status, and since when each has been known.
-        self._unsettled: dict[Key, dict[str, float]] = {}
-        #: The objects whose status is being written, so that a changed one is no news: a webhook or
-        #: an older CRD may have the API server store another one than was sent.
-        self.sending: set[Key] = set()
-        self._warned: set[str] = set()
-
-    def forget(self, key: Key) -> None:
-        """Forget an object that is gone."""
-        self._unsettled.pop(key, None)
-
-    async def write(
-        self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
-    ) -> tuple[float | None, bool]:
-        """Write the wanted status if it differs, and a transient one only after it has lasted.
-
-        Return the seconds until then, and whether the Ready condition's reason has changed.
-        """
-        key, news = owner.key, False
-        patch = difference(owner.status, wanted)
-        if patch:
-            if now.transient and not at_once:
-                # The work for other objects may lie between two states, so the time that has passed
-                # since the first one says nothing. But reasons that alternate have lasted.
-                reasons = self._unsettled.setdefault(key, {})
-                since = reasons.setdefault(now.reason, moment := time.monotonic())
-                if (remaining := since + SETTLE - moment) > 0 and len(reasons) <= SEVERAL:
-                    return remaining, False
-            self.sending.add(key)
-            try:
-                exists = await self._write(owner, patch, wanted)
-            finally:
-                self.sending.discard(key)
-            changed = _reason(owner.status) != _reason(wanted)
-            news = exists and changed
-        self._unsettled.pop(key, None)
-        return None, news
-
-    async def _write(self, owner: Owner, patch: dict[str, Any], wanted: dict[str, Any]) -> bool:
-        """Write the status; return whether the object exists."""
-        # Only to the version that was observed: a newer one is reconciled again.
-        body = {"status": patch}
-        try:
-            stored = await self._owners.patch(owner.key, str(owner.version), body, "status")
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            if (fetched := await self._owners.fetch(owner.key)) is None:
-                return False
-            stored, why = fetched[0], "it has no status subresource for these fields"
-        else:
-            why = "the API server does not keep these fields of its status"
-        lost = sorted(name for name, value in wanted.items() if stored.status.get(name) != value)
-        if lost:
-            self._warn(why, lost)
-        newer = self._owners.cache.get(owner.key)
-        if newer is not None and newer.version > stored.version and newer.status != stored.status:
-            raise RetryError("somebody else has changed it meanwhile")
-        return True
-
-    def _warn(self, why: str, fields: list[str]) -> None:
-        """Log once that the CRD does not match, or that a webhook changes a status."""
-        if why not in self._warned:
-            self._warned.add(why)
-            logger.error(
-                "%s: %s: %s; install the CRD that comes with this operator, and exempt the status "
-                "from webhooks that change it",
-                self._owners.kind,
-                why,
-                fields,
-            )
-
-    async def write_unreadable(self, left_out: Unreadable) -> None:
-        """Write the status of an object that cannot be read; raise `ApiError`."""
-        target = self._owners.kind.at(left_out.key)
-        raw = await self._client.request("GET", target)
-        try:
-            self._owners.read(raw)
-        except UnreadableError as error:
-            meta, reason = error.identity, str(error)
-        else:
-            return  # it was mended meanwhile: an event is on its way
-        if meta is None:
-            raise ApiError("GET", target, 0, "BadAnswer", reason)
-        former = _status_of(raw)
-        wanted = build(former, meta.generation, Status(False, "Unreadable", reason))
-        if patch := difference(former, wanted):
-            body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
-            target = self._owners.kind.at(left_out.key, "status")
-            await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
-
-
-class _Stated(Struct):
-    status: dict[str, Any] = {}
-
-
-_STATED = msgspec.json.Decoder(_Stated)
-
-
-def _status_of(raw: bytes) -> dict[str, Any]:
-    """Return the status of any object, or an empty one if it cannot be read."""
-    try:
-        return parse(_STATED, raw).status
-    except (msgspec.MsgspecError, UnicodeError):
-        return {}
 
 
 class StatusReporter:
@@ -273,15 +152,15 @@ class StatusReporter:
 
     # --- how it fares -------------------------------------------------------------------------
 
-    async def well(self, owner: Owner) -> float | None:
-        """Report an object without trouble; return the seconds after which to requeue it."""
+    async def well(self, owner: Owner) -> Outcome:
+        """Report an object without trouble; return when the next attempt follows."""
         cached = self._owners.cache.get(owner.key)
         if cached is None or cached.state != owner.state:
-            return None  # it changed meanwhile, and is queued again
+            return TOLD  # it changed meanwhile, and is queued again
         self._troubles.pop(owner.key, None)
         return await self.report(owner.key, None)
 
-    async def paused(self, owner: Owner, would: Sequence[str], *, planned: bool) -> float | None:
+    async def paused(self, owner: Owner, would: Sequence[str], *, planned: bool) -> Outcome:
         """Report an object that is paused, and what would be done for it.
 
         If its children are not planned, it stays as it was: how it is doing is not known.
@@ -290,45 +169,45 @@ class StatusReporter:
         self._would[owner.key] = f"Would {'; '.join(would)}." if would else "Nothing is to be done."
         return await self.report(owner.key, None, planned=planned)
 
-    async def stopped(self, owner: Owner, error: Exception) -> float | None:
-        """Report why the next step failed, and raise `RetryError` unless it only has to wait."""
-        stop = troubles.of(error)
-        retry, reason = stop.retry, stop.trouble.reason
+    async def stopped(self, owner: Owner, outcome: Outcome) -> Outcome:
+        """Report what stops the next step; return when the next attempt follows."""
+        assert outcome.trouble is not None
+        reason = outcome.trouble.reason
         if self._troubles.get(owner.key) != reason:
             self._troubles[owner.key] = reason
             level = logging.INFO if reason == troubles.WAITING else logging.WARNING
-            logger.log(level, "%s: %s", reason, retry)
+            logger.log(level, "%s: %s", reason, outcome.why)
         # What has timed out has lasted, and the next attempt may take a minute before it fails.
-        at_once = retry.after > LONG or retry.timed_out
+        at_once = outcome.not_before > LONG or outcome.timed_out
+        event = outcome.event
         try:
-            wait = await self.report(owner.key, stop.trouble, event=stop.event, at_once=at_once)
-        except Exception as failed:  # it must not hide how long the next attempt has to wait
-            if isinstance(failed, RetryError):
-                retry.after = max(retry.after, failed.after)
-            else:
-                logger.exception("The status failed")
-            raise retry from failed
-        if stop.paused:
-            return min(retry.pause, wait or retry.pause)
-        if wait is not None:  # the status is written later
-            retry.pause = min(retry.pause or wait, wait)
-        retry.told = True
-        raise retry
+            told = await self.report(owner.key, outcome.trouble, event=event, at_once=at_once)
+        except Exception:  # it must not hide how long the next attempt has to wait
+            logger.exception("The status failed")
+            return replace(outcome, fails=True)
+        if told.fails:
+            after = max(outcome.not_before, told.not_before)
+            return replace(outcome, fails=True, not_before=after)
+        again = told.again  # the status is written later
+        if again is not None:
+            again = min(outcome.again or again, again)
+        return replace(outcome, again=outcome.again if again is None else again, told=True)
 
-    async def unreadable(self, left_out: Unreadable) -> None:
+    async def unreadable(self, left_out: Unreadable) -> Outcome:
         """Report once that an object cannot be read."""
         if left_out.told:
-            return
+            return TOLD
         try:
             await self._writer.write_unreadable(left_out)
         except ApiError as error:
             if error.status != 404:  # it is gone, or its kind has no status subresource
                 if error.final:
                     self._refusals.inc()
-                raise RetryError(str(error), after=error.after) from error
+                return _refused(error)
         cached = self._owners.unreadable.get(left_out.key)  # our own write made a newer one
         if cached is not None and left_out.is_as(cached):
             self._owners.unreadable.put(structs.replace(cached, told=True))
+        return TOLD
 
     async def report(
         self,
@@ -338,14 +217,14 @@ class StatusReporter:
         event: str = "",
         at_once: bool = False,
         planned: bool = True,
-    ) -> float | None:
-        """Write the object's current state; return the seconds after which to requeue it.
+    ) -> Outcome:
+        """Write the object's current state; return when the next attempt follows.
 
         Raise the error of the author's code, if any, once the status says so.
         """
         owner = self._owners.cache.get(key)
         if owner is None:
-            return None
+            return TOLD
         children = self._observer.wanted(owner)
         missing = len(self._observer.served(owner)) - len(children)
         if trouble is not None and not owner.wanted:  # which are wanted may be unknown
@@ -364,9 +243,11 @@ class StatusReporter:
         tracing.note("reconcile.reason", now.reason)
         try:
             wait, news = await self._writer.write(owner, now, wanted, at_once=at_once)
+        except StepError as error:
+            return error.outcome
         except ApiError as error:
             self._tell_refusal(owner, error)
-            raise RetryError(str(error), after=error.after) from error
+            return _refused(error)
         if wait is None:  # the status was written, or is as it should be
             self._refused.discard(key)
         if news and event and trouble is not None:
@@ -374,7 +255,7 @@ class StatusReporter:
         if failed is not None:
             raise failed
         again = None if now.requeue_after is None else max(troubles.SOONEST, now.requeue_after)
-        return min((seconds for seconds in (wait, again) if seconds is not None), default=None)
+        return replace(TOLD, again=wait).sooner(again)
 
     def _tell_refusal(self, owner: Owner, error: ApiError) -> None:
         """Report once, in the log and in an Event, that the status stays at a former state."""
@@ -443,6 +324,11 @@ class StatusReporter:
         return replace(now, conditions=(*now.conditions, kept))
 
 
+def _refused(error: ApiError) -> Outcome:
+    """Return the outcome of a status that cannot be written: only the log says so."""
+    return Outcome(why=str(error), again=0.0, not_before=error.after, fails=True)
+
+
 def _as_before(owner: Owner) -> Status:
     """Return the stored state of an object, if it is the one of its spec."""
     ready = condition(owner.status, "Ready")
@@ -451,10 +337,6 @@ def _as_before(owner: Owner) -> Status:
     return Status(
         ready.get("status") == "True", str(ready.get("reason")), str(ready.get("message"))
     )
-
-
-def _reason(status: dict[str, Any]) -> Any:
-    return condition(status, "Ready").get("reason")
 
 
 def why_unready(child: Child) -> str:

@@ -20,7 +20,7 @@ from kopf_runtime.declaring.context import ReviewContext, User
 from kopf_runtime.declaring.errors import Refusal, describe_error
 from kopf_runtime.declaring.objects import Decoder, Resource
 from kopf_runtime.endpoints.reviews import Admission
-from kopf_runtime.working.external import ending
+from kopf_runtime.working.ending import ending
 
 logger = logging.getLogger(__name__)
 

@@ -12,15 +12,21 @@ import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
-from kopf_runtime.declaring.errors import ApiError, RetryError
+from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Child, Owner, Plan, Step, Update, Wanted
-from kopf_runtime.reporting.troubles import changed_by_admission, contradicted, invalid_plan
+from kopf_runtime.reporting.troubles import (
+    StepError,
+    changed,
+    changed_by_admission,
+    contradicted,
+    invalid_plan,
+)
 from kopf_runtime.watching.caches import Caches
+from kopf_runtime.working.decide import stripped
 from kopf_runtime.working.drift import Drift, remember
 from kopf_runtime.working.fields import OWNER
 from kopf_runtime.working.pace import Pace
-from kopf_runtime.working.plan import stripped
 from kopf_runtime.working.planner import Planner
 from kopf_runtime.working.templates import Marks, Templates
 
@@ -81,7 +87,7 @@ class Applier:
         now, former = self._client.now(), replace(child, key=wanted.key)
         self._pace.deleted(wanted.kind, former, now, owner.uid, why)
         await self.delete(owner, child, why, Update.RECREATE)
-        raise changed_by_admission(wanted, ["the name"])
+        raise StepError(changed_by_admission(wanted, ["the name"]))
 
     async def manifest(
         self, owner: Owner, wanted: Wanted, update: Update, child: Child | None
@@ -117,7 +123,7 @@ class Applier:
         except ApiError as error:
             if error.status != 409:
                 raise
-        raise RetryError(f"{child.kind.kind} {child.key[1]} changed meanwhile")
+        raise changed(f"{child.kind.kind} {child.key[1]} changed meanwhile")
 
     async def _apply(self, wanted: Wanted, body: bytes, *, force: bool, role: str = "") -> bytes:
         query = f"{self._query}{role}&force={'true' if force else 'false'}"
@@ -142,7 +148,7 @@ class Applier:
         """Delete exactly this child; return None if it is gone, or else its state while it ends.
 
         Unless it may be recreated, it is deleted only if nobody has changed it since it was read:
-        raise `RetryError` if somebody has.
+        raise `StepError` if somebody has.
         """
         exactly = {"uid": child.uid}
         if update is not Update.RECREATE:
@@ -158,9 +164,9 @@ class Applier:
             if error.status == 404:
                 children.cache.drop(child)
                 text = f"{kind.kind} {child.key[1]} is gone already, the API server says."
-                raise contradicted("NotFound", text) from None
+                raise StepError(contradicted("NotFound", text)) from None
             if error.status == 409 and await self._changed(child, exactly):
-                raise RetryError(f"{kind.kind} {child.key[1]} changed meanwhile") from error
+                raise changed(f"{kind.kind} {child.key[1]} changed meanwhile") from error
             raise
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
         try:
@@ -179,16 +185,6 @@ class Applier:
             return True
         now = {"uid": fetched[0].uid, "resourceVersion": str(fetched[0].version)}
         return any(now[name] != value for name, value in exactly.items())
-
-    async def verify(self, owner: Owner) -> None:
-        """Read the object itself, so that no child is deleted because of stale data.
-
-        Raise `RetryError` if it differs from the cache.
-        """
-        fetched = await self._owners.fetch(owner.key)
-        fresh = fetched[0] if fetched is not None else None
-        if fresh is None or fresh.deleting or fresh.state != owner.state:
-            raise RetryError(f"the {self._owners.kind.kind} changed meanwhile")
 
     def as_admitted(self, wanted: Wanted, child: Child, update: Update) -> bool:
         """Return whether a child lacked our marks when it was made, for what is still wanted."""
@@ -256,7 +252,7 @@ class Applier:
             self._planner.plan(owner, wanted)
             if (body := self._templates.body(wanted)) is not None:
                 return body
-            raise RetryError(f"the plan for {wanted} changed meanwhile")
+            raise changed(f"the plan for {wanted} changed meanwhile")
         if (fetched := await self._owners.fetch(owner.key)) is not None:
             planned, _ = self._templates.plan(fetched[1], needed=wanted)
             if update is Update.CREATE:  # it may be random, as a password is
@@ -265,8 +261,9 @@ class Applier:
         if (body := self._templates.body(wanted)) is not None:
             return body
         if fetched is not None and fetched[0].state == owner.state:
-            raise invalid_plan(
+            problem = (
                 f"the plan has another {wanted} each time it is made; it must depend on nothing "
                 "but the object and the settings"
             )
-        raise RetryError(f"the {self._owners.kind.kind} was edited meanwhile")
+            raise StepError(invalid_plan(problem))
+        raise changed(f"the {self._owners.kind.kind} was edited meanwhile")

@@ -13,10 +13,11 @@ from urllib.parse import urlencode
 import msgspec
 
 from kopf_runtime.cluster.client import APPLY_PATCH, JSON, Client
-from kopf_runtime.declaring.errors import ApiError, RetryError
+from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import parse
 from kopf_runtime.declaring.records import Child, Update, Wanted
+from kopf_runtime.reporting.troubles import changed
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.fields import Ownership, Path
 
@@ -69,12 +70,12 @@ class Drift:
     async def look(self, wanted: Wanted, child: Child, manifest: bytes, update: Update) -> bool:
         """Read a child that was made from this manifest; return whether somebody has altered it.
 
-        Raise `ApiError`, or `RetryError` if it has changed meanwhile.
+        Raise `ApiError`, or `StepError` if it has changed meanwhile.
         """
         source = self._children[child.kind]
         found = await source.read_again(child.key)
         if found is None or (found[0].uid, found[0].template) != (child.uid, wanted.template):
-            raise RetryError(f"{wanted} changed meanwhile")
+            raise changed(f"{wanted} changed meanwhile")
         fresh, _, raw = found
         if (known := self.known(wanted, fresh)) is not None:
             return known

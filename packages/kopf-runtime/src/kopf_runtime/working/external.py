@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 from msgspec import Struct
@@ -36,29 +36,28 @@ from kopf_runtime.declaring.errors import (
 )
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource
-from kopf_runtime.declaring.records import Outcome, Owner
+from kopf_runtime.declaring.records import Owner, Result
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import about
 from kopf_runtime.reporting.troubles import (
-    StopError,
+    Outcome,
+    StepError,
     author_waits,
+    changed,
     finalizer_refused,
     of,
     outside_failed,
 )
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.observer import Observer
+from kopf_runtime.working.ending import ending
 from kopf_runtime.working.fields import RECORD
 from kopf_runtime.working.queue import WorkQueue
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 #: Seconds of the first and of the longest pause after a failed call.
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 300.0
-#: Seconds for which a call that is cancelled may go on, to clean up after itself.
-ENDING = 2.0
 #: Attempts to change the finalizers of an object, or to record something, while others write to it.
 #: With one, each of their writes would have `finalize` called again.
 ATTEMPTS = 5
@@ -82,8 +81,8 @@ class _Failed:
     backoff: Backoff | None
     at: float
     until: float
-    #: Returns the error to report, given the seconds that remain.
-    stop: Callable[[float], StopError]
+    #: Returns the outcome to report, given the seconds that remain.
+    stop: Callable[[float], Outcome]
 
 
 class _StaleError(RetryError):
@@ -164,7 +163,7 @@ class External:
 
     def not_checked_yet(self, owner: Owner) -> None:
         """Record that `check` cannot have returned anything so far; it is still to be called."""
-        self._owners.cache.put(replace(owner, checked=Outcome(None, 0.0, 0.0)))
+        self._owners.cache.put(replace(owner, checked=Result(None, 0.0, 0.0)))
 
     def recheck(self, key: Key) -> None:
         """Call `check` again, because a child has been made that it may not have seen."""
@@ -181,7 +180,7 @@ class External:
 
     def _due(self, key: Key, field: str, since: float = 0.0) -> float | None:
         owner = self._owners.cache.get(key)
-        result: Outcome | None = getattr(owner, field, None)
+        result: Result | None = getattr(owner, field, None)
         if result is None:
             return None
         news = (key, self._calls[field].reason) in self._news
@@ -207,7 +206,7 @@ class External:
             await self._set_finalizers(owner, lambda former: [*former, self._finalizer])
 
     async def sync(self, owner: Owner) -> None:
-        """Call `sync` if the object changed or its time has come."""
+        """Call `sync` if the object changed or its time has come; raise `StepError`."""
         await self._look(owner, "outcome")
 
     async def check(self, owner: Owner) -> bool:
@@ -220,10 +219,10 @@ class External:
             return False
         thing = await self._get(owner)
         if thing is None or thing.metadata.generation != owner.generation:
-            raise RetryError("it changed meanwhile")
+            raise changed("it changed meanwhile")
         cached = self._owners.cache.get(owner.key)
         if cached is None or cached.state != owner.state:
-            raise RetryError("it changed meanwhile")
+            raise changed("it changed meanwhile")
         owner = cached  # with what `sync` has just returned
         if news := (at := (owner.key, call.reason)) in self._news:
             self._news.discard(at)  # what changes during the call is news again
@@ -235,10 +234,10 @@ class External:
             raise
         cached = self._owners.cache.get(owner.key)
         if cached is None or cached.state != owner.state:
-            raise RetryError("it changed meanwhile")
+            raise changed("it changed meanwhile")
         # Objects that a start has called together do not stay together.
         early, now = random.uniform(0.0, 0.1) * min(every, 3600.0), _now()  # noqa: S311
-        former, result = getattr(cached, field), Outcome(value, now, now + every - early)
+        former, result = getattr(cached, field), Result(value, now, now + every - early)
         self._owners.cache.put(replace(cached, **{field: result}))
         return former is None or bool(former.value != value)
 
@@ -274,7 +273,7 @@ class External:
         failed = self._former(call, owner)
         waiting = (None, owner.generation)
         if failed is not None and failed.generation in waiting and failed.until > _now():
-            raise failed.stop(failed.until - _now())
+            raise StepError(failed.stop(failed.until - _now()))
         given = self._observer.given(owner, self._observer.children(owner)) | {
             "stored": thing.status,
             "leads": self._client.may_write,
@@ -292,11 +291,12 @@ class External:
         except _StaleError as error:
             self._stale[owner.key, call.reason] += 1
             if self._stale[owner.key, call.reason] < ATTEMPTS:
-                raise
+                raise changed(str(error)) from error
             raise self._failure(error, call, owner, hint) from error
         except Wait as wait:
             if wait is unread:  # it is called again as soon as that can be read
-                raise author_waits(wait.reason, wait.message[:800] + hint, UNSEEN) from wait
+                text = wait.message[:800] + hint
+                raise StepError(author_waits(wait.reason, text, UNSEEN)) from wait
             raise self._waits(wait, call, owner, hint) from wait
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is None or task.cancelling():
@@ -340,23 +340,23 @@ class External:
 
         return record
 
-    def _waits(self, wait: Wait, call: Call, owner: Owner, hint: str) -> StopError:
+    def _waits(self, wait: Wait, call: Call, owner: Owner, hint: str) -> StepError:
         """Remember that a function waits: nothing but a change or the time has it called again."""
         every = MAX_PAUSE_SECONDS if callable(call.every) else min(call.every, MAX_PAUSE_SECONDS)
         again = max(SOONEST, every if wait.after is None else wait.after)
         stop = partial(author_waits, wait.reason, wait.message[:800] + hint)
         failed = _Failed(owner.uid, owner.generation, None, now := _now(), now + again, stop)
         self._failed[owner.key, call.reason] = failed
-        return stop(again)
+        return StepError(stop(again))
 
-    def _failure(self, error: Exception, call: Call, owner: Owner, hint: str) -> StopError:
+    def _failure(self, error: Exception, call: Call, owner: Owner, hint: str) -> StepError:
         """Remember a failed call, and double the pause before the next one."""
         if isinstance(error, ApiError) and error.reason == "Fenced":
             raise error  # it is not the call that failed
         message = f"{type(error).__name__}: {describe_error(error)}"
         after = 0.0
         if isinstance(error, RetryError):
-            message, after = str(error), max(error.after, error.pause)
+            message, after = str(error), error.after
         elif isinstance(error, ApiError):  # from a request to the cluster
             after = error.after
         elif isinstance(error, TimeoutError):
@@ -374,7 +374,7 @@ class External:
         generation = None if after else owner.generation
         failed = _Failed(owner.uid, generation, backoff, now := _now(), now + wait, stop)
         self._failed[owner.key, call.reason] = failed
-        return stop(wait)
+        return StepError(stop(wait))
 
     def _former(self, call: Call, owner: Owner) -> _Failed | None:
         """Return the last failure of this call for this object, or None."""
@@ -430,39 +430,19 @@ class External:
                     raise
             else:
                 if self._finalizer in change(former) and self._finalizer not in held:
-                    raise finalizer_refused(self._owners.kind.kind, self._finalizer)
+                    refused = finalizer_refused(self._owners.kind.kind, self._finalizer)
+                    raise StepError(refused)
                 return
 
 
-async def ending(call: Awaitable[T], seconds: float | None = None) -> T:
-    """Return the result of an author's call, and end it if it takes too long or we are cancelled.
-
-    A call that goes on nevertheless is left to itself: who waited for it would hold the Lease, or a
-    worker, for good. It can write nothing more through our clients once this replica leads no more.
-    """
-    task = asyncio.ensure_future(call)
-    try:
-        await asyncio.wait((task,), timeout=seconds)
-        if not task.done():
-            raise TimeoutError
-        return task.result()
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,), timeout=ENDING)
-        if not task.done():
-            logger.error(
-                "%s goes on though it was cancelled; it must not catch CancelledError",
-                getattr(call, "__qualname__", call),
-            )
-
-
-def _refused(error: ApiError, hint: str, again: float) -> StopError:
-    """Return the error for a call whose request to the cluster was refused."""
-    stop = of(error)
-    stop.trouble = dataclasses.replace(stop.trouble, message=stop.trouble.message[:800] + hint)
-    stop.retry.pause, stop.retry.after = again, min(stop.retry.after, again)
-    return stop
+def _refused(error: ApiError, hint: str, again: float) -> Outcome:
+    """Return the outcome of a call whose request to the cluster was refused."""
+    outcome = of(error)
+    trouble = outcome.trouble
+    if trouble is not None:
+        trouble = dataclasses.replace(trouble, message=trouble.message[:800] + hint)
+    after = min(outcome.not_before, again)
+    return dataclasses.replace(outcome, trouble=trouble, again=again, not_before=after)
 
 
 def _now() -> float:

@@ -11,12 +11,11 @@ The record is in `status.holds`, which the API server keeps from a `kubectl crea
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.indexes import Unique
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import HOLDS, Owner, Unreadable
 from kopf_runtime.reporting import troubles
-from kopf_runtime.reporting.troubles import StopError
+from kopf_runtime.reporting.troubles import DONE, Outcome, StepError, changed
 from kopf_runtime.watching.availability import Use
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working.fields import RECORD
@@ -41,14 +40,14 @@ class Holds:
         """Forget what a former time as the leader has left open."""
         self._given.clear()
 
-    def taken(self, owner: Owner) -> StopError | None:
-        """Return the error for an object that cannot have all values that it wants; else None."""
+    def taken(self, owner: Owner) -> Outcome:
+        """Return what stops an object that cannot have all values that it wants."""
         for unique, value in self._wishes(owner) if not owner.deleting else ():
             if (holder := self._holder(unique, value)) is None:
                 holder = self._first(unique, value)
             if holder is not None and holder.uid != owner.uid:
                 return troubles.taken(self._owners.kind.kind, unique.name, value)
-        return None
+        return DONE
 
     def drops(self, owner: Owner) -> bool:
         """Return whether an object loses its children, because another one has what it wants."""
@@ -59,14 +58,11 @@ class Holds:
         )
         return any(others)
 
-    async def take(self, owner: Owner) -> Owner:
-        """Give an object the values that it wants; return it as it is then.
-
-        Raise `StopError` if another one has one of them, or if that cannot be told now.
-        """
+    async def take(self, owner: Owner) -> Outcome:
+        """Give an object the values that it wants, unless another one has one of them."""
         if stop := self.taken(owner):
             await self._record(owner, self._kept(owner))  # which somebody may have added to
-            raise stop
+            return stop
         unconfirmed = [
             (unique.name, value)
             for unique, value in self._wishes(owner)
@@ -75,16 +71,14 @@ class Holds:
         if unconfirmed:
             for space in self._owners.reflectors:
                 if why := self._owners.why_not(Use.SERVE, space or ""):
-                    raise RetryError(f"who has the {unconfirmed[0][0]} is not known yet: {why}")
+                    raise changed(f"who has the {unconfirmed[0][0]} is not known yet: {why}")
         self._given.update(dict.fromkeys(unconfirmed, owner.uid))
         kept, wanted = self._kept(owner), self._wanted(owner)
-        owner = await self._record(
-            owner,
-            {name: tuple(dict.fromkeys((*kept[name], *wanted[name]))) for name in kept},
-        )
+        every = {name: tuple(dict.fromkeys((*kept[name], *wanted[name]))) for name in kept}
+        await self._record(owner, every)
         for entry in unconfirmed:
             self._given.pop(entry, None)
-        return owner
+        return DONE
 
     def surplus(self, owner: Owner, *, everything: bool = False) -> bool:
         """Return whether an object has a value that it does not want, or any at all."""
@@ -165,14 +159,13 @@ class Holds:
         )
         return not has, owner.created, owner.key
 
-    async def _record(self, owner: Owner, held: Held) -> Owner:
-        """Record what an object has, unless it changed meanwhile; return it as it is then."""
+    async def _record(self, owner: Owner, held: Held) -> None:
+        """Record what an object has, unless it changed meanwhile."""
         if all(owner.holds(name) == values for name, values in held.items()):
-            return owner
+            return
         changes = {"status": {HOLDS: {name: list(values) for name, values in held.items()}}}
         stored = await self._owners.patch(
             owner.key, str(owner.version), changes, "status", role=RECORD
         )
         if lost := [name for name, values in held.items() if stored.holds(name) != values]:
-            raise troubles.holds_lost(self._owners.kind.kind, lost[0])
-        return stored
+            raise StepError(troubles.holds_lost(self._owners.kind.kind, lost[0]))

@@ -1,23 +1,26 @@
 """Plans the children of an object with an author's `desired`, and tells whether a plan is current.
 
-`reconcile` and `apply` use it. A plan that depends on more than the object is made at each
+The steps of a reconcile use it. A plan that depends on more than the object is made at each
 reconcile; before something is deleted for it, all that it depends on is read again.
 """
 
 import asyncio
+import time
 from typing import Any
 
 from msgspec.structs import replace
 
 from kopf_runtime.declaring.context import Context, Dry, StepContext
 from kopf_runtime.declaring.controller_declaration import Declaration
-from kopf_runtime.declaring.errors import PlanError
+from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, PlanError, Wait
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Owner, Wanted
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.deps import Deps
+from kopf_runtime.reporting.troubles import DONE, Outcome, StepError, changed
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.observer import Observer
+from kopf_runtime.watching.references import NotReadableError
 from kopf_runtime.working.queue import WorkQueue
 from kopf_runtime.working.templates import Marks, Templates
 
@@ -38,6 +41,7 @@ class Planner:
         self._deps, self._declaration, self._caches = deps, declaration, caches
         self._observer, self._templates, self._marks = observer, templates, marks
         self._queue = queue
+        self._word = declaration.kind.kind
         self._listing, self._lists_begun, self._list_read = asyncio.Lock(), 0, 0
 
     def plan(self, owner: Owner, needed: Wanted | None = None) -> Owner:
@@ -47,7 +51,7 @@ class Planner:
         observer, declaration = self._observer, self._declaration
         if declaration.stepwise:
             for kind, why in observer.unseen(owner).items():
-                raise troubles.missing(kind, why)
+                raise StepError(troubles.missing(kind, why))
             given = observer.given(owner, observer.children(owner))
         else:
             given = observer.results(owner)
@@ -71,12 +75,76 @@ class Planner:
             if call is not None
         }
 
+    async def planned(self, owner: Owner) -> Owner:
+        """Return an object with its plan; raise `StepError` if it has none now."""
+        if why := self._caches.why_unserved(owner.key[0]):  # such as while all is listed again
+            raise changed(why)
+        if not self._caches.reads.ready(owner):  # without them, the plan may drop children
+            raise changed(f"what the {self._word} names changed meanwhile")
+        owner = self.plan(owner)
+        if isinstance(wait := owner.problem, Wait) and owner.thing is None and _left(wait) <= 0:
+            owner = await self._planned_again(owner)
+        if isinstance(wait := owner.problem, Wait):
+            raise StepError(troubles.author_waits(wait.reason, wait.message, _left(wait)))
+        if owner.problem:
+            raise StepError(troubles.invalid_plan(str(owner.problem)))
+        return owner
+
+    async def _planned_again(self, owner: Owner) -> Owner:
+        """Return an object that waited with a new plan: without a change, nothing else plans it."""
+        owners = self._caches.owners
+        fetched = await owners.fetch(owner.key)
+        if fetched is None or fetched[0].state != owner.state:
+            raise changed(f"the {self._word} changed meanwhile")
+        planned = self.plan(replace(fetched[0], thing=fetched[1]))
+        owner = replace(planned, thing=None)  # it would stay in memory
+        owners.cache.put(owner)
+        return owner
+
+    async def read(self, owner: Owner) -> Outcome:
+        """Read what the object names."""
+        try:
+            await self._caches.reads.prepare(owner)
+        except NotReadableError as error:
+            return troubles.not_readable(error)
+        return DONE
+
+    # --- whether a plan is current --------------------------------------------------------------
+
+    async def verify(self, owner: Owner) -> None:
+        """Read the object itself, so that no child is deleted because of stale data.
+
+        Raise `StepError` if it differs from the cache.
+        """
+        fetched = await self._caches.owners.fetch(owner.key)
+        fresh = fetched[0] if fetched is not None else None
+        if fresh is None or fresh.deleting or fresh.state != owner.state:
+            raise changed(f"the {self._word} changed meanwhile")
+
+    async def verified(self, owner: Owner, *, planned: bool = True) -> Owner:
+        """Read all that the plan depends on; return the object, `planned` by what is there now.
+
+        Raise `StepError` if a watch was late: the plan was of another state.
+        """
+        if not self.depends_on_more:
+            await self.verify(owner)
+            return owner
+        try:
+            current = await self._is_current(owner)
+        except NotReadableError as error:
+            raise StepError(troubles.not_readable(error)) from error
+        if not current:
+            raise changed(f"what the {self._word} depends on changed meanwhile")
+        await self.verify(owner)  # and stores its status, on which the plan may depend
+        owner = self._caches.owners.cache.get(owner.key) or owner
+        return await self.planned(owner) if planned else owner
+
     @property
     def depends_on_more(self) -> bool:
         """Whether a plan depends on more than the object itself."""
         return self._declaration.stepwise or self._declaration.depends_on_others
 
-    async def is_current(self, owner: Owner) -> bool:
+    async def _is_current(self, owner: Owner) -> bool:
         """Return whether the API server knows nothing newer that the plan depends on."""
         caches = self._caches
         sources = (*caches.children.values(), *caches.grandchildren.values())
@@ -107,3 +175,9 @@ class Planner:
                 except UnreadableError as error:
                     owners.leave_out(error)
             self._list_read = number
+
+
+def _left(wait: Wait) -> float:
+    """Return the seconds until a plan that waits is made again."""
+    after = MAX_RETRY_SECONDS if wait.after is None else wait.after
+    return wait.at + max(troubles.SOONEST, after) - time.monotonic()

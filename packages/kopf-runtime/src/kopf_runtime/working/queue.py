@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, RetryError
+from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.reporting import logs
+from kopf_runtime.reporting.troubles import Outcome
 from kopf_runtime.working.fairness import SLOW, Fairness, Item
 
 logger = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ logger = logging.getLogger(__name__)
 #: Longest delay if something happened during a reconcile that failed, even if it was its own doing.
 SOON = 1.0
 
-#: Reconciles a key; returns the seconds after which to requeue it, or None.
-Reconcile = Callable[[Key], Awaitable[float | None]]
+#: Reconciles a key; returns when to do that again.
+Reconcile = Callable[[Key], Awaitable[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Retries:
     base: float = 0.005
     cap: float = 60.0
 
-    def delay(self, failures: int, error: RetryError, *, news: bool) -> float:
+    def delay(self, failures: int, outcome: Outcome, *, news: bool) -> float:
         """Return the seconds after which a key is tried again that failed so often in a row.
 
         `news` says that it was added meanwhile, perhaps only because its status tells of the
@@ -47,8 +48,10 @@ class Retries:
         # The jitter spreads the retries of keys that failed at the same time.
         jitter = random.uniform(0.5, 1.0)  # noqa: S311
         delay = min(self.cap, self.base * 2.0 ** min(failures, 32)) * jitter
-        delay = min(delay, SOON) if news else max(delay, error.pause)
-        return max(error.after, delay if error.due is None else min(delay, error.due))
+        again = min(MAX_RETRY_SECONDS, outcome.again or 0.0)  # 600 if it is NaN
+        delay = min(delay, SOON) if news else max(delay, again)
+        due = delay if outcome.due is None else min(delay, outcome.due)
+        return max(outcome.not_before, due)
 
 
 class WorkQueue:
@@ -201,20 +204,21 @@ class WorkQueue:
         item.again = None  # earlier events are observed now
         logs.about(key)
         try:
-            after = await self._reconcile(key)
-            item.failures, item.not_before = 0, 0.0
-            if after is not None:
-                result = "requeue_after"
-                self.add_after(key, after)
-        except RetryError as error:
-            result = "requeue"
-            self._retry(item, error)
-            tracing.failed("RetryError", str(error))
-            logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
+            outcome = await self._reconcile(key)
+            if outcome.fails:
+                result = "requeue"
+                self._retry(item, outcome)
+                tracing.failed("RetryError", outcome.why)
+                logger.log(logging.DEBUG if outcome.told else logging.INFO, "%s", outcome.why)
+            else:
+                item.failures, item.not_before = 0, 0.0
+                if outcome.again is not None:
+                    result = "requeue_after"
+                    self.add_after(key, outcome.again)
         except Exception as error:
             result = "error"
             self._metrics.reconcile_errors.labels(self._kind).inc()
-            self._retry(item, RetryError(""))
+            self._retry(item, Outcome(fails=True))
             tracing.failed(type(error).__name__, str(error))
             logger.exception("The reconcile failed; it will be tried again")
         finally:
@@ -231,10 +235,10 @@ class WorkQueue:
             del self._items[key]  # nothing is left to know of it
         self._pump()
 
-    def _retry(self, item: Item, error: RetryError) -> None:
+    def _retry(self, item: Item, outcome: Outcome) -> None:
         self._metrics.retries.labels(self._kind).inc()
         item.failures += 1
-        if error.after:
-            item.not_before = self._clock() + error.after
+        if outcome.not_before:
+            item.not_before = self._clock() + min(MAX_RETRY_SECONDS, outcome.not_before)
         news, item.again = item.again is not None, None
-        self.add_after(item.key, self._retries.delay(item.failures, error, news=news))
+        self.add_after(item.key, self._retries.delay(item.failures, outcome, news=news))

@@ -20,7 +20,7 @@ from kopf_runtime.declaring.objects import (
     seconds,
     shared,
 )
-from kopf_runtime.declaring.records import Child, Name, Outcome, Owned, Owner
+from kopf_runtime.declaring.records import Child, Name, Owned, Owner, Result
 from kopf_runtime.working.fields import Ownership
 from kopf_runtime.working.templates import Marks, Templates
 
@@ -164,7 +164,7 @@ class Reader:
         return tuple(names[:_MOST_FINALIZERS])
 
 
-def _outdated(outcome: Outcome | None) -> Outcome | None:
+def _outdated(outcome: Result | None) -> Result | None:
     return replace(outcome, due=0.0) if outcome is not None else None
 
 

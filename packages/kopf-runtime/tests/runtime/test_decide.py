@@ -1,0 +1,244 @@
+"""`decide` says what to do about a child from what is observed, and nothing else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.kinds import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD, Kind
+from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
+from kopf_runtime.reporting import troubles
+from kopf_runtime.working.decide import Family, Seen, decide
+
+OWNER = Owner(("ns", "one"), "o", 5, 2, False, (), {}, None, (), "", 0)
+WANTED = Wanted(CONFIG_MAP, ("ns", "w-one"), "new", "shape")
+FIRST = Wanted(POD, ("ns", "first"), "new", "shape")
+OWNED = Owned(CONFIG_MAP, kr.Object, Update.APPLY, lambda _: None, lambda _: "")
+#: A child as it is wanted.
+CHILD = Child(
+    kind=CONFIG_MAP,
+    key=("ns", "w-one"),
+    uid="c",
+    version=3,
+    controller_uid="o",
+    made_for="o",
+    parent="one",
+    deleting=False,
+    deadline=0.0,
+    created=0.0,
+    finalizers=(),
+    template="new",
+    generation=2,
+    replaced=0,
+    unlabelled=(),
+    editors="somebody",
+    view=None,
+    proven=True,
+)
+OLD = replace(CHILD, template="old", generation=1)
+
+
+def seen(child: Child | None, update: Update = Update.APPLY, **more: Any) -> Seen:
+    return Seen(
+        owner=OWNER, wanted=WANTED, owned=replace(OWNED, update=update), child=child, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "step", "reason", "text"),
+    [
+        (seen(None), Step.CREATE, "", "create ConfigMap w-one"),
+        (seen(None, taken=True), Step.CREATE, "AlreadyExists", "create ConfigMap w-one"),
+        (seen(None, pause=lambda _: 3.0), Step.CREATE, "BackOff", "create ConfigMap w-one"),
+        (
+            seen(None, first=(FIRST, "it is Pending.")),
+            Step.CREATE,
+            "Waiting",
+            "hold back ConfigMap w-one (ConfigMap w-one waits for Pod first: it is Pending)",
+        ),
+        (seen(CHILD), Step.KEEP, "", ""),
+        (seen(CHILD, first=(FIRST, "it is Pending")), Step.KEEP, "", ""),
+        (seen(OLD), Step.APPLY, "", "change ConfigMap w-one (the Widget was edited)"),
+        (
+            seen(OLD, Update.RECREATE),
+            Step.DELETE,
+            "",
+            "replace ConfigMap w-one (the Widget was edited)",
+        ),
+        (seen(OLD, Update.CREATE), Step.KEEP, "", ""),
+        (
+            seen(OLD, pause=lambda _: 3.0),
+            Step.APPLY,
+            "BackOff",
+            "change ConfigMap w-one (the Widget was edited)",
+        ),
+        (
+            seen(CHILD, altered=True),
+            Step.APPLY,
+            "",
+            "change ConfigMap w-one (its ConfigMap was altered by somebody)",
+        ),
+        (seen(replace(CHILD, deleting=True)), Step.WAIT, "", "wait for the former ConfigMap w-one"),
+        (
+            seen(replace(CHILD, controller_uid="x", made_for="x", parent="one")),
+            Step.WAIT,
+            "ConfigMapTerminating",
+            "wait for the former ConfigMap w-one",
+        ),
+        (
+            seen(replace(CHILD, controller_uid="x", made_for="x", parent="other")),
+            Step.CONFLICT,
+            "Conflict",
+            "wait for the other owner of ConfigMap w-one",
+        ),
+        (seen(OLD, held=True), Step.APPLY, "", "change ConfigMap w-one (the Widget was edited)"),
+        (seen(replace(OLD, generation=2), held=True), Step.KEEP, "", ""),
+    ],
+)
+def test_what_is_done_about_a_child(case: Seen, step: Step, reason: str, text: str) -> None:
+    action = decide(case, "Widget")
+
+    assert action.plan.step is step
+    assert (action.stop.trouble.reason if action.stop.trouble else "") == reason
+    assert action.text == text
+
+
+CHILDREN = st.builds(
+    lambda **parts: replace(CHILD, **parts),
+    controller_uid=st.sampled_from(["", "o", "x"]),
+    made_for=st.sampled_from(["", "o", "x"]),
+    parent=st.sampled_from(["", "one", "other"]),
+    deleting=st.booleans(),
+    template=st.sampled_from(["", "new", "old"]),
+    generation=st.integers(0, 3),
+    unlabelled=st.sampled_from([(), ("app.kubernetes.io/managed-by",)]),
+    retained=st.booleans(),
+)
+SEEN = st.builds(
+    lambda update, child, outlives, **more: replace_wanted(seen(child, update, **more), outlives),
+    update=st.sampled_from(list(Update)),
+    child=CHILDREN,
+    outlives=st.booleans(),
+    altered=st.booleans(),
+    as_admitted=st.booleans(),
+    held=st.booleans(),
+    lives=st.sampled_from([lambda _: True, lambda _: False]),
+    first=st.sampled_from([None, (FIRST, "it is Pending")]),
+    pause=st.sampled_from([lambda _: 0.0, lambda _: 9.0]),
+)
+
+
+def replace_wanted(case: Seen, outlives: bool) -> Seen:
+    values = {name: getattr(case, name) for name in case.__slots__}
+    return Seen(**values | {"wanted": replace(WANTED, outlives=outlives)})
+
+
+@settings(max_examples=2000, deadline=None)
+@given(case=SEEN)
+def test_whatever_is_seen_of_a_child_no_data_is_deleted_and_no_stranger_touched(case: Seen) -> None:
+    action = decide(case, "Widget")
+    child, step = case.child, action.plan.step
+    assert child is not None
+
+    if case.owned.update is not Update.RECREATE:
+        assert step is not Step.DELETE, "what is changed in place may hold data"
+    made = case.as_admitted or "o" in (child.controller_uid, child.made_for)
+    if not made and child.parent == "other":
+        assert step in (Step.CONFLICT, Step.WAIT, Step.KEEP), "it is another object's"
+    if child.deleting and child.controller_uid == "o":
+        assert step in (Step.WAIT, Step.KEEP, Step.APPLY, Step.ADMISSION)
+    if case.first is not None and step in (Step.APPLY, Step.DELETE):
+        assert action.stop.trouble, "another one comes first"
+    if action.plan.verify or not case.held:
+        return
+    edited = child.template != case.wanted.template and not action.plan.edited
+    assert not (edited and step in (Step.APPLY, Step.DELETE)), "what exists stays"
+
+
+# --- what is not wanted any more -----------------------------------------------------------------
+
+
+def family(
+    *children: Child,
+    wanted: tuple[Wanted, ...] = (),
+    missing: Mapping[tuple[Kind, str], str] | None = None,
+    absent: tuple[tuple[Kind, str], ...] = (),
+    **owned: Any,
+) -> Family:
+    kinds = (CONFIG_MAP, PERSISTENT_VOLUME_CLAIM)
+    declared = {kind: replace(OWNED, kind=kind, **{"on_surplus": None} | owned) for kind in kinds}
+    served = {(kind, "ns"): "" for kind in kinds}
+    named = {(child.kind, child.key): child for child in children}
+    return Family(
+        owner=replace(OWNER, wanted=wanted),
+        word="Widget",
+        owned=declared,
+        wanted=wanted,
+        named={(w.kind, w.key): named.get((w.kind, w.key)) for w in wanted},
+        children={kind: [child for child in children if child.kind == kind] for kind in kinds},
+        missing=served | dict(missing or {}),
+        absent=absent,
+    )
+
+
+CLAIM = replace(CHILD, kind=PERSISTENT_VOLUME_CLAIM)
+OTHER = replace(CHILD, key=("ns", "other"))
+MISSING = {(PERSISTENT_VOLUME_CLAIM, "ns"): "it cannot be listed"}
+ABSENT = ((PERSISTENT_VOLUME_CLAIM, "ns"),)
+
+
+@pytest.mark.parametrize(
+    ("case", "names", "reason"),
+    [
+        (family(CHILD), ["w-one"], ""),
+        (family(CLAIM), [], ""),
+        (family(CLAIM, on_surplus=kr.DELETE), ["w-one"], ""),
+        (family(CHILD, on_surplus=kr.RETAIN), [], ""),
+        (family(replace(CHILD, proven=False)), [], ""),
+        (family(replace(CHILD, deleting=True)), [], ""),
+        (family(CHILD, OTHER, wanted=(WANTED,)), ["other"], ""),
+        (family(OLD, OTHER, wanted=(WANTED,)), [], ""),
+        (family(OLD, OTHER, wanted=(WANTED,), on_surplus=kr.DELETE), ["other"], ""),
+        (family(OTHER, wanted=(WANTED,)), [], ""),
+        (family(CHILD, missing=MISSING), [], "KindNotServed"),
+        (family(CHILD, missing=MISSING, absent=ABSENT), ["w-one"], ""),
+    ],
+    ids=[
+        "not wanted",
+        "may hold data",
+        "declared to go",
+        "declared to stay",
+        "a copy",
+        "going",
+        "beside a ready one",
+        "beside one that is not up to date",
+        "declared to go at once",
+        "beside one that is not there yet",
+        "others cannot be seen",
+        "others cannot be there",
+    ],
+)
+def test_what_is_removed(case: Family, names: list[str], reason: str) -> None:
+    actions, stop = case.removals()
+
+    assert [action.child.key[1] for action in actions if action.child] == names
+    assert (stop.trouble.reason if stop.trouble else "") == reason
+    assert {action.text for action in actions} == {
+        f"delete ConfigMap {name} (it is not wanted any more)"
+        if case.children[CONFIG_MAP]
+        else f"delete PersistentVolumeClaim {name} (it is not wanted any more)"
+        for name in names
+    }
+
+
+def test_a_step_that_waits_says_so_of_what_it_waits_for() -> None:
+    action = decide(seen(None, first=(FIRST, "it is Pending")), "Widget")
+
+    assert action.waits
+    assert action.stop == troubles.waiting(WANTED, FIRST, "it is Pending")
+    assert not decide(seen(OLD), "Widget").waits
+    assert Plan(Step.CREATE) == decide(seen(None), "Widget").plan
