@@ -7,6 +7,7 @@ import kopf_runtime as kr
 import msgspec
 import pytest
 from kopf_kit.testing.versions import assert_lossless
+from kopf_runtime.converting.versions import Versions
 
 from memcached_operator import operator
 
@@ -39,7 +40,7 @@ def test_no_version_loses_anything() -> None:
 
 
 def test_an_edit_of_the_old_version_keeps_what_only_the_new_one_has() -> None:
-    versions = operator.controller.declaration.versions
+    versions = Versions.of(operator.controller.declaration)
     assert versions is not None
     limits = {"memory": 128, "connections": 2048}
     new = {

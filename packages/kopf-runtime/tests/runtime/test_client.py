@@ -22,8 +22,9 @@ from kopf_runtime.cluster import client as clients
 from kopf_runtime.cluster import credentials
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import ApiError, describe_error
+from kopf_runtime.declaring.errors import ApiError
 from runtime.support.connecting import connecting_slowly
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

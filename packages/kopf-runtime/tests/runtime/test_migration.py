@@ -12,13 +12,14 @@ import msgspec
 import pytest
 
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.working import migration
 from kopf_runtime.working.migration import Migration
 from runtime import festivals
 from runtime.support.waiting import in_virtual_time, now
 
-VERSIONS = festivals.controller.declaration.versions
+VERSIONS = Versions.of(festivals.controller.declaration)
 
 
 class Server:

@@ -30,13 +30,14 @@ import asyncio, pathlib, resource, sys
 from unittest.mock import Mock
 resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import Server
 from runtime import festivals, permits
 
 async def main():
-    reviews = Reviews([festivals.controller.declaration.versions],
+    reviews = Reviews([Versions.of(festivals.controller.declaration)],
         festivals.admit() + permits.admit())
     settings = Settings(metrics_bind_address=None, health_probe_bind_address=None,
         webhook_bind_address=("127.0.0.1", int(sys.argv[1])), webhook_cert_path=sys.argv[2])

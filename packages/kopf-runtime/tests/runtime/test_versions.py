@@ -16,9 +16,10 @@ from msgspec.structs import replace
 import kopf_runtime as kr
 from kopf_kit.pack import crds
 from kopf_kit.testing.versions import assert_lossless
+from kopf_runtime.converting.partial import Complete
+from kopf_runtime.converting.versions import ConversionError, Steps, Versions
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.declaring.versions import Complete, ConversionError, Steps, Versions
 from kopf_runtime.endpoints.reviews import Reviews
 from runtime import festivals
 from runtime.festivals import Alpha, AlphaSpec, Beta, Festival
@@ -30,7 +31,7 @@ ANNOTATION = "example.dev/conversion"
 
 
 def versions() -> Versions:
-    found = festivals.controller.declaration.versions
+    found = Versions.of(festivals.controller.declaration)
     assert found is not None
     return found
 
@@ -57,7 +58,7 @@ def test_no_version_loses_anything_on_the_way_through_another() -> None:
 
 
 def test_what_authors_check_fails_where_something_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kopf_runtime.declaring.versions._restored", lambda now, _: now)
+    monkeypatch.setattr("kopf_runtime.converting.versions._restored", lambda now, _: now)
     with pytest.raises((AssertionError, ExceptionGroup, HypothesisException)):
         assert_lossless(festivals.controller, examples=50)
 
@@ -347,7 +348,7 @@ def test_the_version_that_a_controller_reads_is_served() -> None:
 
 def test_a_converter_is_registered_once_and_is_no_coroutine() -> None:
     controller = kr.Manager("fair-operator", kr.Settings).controller_for(Festival)
-    assert controller.declaration.versions is None
+    assert Versions.of(controller.declaration) is None
 
     async def up(_: Alpha) -> Beta: ...  # type: ignore[empty-body]
 

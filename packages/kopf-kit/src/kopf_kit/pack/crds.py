@@ -8,6 +8,7 @@ import msgspec
 
 from kopf_kit.pack.structural import DeclarationError, Schema, structural
 from kopf_runtime import Controller
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring import declaration
 from kopf_runtime.declaring.conditions import CONDITIONS
 from kopf_runtime.declaring.declaration import (
@@ -73,7 +74,7 @@ _CONDITION: Schema = {
 def of(controller: Controller) -> Manifest:
     """Return the CustomResourceDefinition of a controller's kind; raise `DeclarationError`."""
     versions, unique = (
-        controller.declaration.versions,
+        Versions.of(controller.declaration),
         [index.name for index in controller.declaration.uniques.values()],
     )
     return definition(

@@ -17,6 +17,7 @@ from kopf_kit.pack import imported
 from kopf_kit.rig import names, paths
 from kopf_kit.rig.names import PLAIN, PLUGIN, Label
 from kopf_kit.rig.run import HackError
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.errors import DeclarationError
 
@@ -238,7 +239,7 @@ class Project(msgspec.Struct, frozen=True):
             return tuple(
                 str(controller.kind)
                 for controller in controllers
-                if controller.declaration.versions
+                if Versions.of(controller.declaration)
             )
         except DeclarationError as error:
             raise HackError(f"{self.manager}: {error}") from error

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.process import free_port
-from kopf_runtime.declaring.versions import Versions
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.endpoints.reviews import Reviews
 
 

@@ -12,8 +12,8 @@ from kopf_kit.pack.watched import SCANNING
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.rights import granted
 from kopf_kit.testing.subject import Parent
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.kinds import Kind
-from kopf_runtime.declaring.versions import Versions
 
 #: The annotation in which kopf notes what it has handled, unless its settings say otherwise.
 _HANDLED = "kopf.zalando.org/last-handled-configuration"

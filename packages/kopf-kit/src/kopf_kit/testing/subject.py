@@ -19,9 +19,9 @@ from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.converting import Conversions
 from kopf_kit.testing.rights import declared_rules, granted
 from kopf_runtime import Context, Controller, Manager, Settings
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring import readiness, settings
 from kopf_runtime.declaring.kinds import Key, Kind
-from kopf_runtime.declaring.versions import Versions
 
 #: A function that breaks the child at a path.
 Break = Callable[[Cluster, str], Awaitable[None]]
@@ -81,11 +81,8 @@ class Subject(ABC):
     @property
     def versions(self) -> list[Versions]:
         """The kinds of several versions, which the tests convert in its place."""
-        return [
-            controller.declaration.versions
-            for controller in self.manager.controllers
-            if controller.declaration.versions
-        ]
+        every = (Versions.of(controller.declaration) for controller in self.manager.controllers)
+        return [versions for versions in every if versions is not None]
 
     def flags(
         self, port: int, namespace: str, *further: str, everywhere: bool = False

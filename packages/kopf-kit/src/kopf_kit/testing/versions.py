@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kopf_kit.pack import crds
 from kopf_kit.testing.cluster import Raw
 from kopf_runtime import Controller
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.declaration import CustomResource
-from kopf_runtime.declaring.versions import Versions
 
 #: Letters of generated texts: also those that need more than one byte or an escape.
 _LETTERS = st.characters(exclude_categories=["Cs"])
@@ -38,7 +38,7 @@ def assert_lossless(controller: Controller, *, examples: int = 100) -> None:
     They are generated from the CRD, without regard to its CEL rules. The error of a failure is
     hypothesis's: it has the smallest object that it happens to.
     """
-    versions = controller.declaration.versions
+    versions = Versions.of(controller.declaration)
     assert versions is not None, f"{controller.kind.kind} has one version: nothing is converted"
     for old, new in itertools.permutations(versions.all.values(), 2):
         _assert_lossless(versions, old, new, examples)

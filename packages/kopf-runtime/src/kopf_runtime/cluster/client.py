@@ -20,11 +20,12 @@ import msgspec
 
 from kopf_runtime.cluster import fence, tracing
 from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.cluster.fence import fencing, reviewing, session, unfenced
 from kopf_runtime.cluster.http import Answer, HttpError, UntrustedCertificateError
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.cluster.pool import Pool
-from kopf_runtime.declaring.errors import ApiError, describe_error
+from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.objects import Failure
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kopf_runtime.cluster import proxies
+from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.cluster.http import Answer
-from kopf_runtime.declaring.errors import Wait, describe_error
+from kopf_runtime.declaring.errors import Wait
 
 logger = logging.getLogger(__name__)
 

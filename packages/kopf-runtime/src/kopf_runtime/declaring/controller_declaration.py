@@ -14,7 +14,6 @@ from kopf_runtime.declaring.indexes import Index, Unique
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Owned, Read
-from kopf_runtime.declaring.versions import Versions
 
 #: Two versions of a kind.
 FromTo = tuple[type[Resource], type[Resource]]
@@ -65,12 +64,6 @@ class Declaration:
     def uniques(self) -> dict[int, Unique]:
         """The indexes of unique values, by their places among all."""
         return {n: index for n, index in enumerate(self.indexes) if isinstance(index, Unique)}
-
-    @property
-    def versions(self) -> Versions | None:
-        """The versions of the kind, or None if it has one; raise `DeclarationError`."""
-        steps = dict(self.conversions)
-        return Versions(self.type, steps, holds=bool(self.uniques)) if steps else None
 
     @property
     def depends_on_others(self) -> bool:

@@ -5,13 +5,8 @@
 `Backoff` is for operations that are retried outside the work queue.
 """
 
-import os
 import random
-import socket
-import ssl
 import time
-
-import aiohttp
 
 
 class ApiError(Exception):
@@ -120,25 +115,3 @@ class Backoff:
         """
         pause, self._pause = self._pause, min(self._longest, self._pause * 2)
         return pause * random.uniform(0.5, 1.0)  # noqa: S311
-
-
-def describe_error(error: BaseException) -> str:
-    """Return what an error says; of a connection that failed, where it leads to and why.
-
-    aiohttp's own text names Python objects.
-    """
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-        why = f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or cause}"
-    elif isinstance(error, aiohttp.ClientConnectorError):
-        why = _reason(error.os_error)
-    else:
-        return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else "")
-    return f"no connection to {error.host}:{error.port}: {why}"
-
-
-def _reason(error: OSError) -> str:
-    """Return why a connection failed; asyncio puts the address in the place of the reason."""
-    if error.errno and not isinstance(error, ssl.SSLError | socket.gaierror):
-        return os.strerror(error.errno)
-    return error.strerror or str(error)

@@ -20,7 +20,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Raw, Struct
 
-from kopf_runtime.declaring.versions import ConversionError, Versions
+from kopf_runtime.converting.versions import ConversionError, Versions
 from kopf_runtime.endpoints.room import Room
 
 logger = logging.getLogger(__name__)

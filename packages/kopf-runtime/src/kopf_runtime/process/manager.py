@@ -24,6 +24,7 @@ import kopf
 from kopf_runtime.cluster import credentials, fence, tracing
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring import errors, given
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.controller import Controller
@@ -33,7 +34,6 @@ from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
-from kopf_runtime.declaring.versions import Versions
 from kopf_runtime.endpoints.certificates import Certificates
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import CertificateError, Server
@@ -253,7 +253,7 @@ class Manager(Generic[S]):
 
     def _versions(self) -> list[Versions]:
         """Return the kinds of several versions; raise `DeclarationError`."""
-        every = (controller.declaration.versions for controller in self.controllers)
+        every = (Versions.of(controller.declaration) for controller in self.controllers)
         return [versions for versions in every if versions is not None]
 
     def _certify(self, reviews: Reviews, settings: S) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any
 
 from kopf_runtime.cluster.fence import only_while
+from kopf_runtime.converting.partial import Complete
 from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.controller_declaration import Declaration
@@ -16,7 +17,6 @@ from kopf_runtime.declaring.errors import DeclarationError, RetryError
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import Resource, UnreadableError
 from kopf_runtime.declaring.records import Child, Owned, Owner
-from kopf_runtime.declaring.versions import Complete
 from kopf_runtime.process.changes import Changes
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.status import StatusReporter

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.cluster.fence import for_a_review
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.conditions import stored
 from kopf_runtime.declaring.context import ReviewContext, User
-from kopf_runtime.declaring.errors import Refusal, describe_error
+from kopf_runtime.declaring.errors import Refusal
 from kopf_runtime.declaring.objects import Decoder, Resource
 from kopf_runtime.endpoints.reviews import Admission
 from kopf_runtime.working.ending import ending

@@ -22,18 +22,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kopf_runtime.cluster import tracing
+from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.declaring.calls import Call
 from kopf_runtime.declaring.conditions import difference, merged, stated
 from kopf_runtime.declaring.context import CallContext
 from kopf_runtime.declaring.controller_declaration import Declaration
-from kopf_runtime.declaring.errors import (
-    UNSEEN,
-    ApiError,
-    Backoff,
-    RetryError,
-    Wait,
-    describe_error,
-)
+from kopf_runtime.declaring.errors import UNSEEN, ApiError, Backoff, RetryError, Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Owner, Result

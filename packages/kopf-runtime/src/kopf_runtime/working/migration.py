@@ -17,9 +17,9 @@ import msgspec
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.errors import ApiError, Backoff
 from kopf_runtime.declaring.kinds import CUSTOM_RESOURCE_DEFINITION, Key, Kind
-from kopf_runtime.declaring.versions import Versions
 from kopf_runtime.watching.listing import Lister
 
 logger = logging.getLogger(__name__)

@@ -7,20 +7,20 @@ here asks the cluster: `endpoints.reviews` calls it for each object of a Convers
 
 import contextlib
 import functools
-import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 
+from kopf_runtime.converting.partial import FORGED, Raw, annotation_of, lenient, parts_of
 from kopf_runtime.declaring.conditions import stored
+from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.declaration import CustomResource, declared
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import HOLDS
 
-Raw = dict[str, Any]
 Convert = Callable[[Any], Any]
 #: One on the way, with its versions; it gets the object, as raw, too, and whether it is valid.
 Step = Callable[[Any, Raw, bool], Resource]
@@ -28,8 +28,6 @@ Steps = Mapping[tuple[type[Resource], type[Resource]], Convert]
 
 #: Characters of what an author's exception says.
 _MAX_REASON = 500
-#: What an annotation may raise that somebody else wrote: it may bring nothing that is invalid.
-_FORGED = (msgspec.MsgspecError, TypeError, ValueError, LookupError, AttributeError, RecursionError)
 
 
 class ConversionError(Exception):
@@ -58,7 +56,13 @@ class Versions:
         marked = [resource.kind.version for resource in self.all.values() if resource.storage]
         self.stored = self._only(marked) if len(self.all) > 1 else _version(own)
         #: The annotation with what the version that an object has cannot hold.
-        self.annotation = _annotation(self.kind.group)
+        self.annotation = annotation_of(self.kind.group)
+
+    @classmethod
+    def of(cls, declaration: Declaration) -> "Versions | None":
+        """Return the versions of a declared kind, or None if it has one; raise as the class."""
+        steps = dict(declaration.conversions)
+        return cls(declaration.type, steps, holds=bool(declaration.uniques)) if steps else None
 
     # --- what is declared -------------------------------------------------------------------------
 
@@ -187,7 +191,7 @@ class Versions:
 
     def _kept(self, metadata: Raw) -> dict[str, Raw]:
         """Return what the annotation holds, by version; others may write into it."""
-        parts = _parts(metadata.get("annotations") or {}, self.annotation)
+        parts = parts_of(metadata.get("annotations") or {}, self.annotation)
         return {key: part for key, part in parts.items() if key in self.all or "whole" in part}
 
     def _converted(self, raw: Raw, old: str, new: str, kept: dict[str, Raw]) -> Raw:
@@ -195,7 +199,7 @@ class Versions:
         mine, valid = self._read(old, raw)
         converted = self._along(old, new, mine, raw, valid)
         if (lost := kept.pop(new, {}).get("lost")) is not None:
-            with contextlib.suppress(*_FORGED):
+            with contextlib.suppress(*FORGED):
                 whole = _body(_restored(_fields(converted), lost), raw)
                 converted = self._read(new, whole, valid=True)[0]
         result, before = _fields(converted), _fields(mine)
@@ -245,7 +249,7 @@ class Versions:
         except msgspec.MsgspecError:
             if valid:
                 raise
-            return msgspec.convert(_body(raw, raw), _loose(self._type(version))), False
+            return msgspec.convert(_body(raw, raw), lenient(self._type(version))), False
 
     def _shown(self, raw: Raw, version: str) -> Raw:
         """Return those fields of an object that fit another version as they are."""
@@ -276,7 +280,7 @@ class Versions:
 
     def _unchanged(self, raw: Raw, here: str, version: str, whole: Any) -> Raw | None:
         """Return the original of an object, with the present status; None if it was changed."""
-        with contextlib.suppress(*_FORGED):
+        with contextlib.suppress(*FORGED):
             shown = self._shown(_body(whole, raw), here)
             now = _fields(self._read(here, raw)[0])
             original = _body({**whole, "status": raw.get("status") or {}}, raw)
@@ -284,56 +288,6 @@ class Versions:
             if shown | {"status": None} == now | {"status": None}:
                 return original
         return None
-
-
-class Complete:
-    """Decodes objects of a class, but refuses those that are only shown in part.
-
-    The caches decode with it, so that nothing acts on an object that could not be converted; also
-    if the version has gone that it could not be converted from. Everybody who may write an object
-    may claim that of it, which hits only this object.
-    """
-
-    def __init__(self, type_: type[Resource], group: str) -> None:
-        self._type, self._annotation = type_, _annotation(group)
-        self._decoder = msgspec.json.Decoder(type_)
-
-    @functools.cached_property
-    def _loose_decoder(self) -> msgspec.json.Decoder[Resource]:
-        return msgspec.json.Decoder(_loose(self._type))
-
-    def decode(self, payload: bytes | msgspec.Raw) -> Resource:
-        """Decode an object; raise `MsgspecError`."""
-        try:
-            thing, error = self._decoder.decode(payload), None
-        except msgspec.ValidationError as caught:
-            if self._annotation.encode() not in bytes(payload):
-                raise
-            thing, error = self._loose_decoder.decode(payload), caught
-        if self._annotation in (annotations := thing.metadata.annotations or {}):
-            for part in _parts(annotations, self._annotation).values():
-                if "whole" in part:
-                    raise msgspec.ValidationError(str(part.get("why") or self._claimed))
-        if error is not None:
-            raise error
-        return thing
-
-    @property
-    def _claimed(self) -> str:
-        named = f"its annotation {self._annotation}"
-        return f"{named} says that it is shown in part; remove that if it is complete"
-
-
-def _annotation(group: str) -> str:
-    return f"{group}/conversion"
-
-
-def _parts(annotations: Mapping[str, str], name: str) -> dict[str, Raw]:
-    """Return what an annotation holds, by version; nothing of what somebody else has broken."""
-    try:
-        return msgspec.json.decode(annotations.get(name, "{}"), type=dict[str, Raw])
-    except _FORGED:
-        return {}
 
 
 def _version(type_: type[Resource]) -> str:
@@ -404,42 +358,10 @@ def _field(fields: Raw, name: str) -> list[Any]:
     return [fields[name]] if name in fields else []
 
 
-# --- classes that read what a version's class refuses -------------------------------------------
-
-
 @functools.cache
 def _strict(type_: type[Resource]) -> type[Resource]:
     """Return the class with metadata of which nothing is required: a new object has no uid."""
     metadata = next(info.type for info in msgspec.structs.fields(type_) if info.name == "metadata")
-    fields = [("metadata", _loose(metadata))]
+    fields = [("metadata", lenient(metadata))]
     strict: Any = msgspec.defstruct(type_.__name__, fields, bases=(type_,), kw_only=True)
     return strict  # type: ignore[no-any-return]
-
-
-@functools.cache
-def _loose(type_: Any) -> Any:
-    """Return a subclass in which no field is required, and no bound applies."""
-    fields: list[tuple[str, Any, Any]] = []
-    for field in msgspec.structs.fields(type_):
-        loosened = _loosened(field.type)
-        options: dict[str, Any] = {"default": field.default}
-        if field.default_factory is not msgspec.NODEFAULT:
-            options = {"default_factory": field.default_factory}
-        elif field.required:
-            loosened, options = Union[loosened, UnsetType], {"default": UNSET}  # noqa: UP007
-        fields.append((field.name, loosened, msgspec.field(name=field.encode_name, **options)))
-    return msgspec.defstruct(type_.__name__, fields, bases=(type_,), kw_only=True)
-
-
-def _loosened(hint: Any) -> Any:
-    """Return a type with the classes in it loosened, and without its bounds."""
-    if isinstance(hint, type) and not get_args(hint) and issubclass(hint, Struct):
-        return _loose(hint)
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return _loosened(parts[0])
-    if origin in (Union, types.UnionType):
-        return Union[tuple(map(_loosened, parts))]  # noqa: UP007
-    if origin in (list, dict, set, frozenset, tuple):
-        return origin[tuple(map(_loosened, parts))]
-    return hint
