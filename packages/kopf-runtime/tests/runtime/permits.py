@@ -11,7 +11,7 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.admission import MAX_TIMEOUT
 from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.endpoints.reviews import Answer
-from kopf_runtime.process.beside_kopf import Handled
+from kopf_runtime.process.kopf_admission import Handled
 
 _before = kopf.get_default_registry()  # of another operator in the process of a test
 kopf.set_default_registry(kopf.OperatorRegistry())

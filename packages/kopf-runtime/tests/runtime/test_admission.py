@@ -31,7 +31,7 @@ from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.endpoints import reviews
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import Server
-from kopf_runtime.process import beside_kopf
+from kopf_runtime.process import beside_kopf, kopf_admission
 from runtime import festivals, permits
 from runtime.festivals import Festival
 from runtime.support.api_server import ApiServer
@@ -398,7 +398,7 @@ def test_what_is_for_kinds_of_others_has_no_webhook(
     registry: kopf.OperatorRegistry, names: Any
 ) -> None:
     kopf.on.validate(*names, id="theirs")(lambda **_: None)
-    assert [*beside_kopf.webhooks(registry, [permits.Permit])] == [("theirs", None)]
+    assert [*kopf_admission.webhooks(registry, [permits.Permit])] == [("theirs", None)]
 
 
 @pytest.mark.parametrize(

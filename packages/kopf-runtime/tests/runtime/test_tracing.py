@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import kopf_runtime as kr
-from kopf_runtime.cluster import tracing
+from kopf_runtime.cluster import otel, tracing
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
@@ -55,8 +55,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Spans:
     """Trace as `set_up` has it done, but without a provider of the whole process."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(tracing, "_api", trace)
-    monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("tests"))
+    monkeypatch.setattr(tracing, "_tracer", otel.Tracer(provider.get_tracer("tests")))
     return Spans(exporter)
 
 
@@ -178,9 +177,7 @@ async def test_a_tracer_that_fails_is_told_once_and_the_work_goes_on(
 ) -> None:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(Broken(when))
-    monkeypatch.setattr(tracing, "_api", trace)
-    monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("tests"))
-    monkeypatch.setattr(tracing, "_logged", False)
+    monkeypatch.setattr(tracing, "_tracer", otel.Tracer(provider.get_tracer("tests")))
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller()):
         await until(lambda: ready(server.get(WIDGET, ("ns", "one"))).get("status") == "True")
@@ -201,7 +198,6 @@ def test_a_log_line_has_the_ids_of_its_span(spans: Spans) -> None:
 
 @pytest.fixture
 def off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "_api", None)
     monkeypatch.setattr(tracing, "_tracer", None)
     for name in ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
@@ -246,7 +242,7 @@ def test_what_cannot_be_set_up_is_told_and_nothing_is_traced(
     tracing.set_up("tester", "1")
 
     assert f"none are sent: {why}" in caplog.text
-    assert tracing._api is None
+    assert tracing._tracer is None
 
 
 @pytest.mark.parametrize(
@@ -262,4 +258,4 @@ def test_what_cannot_be_set_up_is_told_and_nothing_is_traced(
     ],
 )
 def test_the_template_of_a_path_names_no_object(path: str, template: str) -> None:
-    assert tracing._PATH.sub(tracing._template, path) == template
+    assert otel._PATH.sub(otel._template, path) == template

@@ -27,7 +27,7 @@ from kopf_kit.rig import reading
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.process import beside_kopf
+from kopf_runtime.process import kopf_admission
 from kopf_runtime.process.runtime import refuse_odd
 
 _BY = "kopf_kit/pack/declared.py of the operator's code"
@@ -205,7 +205,7 @@ def of_the_project() -> Manager[Any]:
         refuse_odd(manager.controllers)
         definitions(manager)
         types = [controller.declaration.type for controller in manager.controllers]
-        handled = [*beside_kopf.webhooks(manager.beside.registry, types)]
+        handled = [*kopf_admission.webhooks(manager.beside.registry, types)]
     except DeclarationError as error:
         raise HackError(f"{PROJECT.manager}: {error}") from error
     others = [name for name, webhook in handled if webhook is None]

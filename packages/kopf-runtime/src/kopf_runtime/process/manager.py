@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import aiohttp
 import click
@@ -24,7 +24,6 @@ import kopf
 from kopf_runtime.cluster import credentials, fence, tracing
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring import errors, given
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.controller import Controller
@@ -34,8 +33,6 @@ from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
-from kopf_runtime.endpoints.certificates import Certificates
-from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import CertificateError, Server
 from kopf_runtime.process import discovery, dry_run
 from kopf_runtime.process.beside_kopf import BesideKopf, login
@@ -44,9 +41,15 @@ from kopf_runtime.process.runtime import Runtime, built
 from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
-from kopf_runtime.working.admission import Asking
 from kopf_runtime.working.ending import ending
-from kopf_runtime.working.migration import Migration
+
+# An operator that the API server asks nothing imports nothing of that.
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from kopf_runtime.converting.versions import Versions
+    from kopf_runtime.endpoints.certificates import Certificates
+    from kopf_runtime.working.admission import Asking
 
 logger = logging.getLogger(__name__)
 
@@ -225,14 +228,14 @@ class Manager(Generic[S]):
         self._deps = Deps(client, self.metrics, recorder, configured)
         try:
             self._build(self._deps)
-            reviews = self._reviews(self.beside.asked(client, settings, memo))
-            self._certify(reviews, configured)
+            routes = self._routes(self.beside.asked(client, settings, memo))
+            self._certify(routes, configured)
         except errors.DeclarationError as error:
             self._end(str(error))
         except ImportError as error:
             self._end(f"--webhook-secret needs kopf-runtime[webhooks]: {error}")
         self.metrics.last_resync.set_function(self._last_resync)
-        await self._serve(reviews, configured)
+        await self._serve(routes, configured)
         # Only now: what ends the process above leaves no open session.
         client.open(opened)
         self._task = asyncio.create_task(self._run(configured), name=self.program.name)
@@ -245,37 +248,45 @@ class Manager(Generic[S]):
     def _end(self, why: str) -> NoReturn:
         sys.exit(f"{self.program.name}: {why}.")
 
-    def _reviews(self, handled: Iterator[tuple[str, Asking]]) -> Reviews:
-        """Return what answers the API server; raise `DeclarationError`."""
+    def _routes(self, handled: "Iterator[tuple[str, Asking]]") -> "list[web.RouteDef]":
+        """Return where the API server is answered; raise `DeclarationError`."""
         own = (asked for runtime in self.runtimes for asked in runtime.asked())
         answers = [(path, asking.answer) for path, asking in (*own, *handled)]
-        return Reviews(self._versions(), answers)
+        if not (versions := self._versions()) and not answers:
+            return []
+        from kopf_runtime.endpoints.reviews import Reviews
 
-    def _versions(self) -> list[Versions]:
+        return Reviews(versions, answers).routes
+
+    def _versions(self) -> "list[Versions]":
         """Return the kinds of several versions; raise `DeclarationError`."""
-        every = (Versions.of(controller.declaration) for controller in self.controllers)
-        return [versions for versions in every if versions is not None]
+        several = [each.declaration for each in self.controllers if each.declaration.conversions]
+        if not several:
+            return []
+        from kopf_runtime.converting.versions import Versions
 
-    def _certify(self, reviews: Reviews, settings: S) -> None:
+        return [versions for versions in map(Versions.of, several) if versions is not None]
+
+    def _certify(self, routes: "list[web.RouteDef]", settings: S) -> None:
         """Make a certificate, if something is asked and nobody else makes one."""
         webhooks, crds = self.webhooks, [versions.kind for versions in self._versions()]
-        if reviews.routes and settings.webhook_bind_address and settings.webhook_secret:
+        if routes and settings.webhook_bind_address and settings.webhook_secret:
+            from kopf_runtime.endpoints.certificates import Certificates
+
             self._certificates = Certificates(self.client, settings, webhooks, crds)
 
     def _last_resync(self) -> float:
         known = (runtime.caches.last_resync() for runtime in self.runtimes)
         return min(filter(None, known), default=0.0)
 
-    async def _serve(self, reviews: Reviews, settings: S) -> None:
+    async def _serve(self, routes: "list[web.RouteDef]", settings: S) -> None:
         """Start the endpoints; end the process if that is not possible."""
         # The API server asks ready replicas alone, and a cache of a converted kind needs answers.
         converts = settings.webhook_bind_address and self._versions()
         ready = self._answers if converts else self._ready
         context = self._certificates.context if self._certificates else None
         try:
-            await self._server.start(
-                settings, self.client, self._healthy, ready, reviews.routes, context
-            )
+            await self._server.start(settings, self.client, self._healthy, ready, routes, context)
         except CertificateError as error:
             self._end(str(error))
         except OSError as error:  # kopf would retry forever; leave that to the supervisor
@@ -387,6 +398,8 @@ class Manager(Generic[S]):
                 for function in self._tasks:
                     group.create_task(self._keep(function, settings), name="task")
                 if settings.migrate_storage and (kinds := self._versions()):
+                    from kopf_runtime.working.migration import Migration
+
                     migration = Migration(self.client, kinds, self.metrics)
                     group.create_task(self._keep(migration.run, settings), name="migration")
         except asyncio.CancelledError:

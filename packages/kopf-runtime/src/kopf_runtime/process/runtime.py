@@ -6,7 +6,7 @@ It connects the sources with the work queue and the reconciler. `manager` runs i
 import functools
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.converting.partial import Complete
@@ -29,7 +29,6 @@ from kopf_runtime.watching.references import Namers
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.act import Actor
-from kopf_runtime.working.admission import Asked
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
@@ -41,6 +40,9 @@ from kopf_runtime.working.queue import WorkQueue
 from kopf_runtime.working.reader import Reader
 from kopf_runtime.working.reconcile import Reconciler
 from kopf_runtime.working.templates import Marks, Templates
+
+if TYPE_CHECKING:
+    from kopf_runtime.working.admission import Asked
 
 logger = logging.getLogger(__name__)
 
@@ -182,8 +184,12 @@ class Runtime:
             texts.append(heading + diff(live, manifest, manager))
         return texts
 
-    def asked(self) -> Iterator[tuple[str, Asked]]:
+    def asked(self) -> "Iterator[tuple[str, Asked]]":
         """Yield what answers the API server before a write, with its path."""
+        if not self.declaration.webhooks:
+            return
+        from kopf_runtime.working.admission import Asked
+
         for webhook in self.declaration.webhooks:
             yield (
                 webhook.path,
