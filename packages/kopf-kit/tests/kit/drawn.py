@@ -10,7 +10,7 @@ from typing import Any
 from kopf_kit.pack import documents
 
 #: What may stand where something else is meant.
-_ODD = (
+_ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 1.5, 2**70, "", " ", "x", "가 나", "{{ .Values", "a\nb", "2024-01-01"),
     *("../..", "/", "\x85", [], {}, [None], [[]], [{}], {"": None}, {"a": {"a": []}}, "a" * 300),
 )

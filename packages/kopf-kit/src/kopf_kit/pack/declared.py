@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kopf_kit.pack import (
+    acceptable,
     admission,
     adopted,
     crds,
@@ -74,6 +75,7 @@ def operator() -> Operator:
         crds = adopted.definitions(PROJECT)
         return Operator(crds, grants.watched, grants.own, grants.cluster)
     manager = of_the_project()
+    acceptable.check(definitions(manager), PROJECT.manager)
     return Operator(definitions(manager), rights.rules(manager))
 
 

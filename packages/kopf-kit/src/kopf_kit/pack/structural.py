@@ -48,8 +48,8 @@ _ORDER = (
 )
 _LAST = ("items", "additionalProperties", "properties")
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
-#: Syntax of Python's regular expressions that Go's, which the API server uses, do not support.
-_NOT_IN_GO = re.compile(r"\(\?(?:[=!(#]|<[=!]|P=)|\\[1-9Z]")
+#: A character's number, which Go's regular expressions write otherwise than Python's.
+_NUMBERED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(Z)|(.))", re.DOTALL)
 #: Keywords that restrict no value (title, examples), or that `convert` replaces.
 _ELSEWHERE = ("title", "examples", "required")
 _INT32 = 2**31
@@ -78,6 +78,11 @@ def structural(type_: type, path: str = "", source: type | None = None) -> Schem
     """
     try:
         (schema,), components = msgspec.json.schema_components([type_])
+    except KeyError as error:
+        twice = getattr(error.args[0], "__qualname__", error.args[0])
+        raise DeclarationError(
+            f"{path or type_.__name__} has two classes {twice}; rename one"
+        ) from error
     except TypeError as error:
         where, reason = _without_schema(type_, path) or (path, str(error))
         text = f"{where or type_.__name__} has no schema: {' '.join(reason.split())}"
@@ -233,6 +238,8 @@ class _Converter:
             number, text = options  # the limits of each apply only to values of its type
             schema = {INT_OR_STRING: True, **number, **text, **schema}
             self._check(schema, path)
+            if "pattern" in schema:
+                schema["pattern"] = _NUMBERED.sub(_in_go, schema["pattern"])
             return _ordered(_without_none(_bounded(schema)))
         raise _refusal(path, "may be of several types", "choose one, or int | str")
 
@@ -247,12 +254,6 @@ class _Converter:
             raise _refusal(path, "is always null", "leave it out")
         if len({type(value) for value in schema.get("enum", ())}) > 1:
             raise _refusal(path, "has choices of several types", "use choices of one type")
-        if match := _NOT_IN_GO.search(schema.get("pattern", "")):
-            raise _refusal(
-                path,
-                f"has a pattern with `{match[0]}`, which the API server (Go, RE2) lacks",
-                "use another, or kr.rules(…)",
-            )
 
 
 def _refusal(path: str, what: str, instead: str) -> DeclarationError:
@@ -265,6 +266,8 @@ def _in_kubernetes_words(schema: Schema) -> Schema:
         schema["type"] = _TYPES[type(schema["enum"][0])]
         schema.pop("nullable", None)  # null is in no enum; if it is not allowed, it is pruned
     schema = _bounded(schema)
+    if "pattern" in schema:
+        schema["pattern"] = _NUMBERED.sub(_in_go, schema["pattern"])
     match schema.get("type"):
         case "integer":
             schema.setdefault("format", _width(schema))
@@ -274,11 +277,19 @@ def _in_kubernetes_words(schema: Schema) -> Schema:
             schema.setdefault("items", ANYTHING)
             if schema.pop("uniqueItems", False):
                 schema["x-kubernetes-list-type"] = "set"
-                if "default" in schema:  # the same text each time
+                if schema.get("default"):  # the same text each time
                     schema["default"] = sorted(schema["default"])
         case "object" | None if not {"properties", "additionalProperties"} & schema.keys():
             schema |= ANYTHING
     return _without_none(schema)
+
+
+def _in_go(match: re.Match[str]) -> str:
+    """Return an escape as Go has it: `uac00`, a number, is the character itself there."""
+    short, long, end, _ = match.groups()
+    if end:
+        return r"\z"
+    return re.escape(chr(int(short or long, 16))) if short or long else match[0]
 
 
 def _bounded(schema: Schema) -> Schema:

@@ -1,0 +1,281 @@
+"""Draws classes that an author may declare as a kind, and objects of what becomes of them."""
+
+import copy
+import datetime
+import decimal
+import enum
+import functools
+import random
+import uuid
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+import kopf_runtime as kr
+
+_WORDS = ("a", "08", "true", "null", "", "가", "a b", "x" * 40, "10", "1e3", "~", "-1")
+_PATTERNS = (
+    *("^[a-z0-9]*$", "^a|b$", r"^\d{1,3}$", r"[\uac00-\ud7a3]+", "^[가-힣a]*$", r"\w+\Z", "(?i)^A"),
+    *(r"(?=a)b", r"(a)\1", "a{2000}", "(?<!a)b", "(?P<x>a)(?P=x)", r"^(?:[a-z]\.)*$", "^[^\\n]*$"),
+    *(r"\x41", r"[\U0001F600-\U0001F64F]", "(a{100}){100}", r"\bword\b", "[[:alpha:]]", r"a\/b"),
+)
+_RULES = {
+    "str": (
+        "self != 'x'",
+        "self.size() < 9",
+        "self.matches('^a')",
+        "self ==",
+        "self > 1",
+        "size(self.y)",
+    ),
+    "int": ("self > 1", "self % 2 == 0 || self < 9", "self == 'a'", "self >= oldSelf"),
+}
+Drawn = tuple[Any, Callable[[], Any]]
+
+
+class Classes:
+    """Draws classes from a seed."""
+
+    def __init__(self, seed: object) -> None:
+        self.rng = random.Random(str(seed))  # noqa: S311
+        self._number = 0
+
+    def kind(self, number: int, odd: bool) -> tuple[type[kr.Resource], dict[str, Any]]:
+        """Return a class of a kind, and the arguments of its declaration."""
+        rng = self.rng
+        name = f"Kind{number}"
+        given: dict[str, Any] = {
+            "group": "example.dev",
+            "version": "v1",
+            "plural": f"kind{number}s",
+        }
+        if odd:
+            key, word = rng.choice(
+                [
+                    *(("plural", word) for word in ("Kinds", "kind_s", "1kinds", "k" * 64, "종류")),
+                    *(
+                        ("group", word)
+                        for word in ("dev", "a.k8s.io", "Example.dev", "ex ample.dev")
+                    ),
+                    *(("version", word) for word in ("1", "V1", "v1.1", "v" * 64, "version")),
+                    *(("short_names", word) for word in (["K"], ["k_"], ["k1"], ["k", "k"])),
+                    *(("categories", word) for word in (["All"], ["all"])),
+                    *(("kind", word) for word in ("kind", "Kind_1", "종류", "K" * 63, "1K")),
+                ]
+            )
+            given[key] = word
+        spec = self.fields(3)
+        resource = type(
+            name,
+            (kr.Resource,),
+            {"__annotations__": {"spec": spec}, "__doc__": "One."},
+            kw_only=True,
+        )
+        return resource, given
+
+    def fields(self, depth: int) -> Any:
+        """Return a class with some fields."""
+        self._number += 1
+        name_of_class = f"Fields{self._number}"
+        fields: list[Any] = []
+        for position in range(self.rng.randint(1, 4)):
+            type_, default = self.type(depth)
+            name = self.rng.choice(("size", "a_b", "properties", "default", "items", "x1")) + str(
+                position
+            )
+            if self.rng.random() < 0.5:
+                fields.append((name, type_))
+            else:
+                value = default()
+                if isinstance(value, list | dict | set):  # msgspec wants a function for those
+                    value = msgspec.field(default_factory=functools.partial(copy.copy, value))
+                fields.append((name, type_, value))
+        return msgspec.defstruct(
+            name_of_class, fields, bases=(kr.Fields,), kw_only=True, frozen=True
+        )
+
+    def type(self, depth: int) -> Drawn:
+        """Return a type, and what draws a default of it, which may not fit."""
+        rng = self.rng
+        draws: list[Callable[[], Drawn]] = [
+            self._text,
+            self._text,
+            self._number_,
+            self._number_,
+            self._choice,
+            self._choice,
+            self._other,
+        ]
+        if depth:
+            draws += [self._container(depth), self._container(depth), self._within(depth)]
+        type_, default = rng.choice(draws)()
+        if rng.random() < 0.25:
+            return type_ | None, lambda: rng.choice((None, default()))
+        return type_, default
+
+    def _text(self) -> Drawn:
+        rng, meta = self.rng, dict[str, Any]()
+        if rng.random() < 0.4:
+            meta["pattern"] = rng.choice(_PATTERNS)
+        if rng.random() < 0.4:
+            meta |= {"max_length": rng.choice((0, 1, 3, 60)), "min_length": rng.choice((0, 0, 1))}
+        if rng.random() < 0.1:
+            meta["extra_json_schema"] = rng.choice(
+                (
+                    {"format": "ipv4"},
+                    {"foo": 1},
+                    {"x-kubernetes-map-type": "atomic"},
+                    {"title": "A"},
+                )
+            )
+        return Annotated[str, Meta(**meta)] if meta else str, lambda: rng.choice(_WORDS)
+
+    def _number_(self) -> Drawn:
+        rng, meta = self.rng, dict[str, Any]()
+        kind = rng.choice((int, int, float))
+        values = (
+            (0, 1, -1, 5, 100, 2**31, 2**40, -(2**33)) if kind is int else (0.0, 0.5, -1.5, 1e9)
+        )
+        if rng.random() < 0.6:
+            meta |= {
+                rng.choice(("ge", "gt")): rng.choice((0, 1, -5)),
+                rng.choice(("le", "lt")): rng.choice((3, 2**33)),
+            }
+        if rng.random() < 0.2 and kind is int:
+            meta["multiple_of"] = rng.choice((2, 5))
+        return Annotated[kind, Meta(**meta)] if meta else kind, lambda: rng.choice(values)
+
+    def _choice(self) -> Drawn:
+        rng = self.rng
+        match rng.randrange(4):
+            case 0:
+                words = tuple(rng.sample([word for word in _WORDS if word], 3))
+                return Literal[words], lambda: rng.choice((*words, "other"))
+            case 1:
+                numbers = tuple(rng.sample((1, 2, 3, 8, 2**40, -1), 3))
+                return Literal[numbers], lambda: rng.choice((*numbers, 7))
+            case 2:
+                members = {
+                    f"M{n}": value for n, value in enumerate(rng.sample(("a", "08", "no", "b"), 2))
+                }
+                kind = enum.Enum(f"Choice{rng.random()}".replace("0.", ""), members)  # type: ignore[misc]
+                return kind, lambda: rng.choice([*kind])
+        return bool, lambda: rng.choice((True, False))
+
+    def _other(self) -> Drawn:
+        rng = self.rng
+        return rng.choice(
+            [
+                (bytes, lambda: b"abc"),
+                (
+                    Annotated[datetime.datetime, Meta(tz=True)],
+                    lambda: datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+                ),
+                (datetime.date, lambda: datetime.date(2026, 1, 1)),
+                (uuid.UUID, lambda: uuid.UUID(int=5)),
+                (int | str, lambda: rng.choice((1, "a", 2**40))),
+                (kr.Quantity, lambda: rng.choice(("1Gi", 5, "-1", "x"))),
+                (Any, lambda: rng.choice((None, 1, "a", [1], {"a": 1}))),
+                (dict[str, Any], lambda: {"a": [1]}),
+                (datetime.timedelta, lambda: datetime.timedelta(1)),
+                (decimal.Decimal, lambda: decimal.Decimal(1)),
+                (tuple[int, str], lambda: (1, "a")),
+                (dict[int, str], dict),
+                (list[str] | str, lambda: "a"),
+            ]
+        )
+
+    def _container(self, depth: int) -> Callable[[], Drawn]:
+        def draw() -> Drawn:
+            rng = self.rng
+            inner, default = self.type(depth - 1)
+            match rng.randrange(4):
+                case 0:
+                    type_: Any = list[inner]  # type: ignore[valid-type]
+                    if rng.random() < 0.4:
+                        type_ = Annotated[type_, Meta(max_length=rng.choice((1, 4)))]
+                    return type_, list
+                case 1:
+                    return dict[str, inner], dict  # type: ignore[valid-type]
+                case 2:
+                    return set[inner], set  # type: ignore[valid-type]
+            return tuple[inner, ...], lambda: rng.choice(((), (default(),)))  # type: ignore[valid-type]
+
+        return draw
+
+    def _within(self, depth: int) -> Callable[[], Drawn]:
+        def draw() -> Drawn:
+            type_ = self.fields(depth - 1)
+
+            def default() -> Any:
+                try:
+                    return type_()
+                except TypeError:  # it has fields without a default
+                    return None
+
+            return type_, default
+
+        return draw
+
+
+def value(rng: random.Random, schema: dict[str, Any]) -> Any:
+    """Return a value that a structural schema allows, or raise LookupError where none is known."""
+    if schema.get("nullable") and rng.random() < 0.2:
+        return None
+    if "enum" in schema:
+        return rng.choice(schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return rng.choice((1, "1")) if "pattern" not in schema else 1
+    match schema.get("type"):
+        case "object":
+            return _object(rng, schema)
+        case "array":
+            count = rng.randint(schema.get("minItems", 0), min(schema.get("maxItems", 2), 2))
+            items = [value(rng, schema["items"]) for _ in range(count)]
+            return items[:1] if schema.get("x-kubernetes-list-type") == "set" else items
+        case "boolean":
+            return rng.choice((True, False))
+        case "integer" | "number":
+            low = schema.get("minimum", -9) + bool(schema.get("exclusiveMinimum"))
+            high = schema.get("maximum", 9) - bool(schema.get("exclusiveMaximum"))
+            step = schema.get("multipleOf", 1)
+            return rng.choice(
+                [n for n in range(int(low), int(low) + 9) if n <= high and not n % step]
+            )
+        case "string":
+            return _text(rng, schema)
+    return rng.choice((1, "a", {"a": [1]}))
+
+
+def _object(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
+    if "properties" in schema:
+        return {
+            name: value(rng, part)
+            for name, part in schema["properties"].items()
+            if name in schema.get("required", ()) or rng.random() < 0.6
+        }
+    parts = schema.get("additionalProperties")
+    return {
+        key: value(rng, parts) if isinstance(parts, dict) else 1
+        for key in rng.choice(("", "a", "ab"))
+    }
+
+
+def _text(rng: random.Random, schema: dict[str, Any]) -> str:
+    formats = {
+        "date-time": "2026-01-01T00:00:00Z",
+        "date": "2026-01-01",
+        "byte": "YWJj",
+        "ipv4": "10.0.0.1",
+        "uuid": "00000000-0000-0000-0000-000000000005",
+    }
+    if text := formats.get(schema.get("format", "")):
+        return text
+    if "pattern" in schema:
+        raise LookupError(schema["pattern"])
+    words = [
+        w for w in _WORDS if schema.get("minLength", 0) <= len(w) <= schema.get("maxLength", 99)
+    ]
+    return rng.choice(words)
