@@ -104,7 +104,10 @@ def mutants(source: str) -> Iterator[Mutant]:
         ]
         for occurrence, (line, node) in enumerate(places):
             statement = search_ancestor(node, *_STATEMENTS) or node
-            inside = search_ancestor(node, "funcdef", "lambdef") is not None
+            signature = search_ancestor(node, "parameters", "decorator")
+            if signature is not None and node.type == "operator":
+                continue  # a `*` between parameters multiplies nothing
+            inside = not signature and search_ancestor(node, "funcdef", "lambdef") is not None
             with suppress(AttributeError):  # `except module.Error`, which Cosmic Ray cannot change
                 mutated = _Once(operator, occurrence).walk(get_ast(source)).get_code()
                 after = mutated.splitlines()

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 import kopf_runtime as kr
-from faults import booths, holders
-from faults.booths import CLAIM, NOTE, PLAQUE
+from faults import booths
+from faults.booths import CLAIM, NOTE
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.process import free_port
@@ -88,12 +88,6 @@ async def until(here: World, what: str, holds: Callable[[], Awaitable[bool]]) ->
     async with here.within(60, what):
         while not await holds():
             await asyncio.sleep(0.05)
-
-
-async def condition(here: World, type_: str) -> Raw:
-    found = await here.cluster.ask("GET", here.object())
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    return next((entry for entry in conditions if entry["type"] == type_), {})
 
 
 def samples(port: int, name: str, label: str) -> list[str]:
@@ -196,56 +190,3 @@ async def test_what_is_gone_takes_its_series_along_and_leaves_what_is_retained(h
     await here.wait_until_right("hello", "five!")
     again = await here.cluster.ask("GET", child(here, CLAIM))
     assert again["metadata"]["uid"] == claim["metadata"]["uid"]  # on_delete=kr.RETAIN
-
-
-async def test_an_optional_kind_is_used_once_it_is_installed(here: World) -> None:
-    await here.start()
-    await here.create("one")
-    await here.converges({"hello": "one"})
-
-    crd = holders.definition(PLAQUE)
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    await here.cluster.ask("POST", crds, crd)
-    try:
-
-        async def made() -> bool:
-            return await here.cluster.find(child(here, PLAQUE)) is not None
-
-        await until(here, "the Plaque is made", made)
-        assert here.operator.exits == []
-    finally:
-        await here.cluster.remove(f"{crds}/{crd['metadata']['name']}")
-
-
-# --- pause --------------------------------------------------------------------------------------
-
-
-async def test_what_is_paused_has_nothing_but_its_status_written(here: World) -> None:
-    await here.start()
-    await here.create("one")
-    await here.converges({"hello": "one"})
-    paused = {"metadata": {"annotations": {"example.dev/paused": "true"}}}
-    await here.cluster.patch(here.object(), paused)
-    await until(here, "paused", lambda: _is(here, "Paused", "True"))
-    count = len(here.relevant())
-
-    await here.edit("two")
-    would = "Would change ConfigMap booth-hello (the Booth was edited)."
-
-    async def said() -> bool:
-        return (await condition(here, "Paused")).get("message") == would
-
-    await until(here, "what would be done is told", said)
-    await here.quiet()
-    status = f"{here.object()}/status"
-    assert {(write.method, write.path) for write in here.relevant()[count:]} == {("PATCH", status)}
-    assert (await data(here))["text"] == "one"
-
-    none = {"metadata": {"annotations": {"example.dev/paused": None}}}
-    await here.cluster.patch(here.object(), none)
-    await here.converges({"hello": "two"})
-    assert (await condition(here, "Paused"))["status"] == "False"
-
-
-async def _is(here: World, type_: str, status: str) -> bool:
-    return (await condition(here, type_)).get("status") == status

@@ -79,6 +79,14 @@ async def test_a_session_refuses_writes_of_which_nothing_says_when_they_may_be_s
     assert recording.methods == ["PUT"]
 
 
+async def test_what_a_block_allows_ends_with_it(recording: Recording) -> None:
+    async with fence.session() as session:
+        with fence.unfenced():
+            pass
+        with pytest.raises(ApiError, match="nothing says"):
+            await session.put(recording.info.server)
+
+
 async def test_a_session_with_a_connector_of_its_own_checks_again_once_it_is_connected(
     recording: Recording,
 ) -> None:
