@@ -20,14 +20,14 @@ def test_a_defect_can_be_applied_and_its_tests_are_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_and_its_tests_are_there_and_each_explanation_is_of_a_mutant(name: str) -> None:
+def test_a_module_and_its_tests_are_there_and_each_explanation_is_of_a_line(name: str) -> None:
     entry, source = MODULES[name], PACKAGE / "src" / "kopf_runtime" / name
     files = [PACKAGE / "tests" / "runtime" / f"{test}.py" for test in entry["tests"]]
 
     assert [file.name for file in (source, *files) if not file.is_file()] == []
-    if explained := {*entry.get("survivors", ())}:
-        mutants = pytest.importorskip("hack.mutants", exc_type=ModuleNotFoundError).mutants
-        assert explained - {mutant.change for mutant in mutants(source.read_text())} == set()
+    lines = {line.strip() for line in source.read_text().splitlines()}
+    explained = (change.partition(" -> ")[0] for change in entry.get("survivors", ()))
+    assert [line for line in explained if line not in lines] == []
 
 
 def test_a_mutant_differs_in_one_line_and_a_statement_is_removed_whole() -> None:

@@ -235,6 +235,21 @@ async def test_renewals_and_failures_can_be_watched(
         await until(lambda: one.metric("lease_failures_total") == 1)
 
 
+async def test_a_lease_that_another_changed_or_deleted_is_no_failure(
+    server: ApiServer, client: Client
+) -> None:
+    server.put(LEASE, held(""))
+    server.refuse("PUT", "/leases/", RefusedError(409, "Conflict"), times=2)
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+        server.delete(LEASE, KEY)
+        await until(lambda: spec(server).get("holderIdentity"))
+
+    assert one.metric("lease_failures_total") == 0
+
+
 async def test_a_silent_holder_that_keeps_the_lease_is_told_once_a_minute(
     server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
