@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.pack.publication import packages
-from kopf_kit.rig import locked, paths
+from kopf_kit.rig import control_plane, locked, paths
+from kopf_offline import golang
 
 UV = Path(sys.executable).with_name("uv")
 #: The rest of the fault tests is the tier `runtime-long`'s.
@@ -42,12 +43,16 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(sdist) as archive:
         archive.extractall(folder / "sources", filter="data")
     (root,) = (folder / "sources").iterdir()
+    (folder / "assets").mkdir()
+    for program in control_plane.PARTS:
+        (folder / "assets" / program).symlink_to(golang.program(program))
     return root
 
 
 @pytest.mark.parametrize("tests", TESTS, ids=lambda tests: tests[0])
 def test_the_runtime_passes_its_tests_from_its_sdist(sources: Path, tests: tuple[str, ...]) -> None:
     python = sources.parents[1] / "venv" / "bin" / "python"
-    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(sources.parents[1])}
+    environment["KUBEBUILDER_ASSETS"] = str(sources.parents[1] / "assets")
 
     subprocess.run([python, "-m", "pytest", "-q", *tests], cwd=sources, env=environment, check=True)
