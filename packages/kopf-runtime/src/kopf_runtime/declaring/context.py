@@ -219,7 +219,8 @@ class Unseen(Sequence[Child], Mapping[Kind, Sequence[Child]]):
     def _wait(self, *_: object) -> Any:
         self.beside(next(iter(self._reasons)))
 
-    __getitem__ = __iter__ = __len__ = __contains__ = _wait
+    __getitem__ = __iter__ = __len__ = __contains__ = __eq__ = _wait
+    __hash__ = None  # type: ignore[assignment]
 
 
 class _Untold:
