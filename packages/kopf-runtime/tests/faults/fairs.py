@@ -86,5 +86,5 @@ def release(number: int) -> kr.Manager[kr.Settings]:
 
 
 if __name__ == "__main__":
-    migration.SETTLE = 1.0
+    migration.CRD_SETTLES = 1.0
     raise SystemExit(release(int(sys.argv.pop(1))).run())

@@ -96,7 +96,7 @@ def test_what_a_webhook_refuses_with_any_status_is_told_and_tried_again(
         server = Server(3)
         server.faults["f-1"] = ApiError("PATCH", "f-1", status, "NotFound", "a webhook said no")
         with caplog.at_level(logging.WARNING):
-            found = await migrated(server, migration.SETTLE + 0.5)
+            found = await migrated(server, migration.CRD_SETTLES + 0.5)
         assert found == {"migrated_objects_total": 2, "remaining_objects": 1}
         assert "v1alpha1" in server.stored
         assert "ns/f-1 cannot be rewritten" in caplog.text
@@ -111,7 +111,7 @@ async def test_a_list_that_is_not_served_ends_nothing() -> None:
     server = Server(3)
     server.listing = ApiError("GET", "festivals", 404, "NotFound", "page not found")
     task = asyncio.create_task(migrated(server, 200))
-    await asyncio.sleep(migration.SETTLE + 1)
+    await asyncio.sleep(migration.CRD_SETTLES + 1)
     server.listing = None
     await task
 

@@ -390,7 +390,7 @@ async def test_a_page_that_goes_on_failing_is_told_and_holds_up_no_other(
 ) -> None:
     """As with one object that etcd, or the webhook that converts it, cannot give."""
     monkeypatch.setattr(listing, "PAGE", 5)
-    monkeypatch.setattr(listing, "PATIENCE", 0.1)
+    monkeypatch.setattr(listing, "PAGE_ATTEMPTS_SECONDS", 0.1)
     put_both(server)
     for number in range(12):
         server.put(WIDGET, widget(f"w{number}", namespace="b"))

@@ -150,7 +150,7 @@ class Versions:
         refuses = self.stored not in (old, self.kind.version)
         kept = dict(former)
         try:
-            raw, old = self._whole(raw, old, kept)
+            raw, old = self._original(raw, old, kept)
             former = dict(kept)
             fields = _fields_of(raw) if old == new else self._converted(raw, old, new, kept)
             fields = self._as_held(fields, original)
@@ -260,7 +260,7 @@ class Versions:
                 continue
         return {}
 
-    def _whole(self, raw: Raw, here: str, kept: dict[str, Raw]) -> tuple[Raw, str]:
+    def _original(self, raw: Raw, here: str, kept: dict[str, Raw]) -> tuple[Raw, str]:
         """Return the original that an object shows a part of, and its version; else the object.
 
         Raise `ConversionError` if somebody has changed what is shown. In the stored version that is

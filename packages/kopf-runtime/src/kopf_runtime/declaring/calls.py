@@ -13,7 +13,7 @@ from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Resource
 
 #: The longest timeout of a call in seconds: a reconcile of five minutes is stuck (see `manager`).
-PATIENCE = 240.0
+MAX_CALL_SECONDS = 240.0
 #: Seconds until the next call, or a function of the object and the context that returns them.
 Every = float | Callable[[Any, Any], float]
 
@@ -36,8 +36,8 @@ class Call:
         """Refuse a function or a time that cannot work, as soon as it is declared."""
         if not inspect.iscoroutinefunction(self.function):
             raise TypeError(f"{self} must be a coroutine function: write `async def {self}`")
-        if not 0 < self.timeout <= PATIENCE:
-            raise ValueError(f"the timeout of {self} must be at most {PATIENCE:g} seconds")
+        if not 0 < self.timeout <= MAX_CALL_SECONDS:
+            raise ValueError(f"the timeout of {self} must be at most {MAX_CALL_SECONDS:g} seconds")
         if not callable(self.every):
             self._checked(self.every)
 

@@ -38,7 +38,7 @@ SKEW = 3600.0
 #: Seconds between two looks at the Secret, and at those that are to trust it.
 LOOK, TRUST = 10.0, 60.0
 #: Seconds for which a new certificate waits, until each API server has seen what trusts it.
-SETTLE = 30.0
+TRUST_SETTLES = 30.0
 #: Certificates that are trusted: the former one, the present one and the next.
 _TRUSTED = 3
 _CA, _CERTIFICATE, _KEY, _NEXT = "ca.crt", "tls.crt", "tls.key", "next.pem"
@@ -116,7 +116,7 @@ class Certificates:
             return 0.0
         await self._trust(data[_CA])
         if waiting := _pair(data.get(_NEXT, b"")):
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(TRUST_SETTLES)
             await self._write({_CA: data[_CA], **waiting}, version)
             logger.info("Serving the webhooks with a new certificate")
             return 0.0

@@ -24,7 +24,7 @@ PAGE, GROWTH = 500, 1.2
 #: one with more is given up, and a smaller one is requested.
 PAGE_BYTES, MOST_BYTES = 2_000_000, 8_000_000
 #: Seconds for which a page that fails is asked for again before the list begins at the first one.
-PATIENCE = 60.0
+PAGE_ATTEMPTS_SECONDS = 60.0
 #: HTTP statuses that mean that a path is not served: the namespace, the rights or the kind is gone.
 LOST = (401, 403, 404)
 
@@ -97,7 +97,7 @@ class Lister:
                     self._limit = max(1, self._limit // 4)
                 if too_large:
                     continue
-                late = time.monotonic() - began > PATIENCE
+                late = time.monotonic() - began > PAGE_ATTEMPTS_SECONDS
                 if late or "continue" not in query or error.status in (*LOST, 410):
                     raise
                 await asyncio.sleep(max(error.after, backoff.next()))

@@ -48,7 +48,7 @@ class Asking(ABC):
         """Return the response to a request, without its uid."""
         if request.user_info.is_control_plane or request.user_info.username == await self._own():
             return {"allowed": True}
-        raw, old = _whole(request.object), _whole(request.old_object)
+        raw, old = _parsed(request.object), _parsed(request.old_object)
         whole = old if request.operation == "DELETE" else raw
         if whole.get("metadata", {}).get("deletionTimestamp"):
             return {"allowed": True}  # nothing may keep it from its end
@@ -151,7 +151,7 @@ class Asked(Asking):
         return _differences(before, after, raw, "")
 
 
-def _whole(payload: Raw) -> dict[str, Any]:
+def _parsed(payload: Raw) -> dict[str, Any]:
     """Return an object of a request; empty if there is no object."""
     whole = msgspec.json.decode(payload, type=dict[str, Any] | None) or {}
     if whole:

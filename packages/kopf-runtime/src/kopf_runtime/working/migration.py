@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 #: Objects that are rewritten in a second at most.
 RATE = 100.0
 #: Seconds after which each API server stores in the version that a CRD names.
-SETTLE = 30.0
+CRD_SETTLES = 30.0
 #: Seconds between two looks at the CRDs, and between two lines of progress.
 LOOK, PROGRESS = 600.0, 10.0
 #: Attempts at an object, and objects that cannot be rewritten before the others are not tried.
@@ -82,7 +82,7 @@ class Migration:
             self._metrics.remaining.labels(self._metrics.name_of(versions.kind)).set(0)
             return ""
         generation = crd["metadata"]["generation"]
-        await asyncio.sleep(SETTLE)
+        await asyncio.sleep(CRD_SETTLES)
         kind = versions.kind._replace(version=present)
         if refused := await self._rewritten(kind, generation):
             (namespace, name), why = next(iter(refused.items()))

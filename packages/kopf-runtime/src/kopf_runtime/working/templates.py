@@ -151,7 +151,7 @@ class Templates:
                 thing = replace(thing, status={})
             outlives = {kind: owned.outlives(thing) for kind, owned in self._owned.items()}
             desired = self._desired(thing, context)  # may be endless
-            manifests = list(islice(_whole(desired), MAX_CHILDREN + 1))
+            manifests = list(islice(_each(desired), MAX_CHILDREN + 1))
         except (PlanError, Wait):
             raise
         except Exception as error:
@@ -276,7 +276,7 @@ class Templates:
         return kind, (_namespace(meta, kind, given), name)
 
 
-def _whole(manifests: Iterable[T]) -> Iterator[T]:
+def _each(manifests: Iterable[T]) -> Iterator[T]:
     """Yield all manifests; raise `RuntimeError` if a `StopIteration` by mistake cuts them short.
 
     A function that `map` or `filter` calls may raise one, mostly by `next`; it looks like the end.
