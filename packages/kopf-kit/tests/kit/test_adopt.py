@@ -486,11 +486,6 @@ _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
         ),
         (_replace("role.yaml", "kind: Service\n"), "role.yaml has no role and no binding of one"),
         (_own_chart, "charts/notes-operator is a chart already"),
-        (_replace("Dockerfile", "FROM python\nUSER root\n"), "runs as root, and the kubelet"),
-        (
-            _replace("Dockerfile", "FROM a\nUSER 1\nFROM python\n"),
-            "end it with one, such as `USER 65532`",
-        ),
         (
             lambda folder: (folder / "requirements.txt").unlink(),
             "so nothing says what the image installs; name a file with --requirements",

@@ -107,6 +107,125 @@ def test_o4_what_a_build_backend_makes_a_package_of_is_installed(
     assert contents.is_package(tmp_path) is is_package
 
 
+DOCUMENTED = (
+    "FROM python:3.14\nRUN pip install kopf\nADD . /src\nCMD kopf run /src/main.py --verbose\n"
+)
+#: Dockerfiles, what PROJECT has of each, and what is said.
+DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "b6-as in kopf's documentation": (
+        DOCUMENTED,
+        {"environment": {"PYTHONPATH": "/src"}, "command": ()},
+        "Dockerfile has no user, so the image gets the user 65532",
+    ),
+    "b6-with a folder": (
+        "FROM python\nWORKDIR /src\nCOPY . .\nUSER 1000:1000\nCMD true\nCMD kopf run -m main",
+        {"environment": {}, "command": ()},
+        "packages notes-operator",
+    ),
+    "b7-a user of another stage": (
+        "FROM a AS build\nUSER 7\nFROM python\nCOPY . .\n",
+        {"environment": {}, "command": ()},
+        "Dockerfile has no user, so the image gets the user 65532",
+    ),
+    "o10-a variable": (
+        "FROM python\nENV APP_UID=1001 BUCKET=b\nWORKDIR /a\nCOPY ./ ./\nUSER $APP_UID\n",
+        {"environment": {"APP_UID": "1001", "BUCKET": "b"}},
+        "packages notes-operator",
+    ),
+    "o5-its own program": (
+        "FROM python\nEXPOSE 8080\nWORKDIR /a\nCOPY . .\nUSER 7\n"
+        'ENTRYPOINT ["tini", "--", "python"]\nCMD ["-m", "serving"]',
+        {"command": ("python", "-m", "serving"), "ports": (8080,)},
+        "Dockerfile starts it by `python -m serving`, and so does the chart",
+    ),
+    "o5-a script": (
+        "FROM python\nWORKDIR /a\nCOPY . .\nUSER 7\nENTRYPOINT exec serve-notes --now\n",
+        {"command": ("python3", "-c", "import sys; from a.b import c; sys.exit(c())", "--now")},
+        "Dockerfile starts it by `serve-notes --now`",
+    ),
+    "o12-a namespace": (
+        f"{DOCUMENTED.strip()} -n ${{NS:-events}} --namespace=jobs\n",
+        {"watch_namespaces": ("events", "jobs")},
+        "the chart watches events, jobs by default, as Dockerfile does",
+    ),
+    "o12-its own namespace": (
+        "FROM python\nWORKDIR /a\nCOPY . .\nUSER 7\n"
+        'CMD ["sh", "-c", "kopf run -n $NAMESPACE main.py"]\n',
+        {"watch_namespaces": ("$(POD_NAMESPACE)",)},
+        "Dockerfile watches $(NAMESPACE), which only its start says",
+    ),
+    "o12-everywhere": (f"{DOCUMENTED.strip()} -A\n", {"watch_namespaces": ()}, "packages"),
+}
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_o5_o10_o12_b6_b7_a_dockerfile_is_read(name: str, tmp_path: Path) -> None:
+    text, expected, sentence = DOCKERFILES[name]
+    about = '[project]\nname = "notes-operator"\nversion = "1"\nscripts = {serve-notes = "a.b:c"}\n'
+    files = {"Dockerfile": text, "pyproject.toml": about, "serving.py": ""}
+    root = repository(tmp_path, "main.py", files)
+    (root / "requirements.txt").unlink()
+
+    code, said = adopt(root)
+
+    assert code == 0, said
+    assert sentence in said
+    adopted = project.load(root).adopted
+    assert {key: getattr(adopted, key) for key in expected} == expected
+    assert adopted
+    assert adopted.module == "main"
+
+
+@pytest.mark.parametrize("user", ["", "USER root\n", "USER 7\n"])
+def test_b7_no_image_runs_as_root(
+    user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path, "main.py", {"Dockerfile": f"FROM a\nUSER 7\nFROM python\n{user}"})
+    (root / "requirements.txt").unlink()
+    assert adopt(root)[0] == 0
+    monkeypatch.setattr(dockerfile, "PROJECT", project.load(root))
+    monkeypatch.setattr(dockerfile, "_OWN", root / "Dockerfile")
+    monkeypatch.setattr(dockerfile, "_CONTEXT", tmp_path / "image" / "notes")
+
+    text = dockerfile.file().read_text()
+
+    assert text.rstrip().endswith("USER 7" if user == "USER 7\n" else "USER 65532:65532")
+
+
+@pytest.mark.parametrize("lock", ["Pipfile.lock", "pdm.lock"])
+def test_o9_a_lock_that_the_kit_does_not_read_is_refused(lock: str, tmp_path: Path) -> None:
+    root = repository(tmp_path, "main.py", {lock: "{}"})
+
+    code, said = adopt(root, "--requirements", lock)
+
+    assert (code, (root / "PROJECT").exists()) == (1, False)
+    assert f"{lock} is not what the kit installs from: name one of uv.lock, poetry.lock" in said
+
+
+def test_o9_each_lock_is_read_as_its_own_tool_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poetry.lock has other groups than what runs, and says how each file is hashed."""
+    package = '[[package]]\nname = "{}"\nversion = "1.2"\ngroups = ["{}"]\n{}files = [{}]\n\n'
+    file = '{file = "a.whl", hash = "sha256:00"}'
+    text = package.format("kopf", "main", "", file) + package.format("pytest", "dev", "", file)
+    marked = package.format("uvloop", "main", "markers = 'os_name == \"posix\"'\n", file)
+    root = repository(tmp_path, "main.py", {"poetry.lock": text + marked})
+    assert adopt(root, "--requirements", "poetry.lock")[0] == 0
+    monkeypatch.setattr(dockerfile, "PROJECT", project.load(root))
+
+    assert dockerfile.requirements().splitlines() == [
+        "kopf==1.2 --hash=sha256:00",
+        'uvloop==1.2 ; os_name == "posix" --hash=sha256:00',
+    ]
+
+
+def test_o11_the_modules_that_were_found_are_named(tmp_path: Path) -> None:
+    root = repository(tmp_path, "main.py", {"other.py": f"import kopf\n\n\n{HANDLER}"})
+
+    assert "the repository does not say it (there are main, other): use" in adopt(root)[1]
+
+
 BY_VARIABLE = f'{HANDLER}\n\nif os.getenv("ASKED"):\n    kopf.on.validate("notes")(create)\n'
 
 

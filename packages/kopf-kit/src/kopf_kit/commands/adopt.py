@@ -26,6 +26,7 @@ _NEEDED = {
 @click.option("--crd", "crds", multiple=True, metavar="FILE", help="CRDs; by default, all here.")
 @click.option("--sample", "samples", multiple=True, metavar="FILE", help="Objects to show.")
 @click.option("--requirements", default="", metavar="FILE", help="What the image installs.")
+@click.option("--dockerfile", default="", metavar="FILE", help="Your own, if it is in a folder.")
 @click.option("--rights", multiple=True, metavar="FILE", help="Roles of what the handlers do.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable.")
 @click.option("--description", default="", help="What the operator does, in a sentence.")
@@ -50,7 +51,8 @@ def command(*, no_run: bool, **options: Any) -> None:
     operator = found.find(file.parent, found.Operator(file.parent, **options), run=not no_run)
     for option, (question, example) in _NEEDED.items():
         if not getattr(operator, option):
-            answers: dict[str, Any] = {option: _asked(option, question, example)}
+            several = ", ".join(operator.modules) if option == "module" else ""
+            answers: dict[str, Any] = {option: _asked(option, question, example, several)}
             operator = replace(operator, **answers)
     text, left_out = adoption.project(operator, run=not no_run)
     _write(file, text)
@@ -86,7 +88,7 @@ def _variable(word: str) -> tuple[str, str]:
     return name, value
 
 
-def _asked(option: str, question: str, example: str) -> str:
+def _asked(option: str, question: str, example: str, several: str) -> str:
     """Return an answer from the terminal."""
     if sys.stdin.isatty():
         try:
@@ -94,6 +96,7 @@ def _asked(option: str, question: str, example: str) -> str:
         except (EOFError, KeyboardInterrupt) as error:
             raise HackError("there is no answer, so nothing was written") from error
     raise HackError(
-        f"--{option} is missing, and the repository does not say it: use for example "
+        f"--{option} is missing, and the repository does not say it"
+        f"{f' (there are {several})' if several else ''}: use for example "
         f"`kopf-kit adopt --{option} {example}`"
     )

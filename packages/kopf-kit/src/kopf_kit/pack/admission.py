@@ -46,6 +46,8 @@ def of(project: "Project") -> Sequence[Webhook]:
     """Return the webhooks of an operator; raise HackError if one cannot be configured."""
     if not project.adopted:
         return declared(project.admission)
+    if project.adopted.command:  # it serves them in its own way
+        return ()
     module, root = project.adopted.module, project.root
     answer = registered.read(module, root, project.adopted.environment)
     if not answer["webhooks"] or configured(project):

@@ -16,7 +16,8 @@ from kopf_kit.rig import reading, versions
 from kopf_kit.rig.run import HackError
 
 if TYPE_CHECKING:  # `kopf-kit adopt` reads CRDs and handlers where there is no PROJECT yet
-    from kopf_kit.pack.project import Adopted, Project
+    from kopf_kit.pack.plain import Adopted
+    from kopf_kit.pack.project import Project
 
 Manifest = dict[str, Any]
 #: What Helm, kubectl and others note on an object.

@@ -107,6 +107,8 @@ def _defaults() -> Iterator[tuple[str, str]]:
         yield "watchNamespaces: []", json.dumps(watched)
     if PROJECT.adopted and (environment := PROJECT.adopted.environment):
         yield "environment: {}", json.dumps(environment, ensure_ascii=False)
+    if PROJECT.adopted and (ports := PROJECT.adopted.ports):
+        yield "extraPorts: []", json.dumps(ports)
 
 
 def _own_values() -> str:

@@ -16,23 +16,31 @@ from pathlib import Path
 from typing import Any
 
 import kopf_runtime
-from kopf_kit.pack import adopted, contents, documents, registered, shared, written
+from kopf_kit.pack import adopted, container, contents, documents, registered, shared, written
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import locked, paths, platforms, reading, versions
 from kopf_kit.rig.run import HackError, output
 
 #: Written for the operator that `kopf_kit.pack.shared` names.
 SHARED = Path(__file__).parent / "reference" / "Dockerfile"
-_OWN = PROJECT.root / "Dockerfile"
+_OWN = PROJECT.root / (PROJECT.adopted.dockerfile if PROJECT.adopted else "Dockerfile")
 _CONTEXT = paths.BUILD / "image" / PROJECT.name
 _BYTECODE = Path(__file__).with_name("bytecode.py")
+_USER = "# Added by kopf-kit: the kubelet starts no root.\nUSER 65532:65532\n"
 #: The architectures of the images, as wheels call them.
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def file() -> Path:
-    """Return the Dockerfile by which the image is built."""
-    return _OWN if _has_own() else _CONTEXT / "Dockerfile"
+    """Return the Dockerfile by which the image is built: an author's never ends as root."""
+    if not _has_own():
+        return _CONTEXT / "Dockerfile"
+    if PROJECT.adopted and container.read(text := reading.text(_OWN)).is_root:
+        copy = _CONTEXT.with_name(f"{PROJECT.name}.Dockerfile")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(f"{text.rstrip()}\n{_USER}")
+        return copy
+    return _OWN
 
 
 def context() -> Path:
@@ -136,7 +144,10 @@ def _dependencies() -> list[str]:
 def requirements() -> str:
     """Return what the operator needs, with hashes; raise HackError where nothing locks it."""
     if PROJECT.adopted and PROJECT.adopted.requirements:
-        return _hashed(PROJECT.root / PROJECT.adopted.requirements)
+        file = PROJECT.root / PROJECT.adopted.requirements
+        if file.name == "uv.lock":
+            return exported(file, "--no-dev", "--no-emit-local")
+        return _of_poetry(file) if file.name == "poetry.lock" else _hashed(file)
     for folder in (paths.CHECKOUT, *paths.CHECKOUT.parents):
         # That of an adopted operator, which PROJECT does not name, may be for anything.
         if (lock := folder / paths.LOCK.name).is_file() and not PROJECT.adopted:
@@ -177,10 +188,31 @@ def _files(package: dict[str, Any], home: Path) -> list[Path]:
     return [folder / each["path"] for each in archives if "path" in each and "hash" not in each]
 
 
+def _of_poetry(file: Path) -> str:
+    """Return what a lock of poetry's says that an operator needs when it runs."""
+    lines = []
+    for package in reading.toml(file).get("package", ()):
+        if package.get("optional") or "main" not in package.get("groups", ["main"]):
+            continue
+        if package.get("source", {}).get("type", "legacy") != "legacy":
+            raise HackError(
+                f"{file}: {package['name']} is not from a package index; name a requirements.txt "
+                "that `poetry export` writes"
+            )
+        markers = package.get("markers", "")
+        marker = markers.get("main", "") if isinstance(markers, dict) else markers
+        hashes = "".join(f" --hash={each['hash']}" for each in package.get("files", ()))
+        pin = f"{package['name']}=={package['version']}"
+        lines.append(f"{pin}{marker and f' ; {marker}'}{hashes}\n")
+    return "".join(lines)
+
+
 def _hashed(file: Path) -> str:
     """Return a requirements.txt with the hashes of all that it needs."""
     if "--hash=" in (text := reading.text(file)):
         return text
     python = ("--python-version", versions.PYTHON, "--python-platform", "linux")
     options = ("--quiet", "--generate-hashes", *python, file)
-    return output([_uv(), "pip", "compile", *options], cwd=paths.CHECKOUT, timeout=300)
+    needed = output([_uv(), "pip", "compile", *options], cwd=paths.CHECKOUT, timeout=300)
+    # The repository's own package, for which a requirements.txt says `-e .`, is installed itself.
+    return re.sub(r"^(-e |[./]|\S+ @ file:).*\n(?: +.*\n)*", "", needed, flags=re.MULTILINE)

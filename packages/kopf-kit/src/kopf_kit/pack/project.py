@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from kopf_kit.pack import imported
+from kopf_kit.pack.plain import Adopted, KindName
 from kopf_kit.rig import names, paths
 from kopf_kit.rig.names import PLAIN, PLUGIN, Label
 from kopf_kit.rig.run import HackError
@@ -25,19 +26,16 @@ from kopf_runtime.declaring.errors import DeclarationError
 _Domain = Annotated[
     str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$")
 ]
-_KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
 _Version = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
 _Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
 _Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
-_ModuleName = Annotated[str, msgspec.Meta(pattern=r"^[\w-]+(\.[\w-]+)*$")]
-_Home = Annotated[str, msgspec.Meta(pattern=r"^https://[^/\s]+(/[^/\s]+){2,}$")]
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A kind that the operator serves."""
 
     domain: _Domain
-    kind: _KindName
+    kind: KindName
     plural: Label
     version: _Version
     group: str = ""
@@ -127,7 +125,7 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     package: _Module
-    samples: dict[_KindName, str | tuple[str, ...]]
+    samples: dict[KindName, str | tuple[str, ...]]
     later_samples: tuple[str, ...] = ()
     manager: _Values = ""
     images: tuple[Image, ...] = ()
@@ -139,45 +137,6 @@ class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     accepted: dict[str, str] = {}
     #: Read by `kopf_kit.rig.names`.
     registry_port: int = 0
-
-
-class Adopted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What PROJECT says of an operator on plain kopf, which is packaged as it is."""
-
-    #: What `kopf run` runs.
-    module: _ModuleName
-    #: The version of the operator and of its chart.
-    version: str
-    #: The day of that version.
-    created: str
-    #: The operator's page, from which the names of its images are, too.
-    home: _Home
-    description: str
-    crds: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    samples: dict[_KindName, str | tuple[str, ...]]
-    #: What the image installs; without it, the repository's Dockerfile or its lock of uv's says so.
-    requirements: str = ""
-    #: Files with roles of what the handlers do beyond what kopf itself does, and their bindings.
-    rights: str | tuple[str, ...] = ()
-    #: What it watches unless its users say otherwise, as in the chart's values.
-    watch_namespaces: tuple[str, ...] = ()
-    #: The variables that its code reads, with their values.
-    environment: dict[str, str] = {}
-    #: Whether it is packed for OLM, which cannot give each right where the author's roles do.
-    olm: bool = True
-    #: Breaking changes since the last release, as `verify` tells them, and why each hits nobody.
-    accepted: dict[str, str] = {}
-    registry_port: int = 0
-
-    @property
-    def package(self) -> str:
-        """The Python package, or the one module, that the operator is."""
-        return self.module.partition(".")[0]
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The files of `rights`."""
-        return (self.rights,) if isinstance(self.rights, str) else self.rights
 
 
 class _Plugins(msgspec.Struct, frozen=True):
@@ -257,6 +216,8 @@ class Project(msgspec.Struct, frozen=True):
         """The command that starts it in its image; its flags follow."""
         if not self.adopted:
             return "python3", "-m", self.package
+        if self.adopted.command:
+            return self.adopted.command
         # glibc takes * for all addresses, of IPv4 and of IPv6; kopf takes nothing for localhost.
         run = "-m", "kopf", "run", "--standalone", "--liveness=http://*:8081/healthz"
         return "python3", *run, "-m", self.adopted.module

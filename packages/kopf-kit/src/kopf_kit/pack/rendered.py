@@ -57,5 +57,5 @@ def find(kind: str, name: str, *namespaces: str) -> Manifest:
 def arguments() -> dict[str, str]:
     """Return the flags with which the chart starts the operator; one without a value is true."""
     (container,) = find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
-    pairs = (argument.removeprefix("--").partition("=") for argument in container["args"])
+    pairs = (argument.removeprefix("--").partition("=") for argument in container["args"] or ())
     return {name: value if equals else "true" for name, equals, value in pairs}

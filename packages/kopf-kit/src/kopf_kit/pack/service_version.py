@@ -107,7 +107,7 @@ def _settings(released: Mapping[str, str]) -> Iterable[dict[str, str]]:
     """
     # OLM sets the namespaces.
     flags = arguments()
-    del flags["all-namespaces"]
+    flags.pop("all-namespaces", None)
     flags |= {image.flag: f"$({image.related_variable})" for image in PROJECT.images}
     for name, value in flags.items():
         variable = PROJECT.variables + name.replace("-", "_").upper()

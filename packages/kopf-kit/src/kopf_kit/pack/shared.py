@@ -5,10 +5,11 @@ The reference is written for an operator that does not exist: widget-operator se
 values of its charts, its runbooks, OLM's settings, its Dockerfile. `kopf_kit.pack.chart_templates`
 and `kopf_kit.pack.dockerfile` write them.
 
-Some lines are only for operators on kopf-runtime, some only for those on plain kopf, and some only
-for those that the API server asks: at all, for conversions, or before it stores an object. They are
-between lines with `#@ if runtime`, `plain`, `webhooks`, `conversion` or `admission`, or several of
-these with `and` or `or`, `#@ else` and `#@ end`, which do not nest.
+Some lines are only for operators on kopf-runtime, some only for those on plain kopf, or for those
+of them that `kopf run` starts, and some only for those that the API server asks: at all, for
+conversions, or before it stores an object. They are between lines with `#@ if runtime`, `plain`,
+`kopf`, `webhooks`, `conversion` or `admission`, or several of these with `and` or `or`, `#@ else`
+and `#@ end`, which do not nest.
 """
 
 import re
@@ -26,7 +27,7 @@ _NAMES = ("acme/", "widget-operator", "WIDGET_OPERATOR_", "widget_operator_", "W
 _WORDS = ("widgets.acme.example", "acme.example", "Widgets", "Widget", "widgets", "widget")
 #: Files whose commands concern all kinds, such as those that remove everything.
 _OF_ALL_KINDS = ("NOTES.txt", "README.md.in")
-_KINDS = r"(?:(?:runtime|plain|webhooks|conversion|admission)(?: and | or )?)+"
+_KINDS = r"(?:(?:runtime|plain|kopf|webhooks|conversion|admission)(?: and | or )?)+"
 _MARKED = re.compile(
     rf"^#@ if ({_KINDS})\n(.*?)(?:^#@ else\n(.*?))?^#@ end\n", re.MULTILINE | re.DOTALL
 )
@@ -62,7 +63,8 @@ def _is_one(kind: str) -> bool:
             return bool(admission.of(PROJECT))
         case "webhooks":
             return bool(PROJECT.converted or admission.of(PROJECT))
-    return kind == PROJECT.base
+    by_kopf = PROJECT.base == "plain" and PROJECT.command[:4] == ("python3", "-m", "kopf", "run")
+    return {"kopf": by_kopf}.get(kind, kind == PROJECT.base)
 
 
 def text(file: Path) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kopf_kit.pack import adopted, documents, granted, watched
+from kopf_kit.pack import adopted, container, documents, granted, watched
 from kopf_kit.pack.granted import Grants
-from kopf_kit.rig import names, reading
+from kopf_kit.rig import names
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import found, repository
 from kopf_kit.template.answers import check_name
@@ -46,9 +46,15 @@ resources:
 _REQUIREMENTS = "    # What the image installs.\n    requirements: {}\n"
 _RIGHTS = "    # What the handlers do beyond what kopf itself does.\n    rights: {}\n"
 _ENVIRONMENT = "    # The variables that its code reads.\n    environment: {}\n"
+_WATCHED = (
+    "    # What it watches unless a user of the chart says otherwise.\n    watchNamespaces: {}\n"
+)
+_COMMAND = "    # How its own Dockerfile starts it.\n    command: {}\n"
 _NO_OLM = (
     "    # It is not for OLM, which would give rights more widely than its roles.\n    olm: false\n"
 )
+#: What is not a requirements.txt, and can be named as what the image installs.
+_READ = ("uv.lock", "poetry.lock", "pyproject.toml", "setup.cfg")
 #: The version where nothing says it.
 _FIRST = "0.1.0"
 _STAGE = re.compile(r"^\s*FROM\s", re.MULTILINE | re.IGNORECASE)
@@ -67,7 +73,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     if run:
         handlers = watched.handlers(operator.module, root, crds, dict(operator.environment))
     roles = [root / name for name in operator.rights]
-    grants = granted.read(roles, crds) if roles else Grants()
+    grants = granted.read(roles, crds, _watched(operator)) if roles else Grants()
     sampled = {
         found.sampled(obj) for name in operator.samples for obj in found.manifests(root / name)
     }
@@ -78,6 +84,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     no_olm = watched.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
     return _text(operator, crds, olm=not no_olm), [
         *_about_the_code(operator, handlers),
+        *_about_the_container(operator),
         *_about_samples([kind for kind in kinds if kind not in sampled]),
         *([f"{no_olm}: so `olm: false` is in PROJECT"] if no_olm else []),
         *_about_rights(operator, grants),
@@ -106,6 +113,13 @@ def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
     optional += _RIGHTS.format(_listed(operator.rights)) if operator.rights else ""
     if operator.environment:
         optional += _ENVIRONMENT.format(json.dumps(dict(operator.environment), ensure_ascii=False))
+    if watched_ := _watched(operator):
+        optional += _WATCHED.format(json.dumps(watched_))
+    if operator.command:
+        optional += _COMMAND.format(json.dumps(operator.command, ensure_ascii=False))
+        optional += f"    ports: {json.dumps(operator.container.ports)}\n"
+    if operator.dockerfile not in ("", "Dockerfile"):
+        optional += f"    dockerfile: {operator.dockerfile}\n"
     optional += "" if olm else _NO_OLM
     served = (
         f"A Kubernetes operator that serves the kind{'s' * (len(kinds) > 1)} {', '.join(kinds)}"
@@ -125,6 +139,12 @@ def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
         name=operator.name,
         resources=textwrap.indent(documents.text(resources), "  "),
     )
+
+
+def _watched(operator: Operator) -> list[str]:
+    """Return what it watches by default; a namespace that only its start says is its own."""
+    spaces = operator.namespaces or ()
+    return [*dict.fromkeys(granted.OWN if space.startswith("$(") else space for space in spaces)]
 
 
 def _about_the_code(operator: Operator, handlers: watched.Handlers) -> Iterator[str]:
@@ -154,6 +174,32 @@ def _about_the_code(operator: Operator, handlers: watched.Handlers) -> Iterator[
                 "operator would wait for it, and has one replica without: in a later function with "
                 "@kopf.on.startup(), set `settings.peering.mandatory` to False"
             )
+
+
+def _about_the_container(operator: Operator) -> Iterator[str]:
+    """Yield sentences on how the image runs, and what of that is not as its Dockerfile has it."""
+    file, image = operator.dockerfile, operator.container
+    if operator.command:
+        yield (
+            f"{file} starts it by `{' '.join(image.command)}`, and so does the chart: watched "
+            "namespaces, probes and log are the program's own, and so are webhooks; with --module "
+            f"{operator.module}, `kopf run` starts it"
+        )
+    elif image.command and not container.kopf_run(image.command):
+        yield (
+            f"{file} starts it by `{' '.join(image.command)}`, and the chart by `kopf run -m "
+            f"{operator.module}`: what else the former does is missing"
+        )
+    if file and not operator.requirements and image.is_root:
+        yield f"{file} has no user, so the image gets the user 65532"
+    spaces = operator.namespaces or ()
+    if any(space.startswith("$(") for space in spaces):
+        yield (
+            f"{file} watches {', '.join(spaces)}, which only its start says: watchNamespaces in "
+            "PROJECT has the operator's own namespace"
+        )
+    elif spaces:
+        yield f"the chart watches {', '.join(spaces)} by default, as {file} does"
 
 
 def _about_samples(hidden: list[str]) -> Iterator[str]:
@@ -209,16 +255,19 @@ def _crds(operator: Operator) -> list[Manifest]:
 
 
 def _check_image(operator: Operator) -> None:
-    """Raise HackError where nothing says what the image holds, or where it runs as root."""
-    file = operator.root / "Dockerfile"
+    """Raise HackError where nothing says what the image holds, or as whom it runs."""
+    file, user = operator.root / operator.dockerfile, operator.container.user
     if operator.requirements:
         if not (operator.root / operator.requirements).is_file():
             raise HackError(f"{operator.root / operator.requirements} does not exist")
-    elif file.is_file():
-        last_stage = _STAGE.split(reading.text(file))[-1]
-        users = re.findall(r"^\s*USER\s+(\S+)", last_stage, re.MULTILINE | re.IGNORECASE)
-        user = users[-1].partition(":")[0] if users else "root"
-        if not user.isdigit() or user == "0":
+        name = operator.requirements.rpartition("/")[2]
+        if name.endswith((".lock", ".toml", ".json")) and name not in _READ:
+            raise HackError(
+                f"{name} is not what the kit installs from: name one of {', '.join(_READ)}, or a "
+                "requirements.txt, which your tool exports"
+            )
+    elif operator.dockerfile:
+        if not operator.container.is_root and not user.isdigit():
             raise HackError(
                 f"{file} runs as {user}, and the kubelet starts the operator only with a numeric "
                 "user that is not root; end it with one, such as `USER 65532`, or name with "

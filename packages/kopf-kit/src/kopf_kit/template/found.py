@@ -3,14 +3,15 @@
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.pack import adopted, granted, registered, written
-from kopf_kit.rig import reading
+from kopf_kit.pack import adopted, container, contents, granted, registered, written
+from kopf_kit.pack.container import Container, KopfRun
+from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import HackError, answer
 
 Manifest = dict[str, Any]
@@ -19,6 +20,8 @@ HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+(?:/[^/\s]
 _HANDLER = re.compile(r"^@kopf\.(on\.\w+|daemon|timer|index)\(", re.MULTILINE)
 #: The kinds by which operators on kopf know of each other; it has one replica, and needs none.
 _PEERING = ("KopfPeering", "ClusterKopfPeering")
+#: What says what an image installs, where there is neither a Dockerfile nor a lock of uv's.
+_REQUIRED = ("requirements.txt", "poetry.lock", "setup.cfg")
 #: Folders of a repository that are not about its operator.
 _OTHERS = {"build", "dist", "node_modules", "venv", "tests", "test"}
 
@@ -38,6 +41,15 @@ class Operator:
     rights: tuple[str, ...] = ()
     #: Variables with their values.
     environment: tuple[tuple[str, str], ...] = ()
+    #: The author's own Dockerfile, if there is one.
+    dockerfile: str = ""
+    container: Container = field(default_factory=Container)
+    #: What starts it, if not `kopf run`.
+    command: tuple[str, ...] = ()
+    #: What that command says to watch; None where it does not say it.
+    namespaces: tuple[str, ...] | None = None
+    #: The modules that register handlers.
+    modules: tuple[str, ...] = ()
     #: Empty if the repository does not say it.
     version: str = ""
     description: str = ""
@@ -57,13 +69,32 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     kinds = {
         crd["spec"]["names"]["kind"] for name in crds for crd in adopted.definitions_in(root / name)
     }
+    dockerfile = said.dockerfile or ("Dockerfile" if (root / "Dockerfile").is_file() else "")
+    image = container.read(reading.text(root / dockerfile)) if dockerfile else Container()
+    started = container.kopf_run(image.command)
     modules = [*_modules(root)]
+    named = [*started.modules, *map(_stem, started.files)] if started else modules
+    module = said.module or (named[0] if len(named) == 1 else "")
     installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
-    required = "requirements.txt" if (root / "requirements.txt").is_file() else ""
+    required = next((name for name in _REQUIRED if (root / name).is_file()), "")
+    if not required and contents.is_package(root):
+        required = "pyproject.toml"
     return replace(
         said,
         name=said.name or str(about.get("name") or (said.home or home).rpartition("/")[2]).lower(),
-        module=said.module or (modules[0] if len(modules) == 1 else ""),
+        module=module,
+        modules=tuple(modules),
+        dockerfile=dockerfile,
+        container=image,
+        command=() if said.module or started else _entry(image.command, about),
+        namespaces=started.namespaces if started else None,
+        environment=tuple(
+            {
+                **image.own_environment,
+                **_path(root, module, image, started),
+                **dict(said.environment),
+            }.items()
+        ),
         home=said.home or home,
         crds=crds,
         samples=said.samples or _found(root, lambda one: sampled(one) in kinds),
@@ -72,6 +103,35 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
         version=_version(file, about, run=run),
         description=said.description or about.get("description", ""),
     )
+
+
+def _stem(file: str) -> str:
+    return PurePosixPath(file).stem
+
+
+def _entry(command: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
+    """Return an author's own command as any image can run it, which need not have its scripts."""
+    if command and (target := about.get("scripts", {}).get(command[0])):
+        module, _, function = target.partition(":")
+        code = f"import sys; from {module} import {function}; sys.exit({function}())"
+        return "python3", "-c", code, *command[1:]
+    return command
+
+
+def _path(root: Path, module: str, image: Container, started: KopfRun | None) -> dict[str, str]:
+    """Return the variable by which the container's Python finds the module, if it needs one."""
+    top = module.partition(".")[0]
+    code = next(
+        (each for each in (f"{top}.py", top) if (paths.sources(root, top) / each).exists()), ""
+    )
+    place = image.place(str((paths.sources(root, top) / code).relative_to(root))) if code else ""
+    if not place and started and started.files:
+        place = str(PurePosixPath(image.folder or "/") / started.files[0])
+    folder = str(PurePosixPath(place).parent)
+    if not place or image.imports_from(folder):
+        return {}
+    former = image.environment.get("PYTHONPATH", "")
+    return {"PYTHONPATH": f"{folder}:{former}".rstrip(":")}
 
 
 def _about(file: Path) -> dict[str, Any]:

@@ -1,0 +1,225 @@
+"""What an author's Dockerfile says of its container: user, folder, variables, files, command.
+
+The last stage counts, with what it has from the earlier stage that it is built from. What a base
+image of others says is not known.
+"""
+
+import argparse
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+#: What only starts another program.
+_STARTERS = (
+    *(("exec",), ("tini", "--"), ("dumb-init", "--"), ("dumb-init",), ("uv", "run")),
+    *(("poetry", "run"), ("pipenv", "run"), ("pdm", "run")),
+)
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?(-|\+)([^}]*))?\})")
+#: Variables that are about the image, not about the operator.
+_OF_THE_IMAGE = re.compile("PATH|HOME|LANG|LC_.*|(PYTHON|PIP_|POETRY_|UV_|PDM_|DEBIAN_|VIRTUAL_).*")
+
+
+@dataclass(frozen=True)
+class Container:
+    """How a Dockerfile has its container run."""
+
+    user: str = ""
+    #: Empty where only the base image says it.
+    folder: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    entrypoint: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    #: What is copied from the context, and where to.
+    copies: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command, without a shell, and without what only starts it."""
+        words = (*self.entrypoint, *self.arguments)
+        while starter := next((s for s in _STARTERS if words[: len(s)] == s), ()):
+            words = words[len(starter) :]
+        return words
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it runs as root, as it does where no stage names a user."""
+        return self.user in ("", "root", "0")
+
+    @property
+    def own_environment(self) -> dict[str, str]:
+        """The variables that may be about the operator."""
+        own = self.environment.items()
+        return {name: value for name, value in own if not _OF_THE_IMAGE.fullmatch(name)}
+
+    def imports_from(self, folder: str) -> bool:
+        """Return whether `python3 -m` finds modules in a folder of the container."""
+        paths = self.environment.get("PYTHONPATH", "").split(":")
+        return PurePosixPath(folder) in map(PurePosixPath, (self.folder or "/", *paths))
+
+    def place(self, file: str) -> str:
+        """Return where a file of the context is in the container; empty if it is not copied."""
+        for source, target in reversed(self.copies):
+            inside = PurePosixPath(target)
+            if source == ".":
+                return str(inside / file)
+            if source == file:
+                return str(inside / file.rpartition("/")[2]) if target.endswith("/") else target
+            if file.startswith(f"{source}/"):
+                return str(inside / file.removeprefix(f"{source}/"))
+        return ""
+
+
+@dataclass(frozen=True)
+class KopfRun:
+    """What the arguments of `kopf run` say."""
+
+    modules: tuple[str, ...] = ()
+    #: Files in the container.
+    files: tuple[str, ...] = ()
+    #: None where the command does not say what is watched.
+    namespaces: tuple[str, ...] | None = None
+
+
+def read(text: str) -> Container:
+    """Return what a Dockerfile says of the container of its last stage."""
+    stages: dict[str, Container] = {}
+    stage, name, arguments = Container(), "", dict[str, str]()
+    for instruction, rest in _instructions(text):
+        known = {**arguments, **stage.environment}
+        if instruction == "FROM":
+            words = re.sub(r"--\S+\s+", "", _filled(rest, arguments)).split()
+            stage = stages.get(words[0].lower(), Container()) if words else Container()
+            name = words[2].lower() if len(words) > 2 else ""
+        elif instruction == "ARG":
+            arguments |= {key: _filled(value, known) for key, value in _pairs(rest) if value}
+        else:
+            stage = replace(stage, **_changes(stage, instruction, rest, known))
+        stages[name] = stage
+    return stage
+
+
+def _changes(
+    stage: Container, instruction: str, rest: str, known: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what an instruction changes in a container."""
+    match instruction:
+        case "USER":
+            return {"user": _filled(rest, known).strip("\"' ").partition(":")[0]}
+        case "WORKDIR":
+            return {"folder": _inside(stage, _filled(rest, known))}
+        case "ENV":
+            values = {name: _filled(value, known) for name, value in _pairs(rest)}
+            return {"environment": {**stage.environment, **values}}
+        case "EXPOSE":
+            ports = re.findall(r"\b(\d+)(?:/tcp)?(?=\s|$)", _filled(rest, known))
+            return {"ports": (*stage.ports, *map(int, ports))}
+        case "ENTRYPOINT":
+            return {"entrypoint": _words(rest, known), "arguments": ()}
+        case "CMD":
+            return {"arguments": _words(rest, known)}
+        case "COPY" | "ADD" if "--from" not in rest:
+            words = [word for word in _words(rest, known) if not word.startswith("--")]
+            several = len(words) > 2 or (words and words[-1].endswith(("/", ".")))
+            target = _inside(stage, words[-1]).rstrip("/") + "/" * bool(several) if words else ""
+            added = ((str(PurePosixPath(source)), target or "/") for source in words[:-1])
+            return {"copies": (*stage.copies, *added)}
+    return {}
+
+
+def _inside(stage: Container, folder: str) -> str:
+    return str(PurePosixPath(stage.folder or "/") / folder.strip("\"' "))
+
+
+def _instructions(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the instructions of a Dockerfile, each on one line."""
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for line in re.sub(r"\\[ \t]*\n", " ", "\n".join(lines)).splitlines():
+        instruction, _, rest = line.strip().partition(" ")
+        if instruction:
+            yield instruction.upper(), rest.strip()
+
+
+def _pairs(rest: str) -> Iterator[tuple[str, str]]:
+    """Yield the variables of an ENV or ARG."""
+    if "=" not in rest.split(" ")[0]:
+        name, _, value = rest.partition(" ")
+        yield name, value.strip()
+        return
+    for word in _split(rest):
+        name, _, value = word.partition("=")
+        yield name, value
+
+
+def _filled(text: str, known: Mapping[str, str], unknown: str = "") -> str:
+    """Return a text with the values of variables."""
+
+    def value(match: re.Match[str]) -> str:
+        name, sign, other = match[1] or match[2], match[3], match[4]
+        if sign == "+":
+            return other if known.get(name) else ""
+        return known.get(name) or (other if sign == "-" else unknown.format(name))
+
+    return _VARIABLE.sub(value, text)
+
+
+def _words(rest: str, known: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words of a command: JSON is run as it is, and anything else by a shell.
+
+    A variable that only the container's start says is as in a Pod, such as $(NAMESPACE).
+    """
+    try:
+        words = json.loads(rest) if rest.startswith("[") else None
+    except ValueError:
+        words = None
+    if isinstance(words, list):
+        words = [str(word) for word in words]
+        if words and words[0].rpartition("/")[2] in ("sh", "bash", "ash") and "-c" in words[1:2]:
+            return _words(" ".join(words[2:3]), known)
+        return tuple(words)
+    last = re.split(r"&&|;|\|\|", rest)[-1]
+    found = _split(_filled(last, known, "$({})"))
+    while found and re.fullmatch(r"\w+=.*", found[0]):
+        del found[0]
+    return tuple(found)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote that is not closed
+        return text.split()
+
+
+def kopf_run(command: Sequence[str]) -> KopfRun | None:
+    """Return what a command has `kopf run` do, or None if it runs something else."""
+    words = [*command]
+    if words and re.fullmatch(r"(.*/)?python[\d.]*", words[0]):
+        words = [word for word in words[1:] if word not in ("-u", "-O", "-B")]
+        if words[:1] != ["-m"]:
+            return None
+        del words[0]
+    if not words or words[0].rpartition("/")[2] != "kopf" or "run" not in words:
+        return None
+    said, others = _options().parse_known_args(words[words.index("run") + 1 :])
+    spaces = [space for each in said.namespace for space in (each or "").split(",") if space]
+    files = (word for word in others if not word.startswith("-"))
+    namespaces = () if said.everywhere else tuple(spaces) or None
+    return KopfRun(tuple(filter(None, said.module)), tuple(files), namespaces)
+
+
+def _options() -> argparse.ArgumentParser:
+    """Return the options of `kopf run` that have a value or say what is watched."""
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("-m", "--module", action="append", default=[], nargs="?")
+    options.add_argument("-n", "--namespace", action="append", default=[], nargs="?")
+    every = ("-A", "--all-namespaces", "--clusterwide")
+    options.add_argument(*every, action="store_true", dest="everywhere")
+    for names in (("-L", "--liveness"), ("-P", "--peering"), ("-p", "--priority")):
+        options.add_argument(*names, nargs="?")
+    options.add_argument("--log-format", nargs="?")
+    return options
