@@ -462,12 +462,19 @@ def _own_chart(folder: Path) -> None:
 _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
 
 
+_ASKING = """\
+from kubernetes import client, config
+config.load_config()
+client.CoreV1Api().list_namespace()
+"""
+
+
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
         (_replace("main.py", _KOPF + "import nosuchmodule\n"), "No module named 'nosuchmodule'"),
         (
-            _replace("main.py", _KOPF + "from kubernetes import config\nconfig.load_config()\n"),
+            _replace("main.py", f"{_KOPF}{_ASKING}"),
             "move what asks a cluster into a function with @kopf.on.startup()",
         ),
         (_replace("main.py", "x = 1\n"), "main registers no handler of kopf"),
