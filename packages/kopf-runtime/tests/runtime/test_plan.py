@@ -78,11 +78,25 @@ def owned(update: Update, on_surplus: Fate | None = Fate.DELETE) -> Owned:
     return Owned(SECRET, Object, update, lambda _: None, str, on_surplus=on_surplus)
 
 
-def step(child: Child, update: Update, *, outlives: bool = False, **says: bool) -> tuple[str, str]:
+def step(
+    child: Child,
+    update: Update,
+    *,
+    outlives: bool = False,
+    altered: bool = False,
+    as_admitted: bool = False,
+) -> tuple[str, str]:
     """Return the step, and why it is taken with its flags."""
-    wanted = replace(WANTED, outlives=outlives)
-    those = {"owner": OWNER, "wanted": wanted, "owned": owned(update), "child": child, **says}
-    found = plan(Seen(**those, lives="alive".__eq__), "Thing")
+    seen = Seen(
+        owner=OWNER,
+        wanted=replace(WANTED, outlives=outlives),
+        owned=owned(update),
+        child=child,
+        altered=altered,
+        as_admitted=as_admitted,
+        lives="alive".__eq__,
+    )
+    found = plan(seen, "Thing")
     flags = [flag for flag in ("edited", "verify") if getattr(found, flag)]
     return found.step.name.lower(), f"{' '.join([found.reason, *flags])}: {found.why}"
 
