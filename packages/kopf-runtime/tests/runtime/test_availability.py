@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from kopf_runtime.declaring.objects import Object
 from kopf_runtime.declaring.records import Seen
 from kopf_runtime.watching.availability import PATIENCE, Failures, State, Use, may
 from kopf_runtime.watching.reflector import Reflector
-from kopf_runtime.watching.source import Source
+from kopf_runtime.watching.source import Source, Watched
 from runtime.support.waiting import in_virtual_time
 from runtime.test_histories import Wire
 
@@ -100,16 +100,12 @@ def seen(thing: Object, _: object) -> Seen:
 def reflecting(wire: Refusing, *, optional: bool = False) -> Iterator[tuple[Reflector, list[bool]]]:
     """Run a reflector of ConfigMaps; note when it says that something has changed."""
     told: list[bool] = []
-    ignore: Callable[..., None] = lambda *_: None  # noqa: E731
     source: Source[Seen] = Source(
         wire,  # type: ignore[arg-type]
-        CONFIG_MAP,
-        Object,
-        seen,
-        ignore,
-        ignore,
         Metrics("test"),
-        optional=optional,
+        Watched(CONFIG_MAP, optional=optional),
+        seen,
+        lambda *_: None,
     )
     reflector = source.reflect(None, 300.0, told.append, lambda: False)
     task = asyncio.ensure_future(reflector.run())

@@ -1,7 +1,6 @@
 """What an author declares about the objects of one kind; `process.runtime` carries it out.
 
-An author declares what the kind owns, and registers two pure functions, `desired` and `status`. Two
-coroutines, `sync` and `finalize`, manage resources outside the cluster.
+`desired` and `status` are pure functions; `sync`, `check` and `finalize` manage what is outside.
 """
 
 import inspect

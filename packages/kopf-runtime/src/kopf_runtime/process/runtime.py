@@ -27,7 +27,7 @@ from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.references import Namers
 from kopf_runtime.watching.selection import Selection
-from kopf_runtime.watching.source import Source
+from kopf_runtime.watching.source import Source, Watched
 from kopf_runtime.working.act import Actor
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.diff import diff
@@ -105,36 +105,23 @@ class Runtime:
         reads = Reads(client, metrics, namers, declaration.read)
         others = [mapped(client, metrics, namers, read) for read in declaration.mapped.values()]
         reader = Reader(declaration, marks, templates, reads.named)
-        owners: Source[Owner] = Source(
-            client,
-            self.kind,
-            declaration.type,
-            reader.owner,
-            changes.owner,
-            changes.unreadable,
-            metrics,
-            selected=selection.has,
-            decoder=self._decoder,
-        )
+        own = Watched(self.kind, declaration.type, selected=selection.has, decoder=self._decoder)
+        owners = Source(client, metrics, own, reader.owner, changes.owner, changes.unreadable)
 
         def source(
             owned: Owned,
             read: Callable[[Any, Child | None], Child],
             changed: Callable[[Child | None, Child | None], object],
         ) -> Source[Child]:
-            return Source(
-                client,
+            watched = Watched(
                 owned.kind,
                 owned.type,
-                read,
-                changed,
-                lambda _: None,
-                metrics,
                 marks.selector,
                 selection.has,
                 optional=owned.optional,
                 decoder=owned.judge,
             )
+            return Source(client, metrics, watched, read, changed)
 
         children = {
             kind: source(owned, reader.child(owned), changes.child(kind))

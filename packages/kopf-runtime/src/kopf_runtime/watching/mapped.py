@@ -5,7 +5,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.objects import Object
 from kopf_runtime.declaring.records import Read, Seen
 from kopf_runtime.watching.references import Namers, keys
-from kopf_runtime.watching.source import Source
+from kopf_runtime.watching.source import Source, Watched
 
 
 def mapped(client: Client, metrics: Metrics, namers: Namers, read: Read) -> Source[Seen]:
@@ -22,4 +22,4 @@ def mapped(client: Client, metrics: Metrics, namers: Namers, read: Read) -> Sour
             for key in {key for _, (others, _) in states for key in others}:
                 namers.changed(key, read.kind)
 
-    return Source(client, read.kind, read.type, record, changed, lambda _: None, metrics)
+    return Source(client, metrics, Watched(read.kind, read.type), record, changed)

@@ -20,7 +20,7 @@ from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, UnreadableError, decode
 from kopf_runtime.declaring.parsers import DNS_LABEL, NAME
 from kopf_runtime.declaring.records import Name, Owner, Read, Seen, Unreadable
-from kopf_runtime.watching.source import Source
+from kopf_runtime.watching.source import Source, Watched
 
 #: The view of an object that nobody named when it was read.
 UNREAD = object()
@@ -107,13 +107,12 @@ class References:
         self.kind, self._read, self._namers = read.kind, read, namers
         self.source: Source[Seen] = Source(
             client,
-            read.kind,
-            read.type,
+            metrics,
+            Watched(read.kind, read.type),
             self._record,
             self._changed,
             self._left_out,
-            metrics,
-            needed=lambda left_out: any(map(namers.index.holders, self._names_of(left_out))),
+            lambda left_out: any(map(namers.index.holders, self._names_of(left_out))),
         )
 
     def names(self, thing: Object) -> Iterator[Any]:

@@ -2,7 +2,7 @@
 
 There is one reflector per kind and namespace, and each is its own failure domain: if its namespace
 was deleted or its rights are missing, it retries with backoff and holds up no other reflector.
-`source` stores what it receives; `engine` runs it.
+`source` stores what it receives; `process.runtime` runs it.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import msgspec
@@ -43,6 +44,21 @@ class HistoryError(Exception):
     """The API server's version is lower than before: etcd was restored, or the answer is stale."""
 
 
+@dataclass(frozen=True)
+class Scope:
+    """What a reflector lists and watches."""
+
+    path: str
+    #: The name of the kind in metrics.
+    resource: str
+    #: None: all namespaces.
+    namespace: str | None = None
+    #: A label selector.
+    selector: str = ""
+    #: Whether the API server need not know the kind.
+    optional: bool = False
+
+
 class Reflector:
     """Lists and watches one path of the API server."""
 
@@ -51,19 +67,14 @@ class Reflector:
         client: Client,
         metrics: Metrics,
         sink: Sink,
-        path: str,
-        *,
-        resource: str,
-        namespace: str | None,
-        selector: str,
+        scope: Scope,
         resync_period: float,
         changed: Callable[[bool], object],
         stands_by: Callable[[], bool],
-        optional: bool = False,
     ) -> None:
         self._client, self._metrics, self._sink = client, metrics, sink
-        self.path, self._resource, self._namespace = path, resource, namespace
-        self._lister = Lister(client, path, selector)
+        self.path, self._resource, self._namespace = scope.path, scope.resource, scope.namespace
+        self._lister = Lister(client, scope.path, scope.selector)
         self._resync_period, self._changed, self._stands_by = resync_period, changed, stands_by
         self._position = 0  # the resource version up to which the cache is complete
         self._listed = False  # whether the next watch follows a full list
@@ -73,7 +84,7 @@ class Reflector:
         #: with True after each further full list.
         self.availability = Availability()
         self._failures = Failures()
-        self._optional = optional
+        self._optional = scope.optional
         self._known = False  # whether it has ever been there
         self.listed_at = 0.0  # when the last full list was complete, in Unix time
         self._resync_at = 0.0  # when the next resync is due, by `time.monotonic`

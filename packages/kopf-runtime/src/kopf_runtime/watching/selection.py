@@ -1,6 +1,6 @@
 """Knows the namespaces that match the namespace selector, and reports when one comes or goes.
 
-Each `engine` has one. All namespaces are watched, but objects in the others are not reconciled;
+Each `Runtime` has one. All namespaces are watched, but objects in the others are not reconciled;
 docs/decisions/0021-selected-namespaces-are-filtered.md says why.
 """
 
@@ -13,7 +13,7 @@ from kopf_runtime.declaring.kinds import NAMESPACE
 from kopf_runtime.declaring.objects import Object
 from kopf_runtime.declaring.records import Selected
 from kopf_runtime.watching.availability import Use
-from kopf_runtime.watching.source import Source
+from kopf_runtime.watching.source import Source, Watched
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +28,8 @@ class Selection:
         #: The source of the namespaces, if there is a selector.
         self.sources: list[Source[Selected]] = []
         if selector:
-            ignored: Callable[..., None] = lambda *_: None  # noqa: E731
-            self.sources = [
-                Source(client, NAMESPACE, Object, _read, self._changed, ignored, metrics, selector)
-            ]
+            watched = Watched(NAMESPACE, selector=selector)
+            self.sources = [Source(client, metrics, watched, _read, self._changed)]
 
     def has(self, namespace: str) -> bool:
         """Return whether a namespace is selected; cluster-scoped objects (empty) always are."""

@@ -7,6 +7,7 @@ has a reflector per namespace; `apply` also passes it the answers to our own wri
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -31,47 +32,59 @@ from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreada
 from kopf_runtime.watching.availability import State, Use, may
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.watching.listing import Lister
-from kopf_runtime.watching.reflector import Reflector
+from kopf_runtime.watching.reflector import Reflector, Scope
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R", Owner, Child, Seen, Selected)
 
 
+Class = type[Object]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is listed and watched of a kind, and how it is decoded."""
+
+    kind: Kind
+    type: Class = Object
+    #: A label selector.
+    selector: str = ""
+    #: Returns whether a namespace is selected.
+    selected: Callable[[str], bool] = lambda _: True
+    #: Whether the API server need not know the kind.
+    optional: bool = False
+    #: What decodes an object, if not just its type.
+    decoder: Decoder[Any] | None = None
+
+
 class Source(Generic[R]):
-    """The objects of one kind."""
+    """The objects of one kind; `read` makes a record of one, `changed` is told of both."""
 
     def __init__(
         self,
         client: Client,
-        kind: Kind,
-        type_: type[Object],
+        metrics: Metrics,
+        watched: Watched,
         read: Callable[[Any, R | None], R],
         changed: Callable[[R | None, R | None], object],
-        unreadable: Callable[[Unreadable], object],
-        metrics: Metrics,
-        selector: str = "",
-        selected: Callable[[str], bool] = lambda _: True,
-        *,
-        optional: bool = False,
+        unreadable: Callable[[Unreadable], object] = lambda _: None,
         needed: Callable[[Unreadable], bool] | None = None,
-        decoder: Decoder[Any] | None = None,
     ) -> None:
-        self._client = client
-        self.kind = kind
+        self._client, self._watched = client, watched
+        self.kind, self._selected = watched.kind, watched.selected
         self.cache: Cache[R] = Cache()
-        self._decoder = decoder or msgspec.json.Decoder(type_)
+        self._decoder = watched.decoder or msgspec.json.Decoder(watched.type)
         self._read: Callable[[Any, R | None], R] = read
         self._changed: Callable[[R | None, R | None], object] = changed
         self._left_out = unreadable
         self._metrics = metrics
-        self._selector, self._selected, self._optional = selector, selected, optional
-        #: Whether it is told of an object that it cannot be read.
-        self._needed = needed or (lambda left_out: selected(left_out.key[0]))
+        #: Returns whether to warn of an object that it cannot be read.
+        self._needed = needed or (lambda left_out: watched.selected(left_out.key[0]))
         #: Objects that are left out because they cannot be read.
         self.unreadable: Cache[Unreadable] = Cache()
         metrics.count_unreadable(
-            metrics.name_of(kind), lambda: sum(map(self._needed, self.unreadable))
+            metrics.name_of(watched.kind), lambda: sum(map(self._needed, self.unreadable))
         )
         self.reflectors: dict[str | None, Reflector] = {}
 
@@ -104,18 +117,11 @@ class Source(Generic[R]):
         stands_by: Callable[[], bool],
     ) -> Reflector:
         """Return a reflector that fills the cache with the objects of a namespace, or of all."""
+        path, name = self.kind.path(namespace), self._metrics.name_of(self.kind)
+        watched = self._watched
+        scope = Scope(path, name, namespace, watched.selector, optional=watched.optional)
         reflector = self.reflectors[namespace] = Reflector(
-            self._client,
-            self._metrics,
-            self,
-            self.kind.path(namespace),
-            resource=self._metrics.name_of(self.kind),
-            namespace=namespace,
-            selector=self._selector,
-            resync_period=resync_period,
-            changed=changed,
-            stands_by=stands_by,
-            optional=self._optional,
+            self._client, self._metrics, self, scope, resync_period, changed, stands_by
         )
         return reflector
 
@@ -247,7 +253,7 @@ class Source(Generic[R]):
 
         Store what is newer. Raise `ApiError` or `UnreadableError`.
         """
-        current, selector = True, f"{self._selector},{label}={owner.uid}"
+        current, selector = True, f"{self._watched.selector},{label}={owner.uid}"
         for namespace in self._spaces(owner.key[0]):
             if self.absent(namespace or ""):
                 continue

@@ -1,7 +1,6 @@
 """The work queue: it holds a key at most once, reconciles it in one task at a time, and is fair.
 
-Sources, resyncs and the queue itself add keys; `engine` runs the queue while this replica
-leads.
+Sources, resyncs and the queue itself add keys; `process.runtime` runs it while this replica leads.
 It works like client-go's rate-limiting work queue with its backoff per item, and adds jitter,
 Retry-After, and the order of `fairness`.
 """
