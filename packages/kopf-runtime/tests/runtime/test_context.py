@@ -68,6 +68,7 @@ follow_imports = skip
 
 
 def test_a_type_checker_sees_what_a_function_does_not_get(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
     (snippet := tmp_path / "snippet.py").write_text(SNIPPET)
     (config := tmp_path / "mypy.ini").write_text(CONFIG)
 
