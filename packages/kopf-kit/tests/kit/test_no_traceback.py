@@ -1,0 +1,141 @@
+"""On whatever is in a repository, each command ends with a sentence, and leaves nothing half.
+
+Each case is a good repository with one thing wrong in it. The variable SEED repeats a walk.
+"""
+
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kit import drawn
+from kit.called import called
+from kit.forked import Kit
+from kopf_kit.commands.adopt import command as adopt
+from kopf_kit.rig import paths
+from kopf_kit.template import repository
+from kopf_kit.template.answers import Answers
+
+SEED = os.environ.get("SEED") or str(random.randrange(10**6))  # noqa: S311
+_PAGE = ("--home", "https://github.com/acme/notes-operator")
+_GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C")
+_CHART = "charts/cache-operator"
+#: The files that are changed in each repository; what is not there is added.
+FILES = {
+    "own": (
+        *("PROJECT", "PROJECT", "PROJECT", "olm/csv.yaml", "examples/sample.yaml", "README.md"),
+        *(f"{_CHART}/{name}" for name in ("Chart.yaml", "README.md.in", "values.own.yaml")),
+        *(f"{_CHART}/templates/_operator.tpl", "olm/values.own.yaml", "olm/description.md"),
+        *("docs/icon.svg", "docs/runbooks.md.in", "CHANGELOG.md", "catalog/bundles/v0.0.1.yaml"),
+        *(f"operator/cache_operator{name}" for name in ("", "/__init__.py", "/operator.py")),
+        *("pyproject.toml", "uv.lock", "charts", "audit.log"),
+    ),
+    "adopted": (
+        *("PROJECT", "PROJECT", "crd.yaml", "crd.yaml", "role.yaml", "sample.yaml", "main.py"),
+        *("requirements.txt", "Dockerfile", "pyproject.toml", "uv.lock", "audit.log"),
+        "charts/notes-operator/Chart.yaml",
+    ),
+    "plain": (
+        *("crd.yaml", "crd.yaml", "role.yaml", "sample.yaml", "requirements.txt", "main.py"),
+        *("Dockerfile", "pyproject.toml", "more.yaml", "setup.cfg"),
+    ),
+}
+_ADOPT = ("adopt", "--no-run", *_PAGE)
+_RIGHTS = ("rights", "check", "--log", "audit.log", "--user", "u")
+COMMANDS = {
+    "own": (
+        *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1"), ("doctor",), ("update",)),
+        *(("new", "kind", "Bucket"), ("new", "olm"), ("new", "workflow"), ("tool", "helm")),
+        *(_RIGHTS, ("slowest",), ("release", "changelog"), ("release", "bundle", "0.1.0")),
+    ),
+    "plain": (
+        (*_ADOPT, "--rights", "role.yaml"),
+        _ADOPT,
+        (*_ADOPT, "--crd", "crd.yaml", "--sample", "sample.yaml"),
+    ),
+}
+COMMANDS["adopted"] = (*COMMANDS["own"], (*_RIGHTS, "--role", "role.yaml"))
+_EVENT = (
+    '{"user": {"username": "u"}, "verb": "get", "requestURI": "/api/v1/pods", '
+    '"objectRef": {"resource": "pods", "apiVersion": "v1"}}\n'
+)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with good repositories: one of `new`, one to adopt, and one adopted."""
+    folder = tmp_path_factory.mktemp("good")
+    answers = Answers("cache-operator", "Cache", "cache.example.com", olm=True)
+    repository.write(answers, folder / "own", lock=False)
+    left_out = shutil.ignore_patterns("tests", "__pycache__", "PROJECT", "*.md")
+    for name in ("plain", "adopted"):
+        shutil.copytree(paths.CHECKOUT / "examples" / "plain-kopf", folder / name, ignore=left_out)
+    code, said = called(adopt, folder / "adopted", "--no-run", *_PAGE, "--rights", "role.yaml")
+    assert not code, said
+    for name in ("own", "adopted"):
+        (folder / name / "audit.log").write_text(_EVENT)
+        for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "First")):
+            subprocess.run([*_GIT, folder / name, *words], check=True, capture_output=True)
+        shutil.rmtree(folder / name / ".git" / "hooks")
+    return folder
+
+
+def case(kit: Kit, good: Path, folder: Path, seed: str) -> str:
+    """Run one command on one repository; return what is wrong with how it ended."""
+    rng = random.Random(seed)  # noqa: S311
+    which = rng.choice(("own", "own", "adopted", "plain"))
+    here = drawn.copy(good / which, folder / rng.choice(("r", "한 글", "a b")))
+    words, name = rng.choice(COMMANDS[which]), rng.choice(FILES[which])
+    done = drawn.change(rng, here / name)
+    before = drawn.state(here)
+
+    code, said = kit.run(here, *words)
+
+    told = f"{seed}: {' '.join(words)} in {which} where {name}: {done}: {code}: {said[-600:]}"
+    if code not in (0, 1, 2) or "Traceback" in said or (code and not said.strip()):
+        return told
+    if code and (changed := drawn.state(here)) != before:
+        odd = [path for path in {*before, *changed} if before.get(path) != changed.get(path)]
+        return f"{told}: changed {sorted(odd)[:5]}"
+    return ""
+
+
+def walk(good: Path, folder: Path, cases: int, threads: int = 3) -> Iterator[str]:
+    """Yield what is wrong with how commands ended."""
+    numbers, lock = iter(range(cases)), threading.Lock()
+
+    def work(thread: int) -> list[str]:
+        kit, found = Kit(folder / f"said-{thread}"), list[str]()
+        try:
+            while True:
+                with lock:
+                    number = next(numbers, None)
+                if number is None:
+                    return found
+                found.append(case(kit, good, folder / str(thread), f"{SEED}-{number}"))
+        finally:
+            kit.end()
+
+    with ThreadPoolExecutor(threads) as threaded:
+        told = itertools.chain(*threaded.map(work, range(threads)))
+    yield from filter(None, told)
+
+
+def test_each_command_ends_with_a_sentence_whatever_is_there(good: Path, tmp_path: Path) -> None:
+    print(f"SEED={SEED}")
+
+    assert not [*walk(good, tmp_path, 50)]
+
+
+@pytest.mark.long
+def test_each_command_ends_with_a_sentence_in_many_repositories(good: Path, tmp_path: Path) -> None:
+    print(f"SEED={SEED}")
+
+    assert not [*walk(good, tmp_path, 2000)]
