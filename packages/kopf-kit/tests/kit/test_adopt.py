@@ -110,7 +110,8 @@ def webhooks(notes: Path, *handlers: str) -> Sequence[Webhook]:
 
 def test_a_webhook_is_asked_as_kopf_itself_would_configure_it(notes: Path) -> None:
     text = (notes / "crd.yaml").read_text()
-    older = "  versions:\n    - {name: v1beta1, served: true, storage: false, schema: {}}\n"
+    schema = "schema: {openAPIV3Schema: {}}"
+    older = f"  versions:\n    - {{name: v1beta1, served: true, storage: false, {schema}}}\n"
     (notes / "crd.yaml").write_text(text.replace("  versions:\n", older))
 
     validate = (
