@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -41,7 +40,7 @@ from kopf_runtime.process.runtime import Runtime, built
 from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
-from kopf_runtime.working.ending import ending
+from kopf_runtime.working.ending import keep
 
 # An operator that the API server asks nothing imports nothing of that.
 if TYPE_CHECKING:
@@ -396,38 +395,16 @@ class Manager(Generic[S]):
                 for runtime in self.runtimes:
                     group.create_task(runtime.work())
                 for function in self._tasks:
-                    group.create_task(self._keep(function, settings), name="task")
+                    group.create_task(keep(function, self.client, settings), name="task")
                 if settings.migrate_storage and (kinds := self._versions()):
                     from kopf_runtime.working.migration import Migration
 
                     migration = Migration(self.client, kinds, self.metrics)
-                    group.create_task(self._keep(migration.run, settings), name="migration")
+                    group.create_task(keep(migration.run, self.client, settings), name="migration")
         except asyncio.CancelledError:
             if self._stopped is None and self.beside.runs:
                 raise LeadershipLostError from None
             raise
-
-    async def _keep(
-        self, function: Callable[[given.Client, S], Awaitable[None]], settings: S
-    ) -> None:
-        """Run an author's task until it returns; call it again after each failure."""
-        backoff = Backoff()
-        while True:
-            began, after = time.monotonic(), 0.0
-            try:
-                return await ending(function(self.client, settings))
-            except asyncio.CancelledError:
-                if (task := asyncio.current_task()) is None or task.cancelling():
-                    raise
-                logger.error("A task ended, because what it awaited was cancelled")
-            except errors.ApiError as error:
-                after = error.after
-                logger.warning("A task failed: %s", error)
-            except Exception:
-                logger.exception("A task failed")
-            if time.monotonic() - began > errors.MAX_PAUSE_SECONDS:
-                backoff.reset()
-            await asyncio.sleep(max(after, backoff.next()))
 
     async def _tell_ready(self) -> None:
         while self._ready():  # noqa: ASYNC110 (any source may change it)

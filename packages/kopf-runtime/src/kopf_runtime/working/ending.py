@@ -1,9 +1,12 @@
-"""Ends what an author calls, if it takes too long or its caller is cancelled."""
+"""Runs what an author awaits: ends it in time, and calls a task of the leader again if it fails."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
+
+from kopf_runtime.declaring import errors
 
 T = TypeVar("T")
 
@@ -34,3 +37,24 @@ async def ending(call: Awaitable[T], seconds: float | None = None) -> T:
                 "%s goes on though it was cancelled; it must not catch CancelledError",
                 getattr(call, "__qualname__", call),
             )
+
+
+async def keep(function: Callable[..., Awaitable[None]], *given: object) -> None:
+    """Run an author's task until it returns; call it again after each failure."""
+    backoff = errors.Backoff()
+    while True:
+        began, after = time.monotonic(), 0.0
+        try:
+            return await ending(function(*given))
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            logger.error("A task ended, because what it awaited was cancelled")
+        except errors.ApiError as error:
+            after = error.after
+            logger.warning("A task failed: %s", error)
+        except Exception:
+            logger.exception("A task failed")
+        if time.monotonic() - began > errors.MAX_PAUSE_SECONDS:
+            backoff.reset()
+        await asyncio.sleep(max(after, backoff.next()))
