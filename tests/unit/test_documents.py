@@ -31,8 +31,8 @@ CHARTS = sorted(
     file
     for pattern in (
         "charts/*/README.md",
-        "examples/*/charts/*/README.md.in",
-        "packages/kopf-kit/src/kopf_kit/template/templates/charts/*/README.md.in.in",
+        "examples/*/charts/*/README.md",
+        "packages/kopf-kit/src/kopf_kit/template/templates/charts/*/README.md.in",
     )
     for file in CHECKOUT.glob(pattern)
 )

@@ -13,7 +13,7 @@ EXAMPLES = sorted(file.parent for file in paths.CHECKOUT.glob("examples/*/pyproj
 #: What an author edits; all else that the template writes stays as it is.
 EDITED = (
     *("PROJECT", "README.md", "README.ko.md", "pyproject.toml", "examples/sample.yaml"),
-    *("charts/NAME/Chart.yaml", "charts/NAME/README.md.in", "charts/NAME/templates/_operator.tpl"),
+    *("charts/NAME/Chart.yaml", "charts/NAME/README.md", "charts/NAME/templates/_operator.tpl"),
     *("olm/csv.yaml", "olm/description.md"),
     *("operator/PACKAGE/__init__.py", "operator/PACKAGE/operator.py"),
     *(f"tests/{tier}/test_operator.py" for tier in ("unit", "faults", "e2e")),

@@ -28,7 +28,7 @@
 {{- end }}
 
 {{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). Each links
-to its section in docs/runbooks.md, which a release commits; write the section in docs/runbooks.md.in. */}}
+to its section in docs/runbooks.md, which a release commits; write the section at its end. */}}
 {{- define "flightticket-operator.ownAlerts" }}
 {{- end }}
 

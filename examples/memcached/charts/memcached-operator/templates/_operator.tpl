@@ -17,7 +17,7 @@ of a value in values.own.yaml. Those of images are generated. */}}
 {{- end }}
 
 {{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). Each links
-to its section in docs/runbooks.md, which a release commits; write the section in docs/runbooks.md.in. */}}
+to its section in docs/runbooks.md, which a release commits; write the section at its end. */}}
 {{- define "memcached-operator.ownAlerts" }}
 {{- end }}
 

@@ -24,8 +24,6 @@ _OWN_VALUES = "values.own.yaml"
 _MARK = "#@ The values of the operator's Pods.\n\n"
 #: The page that the alerts link to, in the repository at the version's tag.
 RUNBOOKS = Path("docs", "runbooks.md")
-#: The sections about the operator's own alerts, which its author writes.
-_OWN_RUNBOOKS = Path("docs", "runbooks.md.in")
 
 
 def files() -> dict[Path, str]:
@@ -80,14 +78,17 @@ def _generated(file: Path) -> str:
 
 
 def runbooks() -> str:
-    """Return the page of the runbooks, with a link to its translation if the project has one."""
+    """Return the page of the runbooks, with a link to its translation if the project has one.
+
+    What its author wrote below the generated part, about the operator's own alerts, stays.
+    """
     file = shared.FOLDER / RUNBOOKS.name
-    text, own = shared.text(file), PROJECT.root / _OWN_RUNBOOKS
-    if (PROJECT.root / RUNBOOKS.with_suffix(".ko.md")).is_file():
+    text, page = shared.text(file), PROJECT.root / RUNBOOKS
+    if page.with_suffix(".ko.md").is_file():
         text = text.replace("\n", "\n\n[한국어](runbooks.ko.md)\n", 1)
-    if own.is_file():
-        text = f"{text}\n{reading.text(own)}"
-    return f"{text}\n<!-- {_generated(file)} -->\n"
+    end = f"<!-- {_generated(file)}. Runbooks of your own follow. -->\n"
+    own = page.read_text() if page.is_file() else ""
+    return f"{text}\n{end}{own.rpartition(end)[2]}"
 
 
 def _of_kind(text: str, kind: Kind) -> str:

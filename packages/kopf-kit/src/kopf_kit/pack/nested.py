@@ -67,13 +67,15 @@ def generating() -> Iterator[None]:
 def copies() -> dict[Path, str]:
     """Return the author's own files in the folders that also have generated files.
 
-    `kopf_kit.pack.numbered` copies Chart.yaml, because it writes the version into it.
+    Two are copied with what is generated in them: `kopf_kit.pack.numbered` writes the version into
+    Chart.yaml, and `chart_docs` tables into README.md.
     """
+    completed = [PROJECT.written_chart / name for name in ("Chart.yaml", "README.md")]
     return {
         PROJECT.built / file.relative_to(PROJECT.root): reading.text(file)
         for folder in _SHARED
         for file in (PROJECT.root / folder).rglob("*")
-        if is_nested(PROJECT) and file.is_file() and file != PROJECT.written_chart / "Chart.yaml"
+        if is_nested(PROJECT) and file.is_file() and file not in completed
     }
 
 
