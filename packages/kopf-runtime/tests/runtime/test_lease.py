@@ -166,6 +166,21 @@ async def test_c2_a_renewal_that_hangs_once_leaves_the_leader_at_work(
         assert one.metric("lease_failures_total") == 1
 
 
+async def test_c8_a_process_of_the_same_name_does_not_lead_as_well(
+    server: ApiServer, client: Client
+) -> None:
+    one, two = Candidate(client, "one"), Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+        async with two.running():
+            looked = len(server.requests)
+            await until(lambda: len(server.requests) > looked + 20)
+
+            assert (one.works, two.works) == (True, False)
+            assert spec(server)["holderIdentity"].rpartition("_")[0] == "one"
+
+
 async def test_a_standby_looks_twice_while_a_leader_waits_to_renew(
     server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
