@@ -98,7 +98,7 @@ def test_a_file_that_was_changed_is_told_by_the_checksums(stranger: Stranger) ->
     done = stranger.types(check)
 
     assert done.returncode != 0
-    assert "operator.cdx.json: FAILED" in done.stdout
+    assert "image-linux-amd64.cdx.json: FAILED" in done.stdout
 
 
 def test_a_package_that_the_index_changed_is_told_by_the_checksums(stranger: Stranger) -> None:
