@@ -554,6 +554,7 @@ def test_o3_a_module_may_load_its_kubeconfig_when_it_is_imported_and_asks_nobody
     code, said = adopt(notes, *SAID)
 
     assert code == 0, said
+    assert "reads the variables" not in said
 
 
 def test_an_import_that_never_ends_is_told_in_a_sentence(

@@ -94,7 +94,8 @@ def test_b5_an_image_has_what_is_beside_the_handlers(
     ("file", "text", "is_package"),
     [
         ("pyproject.toml", '[build-system]\nrequires = ["poetry-core"]\n', True),
-        ("setup.cfg", "[metadata]\nname = notes\n", True),
+        ("setup.py", "from setuptools import setup\n", True),
+        ("setup.cfg", "[flake8]\nmax-line-length = 120\n", False),
         ("pyproject.toml", '[project]\nname = "notes"\nversion = "1"\n', False),
         ("pyproject.toml", "[tool.ruff]\n", False),
     ],

@@ -20,7 +20,7 @@ _FILES = ("Dockerfile*", "PROJECT", "*.md", "*.lock", "LICENSE*", "Makefile", "p
 def is_package(root: Path) -> bool:
     """Return whether a build backend makes a package of a repository."""
     file = root / "pyproject.toml"
-    if (root / "setup.py").is_file() or (root / "setup.cfg").is_file():
+    if (root / "setup.py").is_file():  # a setup.cfg alone may be of a linter, and uv refuses it
         return True
     try:
         content = tomllib.loads(file.read_text()) if file.is_file() else {}

@@ -39,7 +39,7 @@ def _webhook(handler: Any) -> dict[str, Any]:
 
 
 def _recording(unset: dict[str, None]) -> None:
-    """Note each variable that code of this folder reads and that is not set."""
+    """Note each variable that code of this folder reads and that is not set, but those of a Pod."""
     environ: Any = type(os.environ)
     read, here = environ.__getitem__, os.getcwd() + os.sep
 
@@ -47,6 +47,8 @@ def _recording(unset: dict[str, None]) -> None:
         try:
             value: str = read(self, name)
         except KeyError:
+            if name.startswith("KUBERNETES_"):
+                raise
             frame: Any = sys._getframe(1)
             while frame and frame.f_code.co_filename.startswith(("<frozen", os.__file__)):
                 frame = frame.f_back
