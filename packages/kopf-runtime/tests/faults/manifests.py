@@ -1,5 +1,6 @@
 """Draws manifests of many kinds, and edits of them, for `test_drift`."""
 
+import copy
 import random
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,9 @@ def definition(define: Callable[..., Raw]) -> Raw:
     """Return the CRD of the kind that has them all."""
     return define(THING, **FIELDS)
 
+
+#: The annotation of what a webhook changes.
+ADMITTED = "admitted"
 
 #: A value, or one of several: a field is left out, or has one of them.
 Menu = dict[str, list[Any]]
@@ -142,7 +146,7 @@ def _cron_job(draw: "Draw") -> Raw:
 
 
 def _config_map(draw: "Draw") -> Raw:
-    if draw.random() < 0.1:  # more than 16 KiB of names
+    if draw.random() < 0.4:  # more than 16 KiB of names
         return {
             "data": {f"key-{number}-{'x' * 20}": str(number % 3 or "") for number in range(745)}
         }
@@ -243,8 +247,41 @@ DRAWN: dict[Kind, Callable[["Draw"], Raw]] = {
     THING: _thing,
 }
 KINDS = tuple(DRAWN)
-#: The custom resource has the most features.
-_WEIGHTS = [5 if kind == THING else 1 for kind in KINDS]
+#: The custom resource has the most features, and ConfigMaps may be large.
+_WEIGHTS = [{THING: 5, kinds.CONFIG_MAP: 2}.get(kind, 1) for kind in KINDS]
+
+
+def _changed(part: Any) -> Any:
+    match part:
+        case "x":
+            return "admitted"
+        case "x:1":
+            return "mirror/x:1"
+        case {"a": "x", "b": ""}:
+            return {}
+        case dict():
+            return {name: _changed(value) for name, value in part.items() if name != "é/0"}
+        case ["a", "b"]:
+            return ["a"]
+        case list():
+            return [_changed(item) for item in part]
+    return part
+
+
+def admitted(raw: Raw) -> Raw:
+    """Return an object as a webhook admits it: values changed, emptied, removed and added.
+
+    What it has admitted once, it admits as it is, and so it does without the annotation.
+    """
+
+    result = copy.deepcopy(raw)
+    meta = result["metadata"]
+    if ADMITTED not in (meta.get("annotations") or {}):
+        return result
+    result |= {name: _changed(raw[name]) for name in ("spec", "data", "rules") if name in raw}
+    for name in ("labels", "annotations"):
+        meta[name] = {**_changed(meta.get(name) or {}), "added": "yes"}
+    return result
 
 
 class Draw:
@@ -261,9 +298,23 @@ class Draw:
     def manifest(self) -> Raw:
         """Return a manifest without a name."""
         (kind,) = self._random.choices(KINDS, _WEIGHTS)
+        return self.manifest_of(kind)
+
+    def manifest_of(self, kind: Kind) -> Raw:
+        """Return a manifest of a kind."""
         metadata = self.some({"labels": _MAPS[:4], "annotations": _MAPS[:4]}, 0.2)
+        if self.random() < 0.3:
+            metadata["annotations"] = {**metadata.get("annotations", {}), ADMITTED: "yes"}
         identity = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
         return {**identity, **DRAWN[kind](self)}
+
+    def another(self, plan: Raw, kind: Kind) -> Raw:
+        """Return another manifest of a kind: a new one, or this one with emptied maps."""
+        spec = plan.get("spec", {})
+        maps = [name for name, value in spec.items() if value and isinstance(value, dict)]
+        if kind != THING or not maps or self.random() < 0.5:
+            return self.manifest_of(kind)
+        return {**plan, "spec": {**spec, self.choice(maps): {}}}
 
     def edit(self, live: Raw, plan: Raw, group: str) -> tuple[str | int, ...]:
         """Change a part of an object, mostly one that its plan sets; return the path to it."""

@@ -5,7 +5,7 @@ import base64
 import json
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,10 @@ from aiohttp import web
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
+_MARKER = "marker"
+_CONFIG_MAPS = {"apiGroups": [""], "resources": ["configmaps"]}
+#: The group and the plural of each kind that a webhook is asked for.
+PODS = (("", "pods"),)
 
 #: Returns a JSON patch to admit an object, or a text to refuse it.
 Opinion = Callable[[Raw], Awaitable[list[Raw] | str]]
@@ -27,7 +31,7 @@ async def admits(_: Raw) -> list[Raw]:
 
 @dataclass
 class Webhook:
-    """A webhook for the Pods of one namespace."""
+    """A webhook for the objects of one namespace."""
 
     opinion: Opinion
     #: The requests that it received, in order; without any, the test tests nothing.
@@ -62,8 +66,9 @@ async def webhook(
     *,
     operations: tuple[str, ...] = ("CREATE",),
     seconds: int = 30,
+    kinds: Sequence[tuple[str, str]] = PODS,
 ) -> AsyncIterator[Webhook]:
-    """Run a mutating webhook for a namespace's Pods during the block."""
+    """Run a mutating webhook for a namespace's objects, by default Pods, during the block."""
     certificates = cluster.plane.certificates
     trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trust.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")
@@ -76,7 +81,12 @@ async def webhook(
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=trust, backlog=1024).start()
     async with registered(
-        cluster, namespace, f"https://127.0.0.1:{runner.addresses[0][1]}/", operations, seconds
+        cluster,
+        namespace,
+        f"https://127.0.0.1:{runner.addresses[0][1]}/",
+        operations,
+        seconds,
+        kinds,
     ):
         try:
             yield hook
@@ -92,16 +102,20 @@ async def registered(
     url: str,
     operations: tuple[str, ...] = ("CREATE",),
     seconds: int = 30,
+    kinds: Sequence[tuple[str, str]] = PODS,
 ) -> AsyncIterator[None]:
-    """Let the API server call a URL for a namespace's Pods during the block."""
+    """Let the API server call a URL for a namespace's objects during the block."""
     name = f"{namespace}-{secrets.token_hex(3)}"
     bundle = (cluster.plane.certificates / "apiserver.crt").read_bytes()
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": list(operations),
-        "resources": ["pods"],
-    }
+    rules = [
+        {
+            "apiGroups": [group],
+            "apiVersions": ["v1"],
+            "operations": list(operations),
+            "resources": [plural],
+        }
+        for group, plural in kinds
+    ]
     shared = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "admissionReviewVersions": ["v1"],
@@ -112,14 +126,17 @@ async def registered(
     hook = {
         "name": f"{name}.example.com",
         "clientConfig": {"url": url, "caBundle": base64.b64encode(bundle).decode()},
-        "rules": [rule],
+        "rules": rules,
         **shared,
     }
     # Nobody listens there: once ConfigMaps are refused, the API server has loaded the webhooks.
     marker = {
         "name": f"marker.{name}.example.com",
         "clientConfig": {"url": "https://127.0.0.1:9/"},
-        "rules": [{**rule, "operations": ["CREATE"], "resources": ["configmaps"]}],
+        "rules": [{**rules[0], "operations": ["CREATE"], **_CONFIG_MAPS}],
+        "matchConditions": [
+            {"name": "marker", "expression": f"object.metadata.name == '{_MARKER}'"}
+        ],
         **shared,
     }
     path = f"{_ROOT}/mutatingwebhookconfigurations"
@@ -137,7 +154,7 @@ async def _until_asked(cluster: Cluster, namespace: str) -> None:
     async with asyncio.timeout(60):
         while True:
             try:
-                await cluster.ask("POST", path, {"metadata": {"name": "marker"}})
+                await cluster.ask("POST", path, {"metadata": {"name": _MARKER}})
             except RefusedError as error:
                 if "marker." not in error.message:
                     raise

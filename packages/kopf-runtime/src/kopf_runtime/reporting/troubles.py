@@ -28,6 +28,12 @@ COLLECTING = {
     "foregroundDeletion": f"{COLLECTOR}, which deletes what it owns first,",
     "orphan": f"{COLLECTOR}, which sets free what it owns first,",
 }
+#: What the API server says of a null in a custom resource: it makes one of a map to be emptied.
+_NULL = 'must be of type object: "null"'
+_EMPTIED = (
+    "An apply cannot empty a map (kubernetes/kubernetes#135841): remove that field by hand, as by "
+    "kubectl edit, or use a release of the operator that leaves it out"
+)
 #: The reason of what only waits for another child.
 WAITING = "Waiting"
 
@@ -144,8 +150,11 @@ def of(error: StepError | ApiError | UnreadableError) -> Outcome:
         return _stop("Unreadable", str(error))
     if error.reason == "Fenced":
         return changed(str(error)).outcome
+    text = error.message or str(error)
+    if error.status == 422 and _NULL in text:
+        text += f". {_EMPTIED}"
     return Outcome(
-        Trouble(error.reason or "Refused", error.message or str(error), error.final),
+        Trouble(error.reason or "Refused", text, error.final),
         str(error),
         0.0,
         error.after,

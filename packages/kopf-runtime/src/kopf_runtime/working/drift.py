@@ -41,8 +41,10 @@ class Drift:
         self._altered: dict[tuple[str, str], bool] = {}
         # By the former digest: the empty values that the API server does not keep.
         self._dropped: dict[str, frozenset[Path]] = {}
-        # By the uid: the recorded fields right after a write, of what looked altered by then.
+        # By the uid: the recorded fields of what looks altered, but was admitted like that.
         self._as_made: dict[str, str] = {}
+        # By the former digest: that the API server has once admitted all of it as it was sent.
+        self._as_sent: dict[str, bool] = {}
 
     def wrote(self, wanted: Wanted, child: Child, manifest: bytes, answer: bytes) -> None:
         """Remember what a child looks like that was just written.
@@ -56,6 +58,8 @@ class Drift:
             found = self._ownership.compare(_decode(manifest), _decode(answer))
             altered = found.altered
             remember(self._dropped, wanted.shape, found.absent)
+            if not altered:
+                remember(self._as_sent, wanted.shape, True)
             if not altered and not found.vague:
                 remember(self._altered, (wanted.shape, child.fields), False)
         if altered:
@@ -82,6 +86,11 @@ class Drift:
         should, live = _decode(manifest), _decode(raw)
         seen = self._ownership.compare(should, live)
         altered, certain = seen.altered, not seen.vague
+        if altered and wanted.shape not in self._as_sent:  # perhaps admission removes something
+            made = await self._try(wanted, should, update)
+            if made is not None and self._is_admitted(should, made, live):
+                remember(self._as_made, child.uid, fresh.fields)
+                return False
         if not altered and not seen.absent <= self._dropped.get(wanted.shape, frozenset()):
             made = await self._try(wanted, should, update)
             if made is None:
@@ -94,6 +103,13 @@ class Drift:
         if certain:
             remember(self._altered, (wanted.shape, fresh.fields), altered)
         return altered
+
+    def _is_admitted(self, sent: Raw, made: Raw, live: Raw) -> bool:
+        """Return whether an object is as the API server makes it now of what was sent."""
+        admitted = _admitted(sent, made, live)
+        made["metadata"]["managedFields"] = live["metadata"].get("managedFields")
+        seen, new = (self._ownership.compare(admitted, one) for one in (live, made))
+        return not seen.altered and seen.absent <= new.absent
 
     async def _try(self, wanted: Wanted, manifest: Raw, update: Update) -> Raw | None:
         """Return what the API server would make of a manifest, or None if it refuses it."""
@@ -125,6 +141,24 @@ def remember(memory: dict[Any, V], key: Any, value: V) -> None:
     memory[key] = value
     if len(memory) > REMEMBERED:
         del memory[next(iter(memory))]
+
+
+def _admitted(sent: Any, made: Any, live: Any) -> Any:
+    """Return a manifest as the API server admits it: with other values, and without some fields.
+
+    A field that it would remove, and the live object has, stays: somebody has set it.
+    """
+    if isinstance(sent, dict) and isinstance(made, dict) and isinstance(live, dict):
+        kept = (name for name in sent if name in made or name in live)
+        return {name: _admitted(sent[name], made.get(name), live.get(name)) for name in kept}
+    lists = [part for part in (sent, made, live) if isinstance(part, list)]
+    if len(lists) == 3 and len({*map(len, lists)}) == 1:
+        return [_admitted(*parts) for parts in zip(*lists, strict=True)]
+    return sent if made is None or _has_objects(sent) else made
+
+
+def _has_objects(part: Any) -> bool:
+    return isinstance(part, list) and any(isinstance(item, dict) for item in part)
 
 
 def _decode(raw: bytes) -> Raw:
