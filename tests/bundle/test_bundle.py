@@ -178,7 +178,8 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     messages.reads(kr.kinds.CONFIG_MAP, labels=lambda _: {"a": "b"}, project=str)
     manager.rights(kr.Right("storage.k8s.io", ["storageclasses"], ["get"], ["fast"]))
     chart = shutil.copytree(PROJECT.chart, tmp_path / "chart")
-    (chart / "templates/_rules.tpl").write_text(declared.chart_rules(rights.rules(manager), NAME))
+    needed = declared.Operator([], rights.rules(manager))
+    (chart / "templates/_rules.tpl").write_text(declared.chart_rules(needed, NAME))
 
     def template(*options: str | Path) -> tuple[Manifest, ...]:
         command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]

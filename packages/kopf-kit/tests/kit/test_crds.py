@@ -304,7 +304,7 @@ def test_a_right_of_the_author_s_own_is_in_the_chart_and_in_the_suite_s_role() -
         {"apiGroups": [""], "resources": ["nodes", "pods/log"], "verbs": ["list"]},
     ]
 
-    chart = declared.chart_rules(rights.rules(manager), "box-operator")
+    chart = declared.chart_rules(declared.Operator([], rights.rules(manager)), "box-operator")
 
     assert [rule for rule in declared_rules(manager) if rule in rules] == rules
     assert '# A {{ "{{" }}class}} is read.\n- apiGroups: [storage.k8s.io]\n' in chart
