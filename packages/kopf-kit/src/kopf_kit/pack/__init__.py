@@ -27,9 +27,15 @@ declared            CRDs and RBAC rules, from the kinds that the code declares
 adopted             what is said of an operator on plain kopf, and its CRDs as they are
 registered          what its code registers with kopf, as handlers reads it
 handlers            prints kopf's registry; the operator's own Python runs it
+granted             the rights that a manifest of the author's gives
+contents            what of an adopted operator's repository is in its image
+container           what an author's Dockerfile says
+plain               what PROJECT says of an operator on plain kopf
 watched             the rights that kopf needs for it, from what it watches
 admission           the webhooks: functions of the runtime's, or kopf's handlers
 structural, crds    the schema of a class, and the CRD of a kind
+acceptable          whether an API server takes a CRD
+written, imported   the shapes of the files that people write; the code that they write
 rights              the rights that a controller needs
 recorded            the rights that an operator used, from an audit log
 documents           how YAML is written

@@ -5,6 +5,7 @@ The modules, lowest first:
 run               runs programs and reports their failures
 locked            a part of requirements.txt; runs before anything is installed
 pruned            removes hashes that nobody needs from requirements.txt
+reading, writing  reads what people write, and writes several files or none
 names             the names of what is created on a machine
 pinned            the versions of Go modules, which kopf-offline writes down
 environment       removes variables that a user has set for other programs
