@@ -58,7 +58,7 @@ def sources(described: dict[str, Any], folder: Path) -> Path:
     address: str = described["repository"]
     if mirror := os.environ.get("MIRROR"):
         address = str(Path(mirror, "+".join(address.split("/")[-2:]), "repo"))
-    root = folder / described["repository"].rpartition("/")[2]
+    root = folder / str(described["repository"]).rpartition("/")[2]
     cloned = run(folder, "git", "clone", "--quiet", address, str(root))
     if cloned.returncode:
         pytest.skip(f"{address} cannot be cloned: {cloned.stdout.strip()}")

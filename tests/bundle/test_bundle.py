@@ -207,7 +207,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
 def test_a_function_that_olm_cannot_have_asked_as_it_is_declared_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, declared_with: dict[str, Any], problem: str
 ) -> None:
-    def function(_: Message, __: kr.Context[kr.Settings]) -> None: ...
+    def function(_: Message, __: kr.ReviewContext[kr.Settings]) -> None: ...
 
     function.__name__ = name
     manager = kr.Manager(NAME, kr.Settings)
@@ -219,8 +219,8 @@ def test_a_function_that_olm_cannot_have_asked_as_it_is_declared_is_refused(
 
 
 def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    def known(_: Message, __: kr.Context[kr.Settings]) -> None: ...
-    def kept(_: Message, __: kr.Context[kr.Settings]) -> None: ...
+    def known(_: Message, __: kr.ReviewContext[kr.Settings]) -> None: ...
+    def kept(_: Message, __: kr.ReviewContext[kr.Settings]) -> None: ...
 
     manager = kr.Manager(NAME, kr.Settings)
     messages = manager.controller_for(Message)

@@ -15,7 +15,7 @@ from kopf_runtime import Controller
 from kopf_runtime.declaring import errors
 from kopf_runtime.declaring.admission import MAX_TIMEOUT
 from kopf_runtime.process.manager import STUCK
-from kopf_runtime.watching import reads
+from kopf_runtime.watching import selections
 from kopf_runtime.working import external, pace
 from message_operator import messages
 from message_operator.settings import Settings
@@ -55,7 +55,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/architecture", r"up to (\w+ minutes)", r"최대 (\d+분)이", pace.MAX_PAUSE_SECONDS),
     ("docs/reliability", r"every (\w+ minutes)", r"(\d+분)마다", OURS["resync_period"]),
     ("docs/concepts", r"Every (\w+ minutes)", r"(\d+분)마다", OURS["resync_period"]),
-    ("docs/runtime", r"at most (\d+) of a kind", r"종류마다 (\d+)개까지", reads.MAX_NAMES),
+    ("docs/runtime", r"at most (\d+) of a kind", r"종류마다 (\d+)개까지", selections.MAX_NAMES),
     ("docs/runtime", r"second to (\w+ minutes)", r"(\d+분)까지 두", external.MAX_PAUSE_SECONDS),
     (
         "docs/runtime",

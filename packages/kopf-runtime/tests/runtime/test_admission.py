@@ -533,8 +533,9 @@ async def test_at_its_end_the_server_answers_and_has_every_connection_closed() -
         health_probe_bind_address=None,
         webhook_bind_address=("127.0.0.1", 0),
     )
-    assert Versions.of(festivals.controller.declaration)
-    routes = Reviews([Versions.of(festivals.controller.declaration)], ()).routes
+    versions = Versions.of(festivals.controller.declaration)
+    assert versions
+    routes = Reviews([versions], ()).routes
     await server.start(settings, Mock(), lambda: "", lambda: "", routes, context)
     url = f"https://127.0.0.1:{server._runners[0].addresses[0][1]}/convert"
 
