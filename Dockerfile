@@ -37,7 +37,7 @@ ARG BUILDARCH
 USER 0
 ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1
 COPY --from=build /out/${BUILDARCH} /
-RUN --mount=type=bind,source=packages/kopf-kit/src/kopf_kit/pack/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out", "message_operator"]
+RUN --mount=type=bind,source=packages/kopf-kit/src/kopf_kit/image/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out", "message_operator"]
 
 FROM ${RUNTIME_BASE}
 ARG TARGETARCH

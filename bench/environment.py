@@ -16,10 +16,10 @@ from typing import Any
 
 from bench import node
 from bench.api import NAMESPACE, NODE, OPERATOR, PODS, Api, RefusedError
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.control_plane import GARBAGE, ControlPlane
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig.run import KitError, output
 from kopf_offline import golang
 
 Crd = dict[str, object]
@@ -200,7 +200,7 @@ async def _settled(api: Api, plane: ControlPlane, crd: Crd) -> None:
             trouble = str(error)
         await asyncio.sleep(0.1)
     else:
-        raise HackError(f"no Pod can be created after {_PATIENCE:.0f} s: {trouble}")
+        raise KitError(f"no Pod can be created after {_PATIENCE:.0f} s: {trouble}")
     await api.request("POST", PODS, probe)
     while (await api.request("GET", f"{PODS}/probe"))["status"]["phase"] != "Running":
         await _again(plane, deadline, "the node starts no Pod")
@@ -212,7 +212,7 @@ async def _settled(api: Api, plane: ControlPlane, crd: Crd) -> None:
 async def _again(plane: ControlPlane, deadline: float, trouble: str) -> None:
     plane.check()
     if asyncio.get_running_loop().time() > deadline:
-        raise HackError(f"{trouble} after {_PATIENCE:.0f} s")
+        raise KitError(f"{trouble} after {_PATIENCE:.0f} s")
     await asyncio.sleep(0.1)
 
 

@@ -20,11 +20,11 @@ from bench.environment import Audit
 from bench.peers import FLIGHTTICKET, Peer
 from bench.stage import Numbers
 from bench.watched import Watched
-from kopf_kit.pack import documents, nested
-from kopf_kit.pack.project import load
+from kopf_kit.project import documents, nested
+from kopf_kit.project.definition import load
 from kopf_kit.rig import paths
 from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 _EXAMPLES = paths.CHECKOUT / "examples"
 MEMCACHEDS = f"/apis/cache.example.com/v1beta1/namespaces/{NAMESPACE}/memcacheds"
@@ -176,7 +176,7 @@ async def _booking_service(plane: ControlPlane) -> AsyncIterator[tuple[str, str,
     try:
         addresses = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().split()
         if not addresses:
-            raise HackError("the booking service has ended before it listened")
+            raise KitError("the booking service has ended before it listened")
         url, counter = addresses
         yield url, counter, tokens
     finally:

@@ -19,7 +19,7 @@ from bench.peers import OURS, Peer
 from bench.stage import Numbers
 from bench.world import World
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import say
 from kopf_kit.testing.process import free_port
 
@@ -79,7 +79,7 @@ async def creates(chosen: list[Peer], count: int, singles: int, repeats: int) ->
                 for name, (api, world) in turn[::-1] if number % 2 else turn:
                     one = await stage.latency(api, world, f"single{repeat}-{number:03}")
                     if one is None:
-                        raise HackError(f"{name}: Message {number} of {singles} never got its Pod")
+                        raise KitError(f"{name}: Message {number} of {singles} never got its Pod")
                     taken[name].append(one)
             found.append(
                 {
@@ -102,7 +102,7 @@ async def _full(peer: Peer, count: int) -> AsyncIterator[tuple[Api, World]]:
         world.want(texts)
         async with peers.running(plane, peer, name="creates") as process:
             if not await world.until_right(stage.PATIENCE):
-                raise HackError(f"{peer.title}: the backlog of {count} Messages never ended")
+                raise KitError(f"{peer.title}: the backlog of {count} Messages never ended")
             await stage.quiet(process)
             yield api, world
 
@@ -132,7 +132,7 @@ async def writes(
                 world.want(texts)
                 await (stage.create if verb == "create" else stage.edit)(api, texts)
                 if not await world.until_right(stage.PATIENCE):
-                    raise HackError(f"{peer.title}: the {verb} of {count} Messages never ended")
+                    raise KitError(f"{peer.title}: the {verb} of {count} Messages never ended")
                 await asyncio.sleep(5)
                 counts[verb] = dict(audit.writes())
         await asyncio.sleep(idle)
@@ -140,7 +140,7 @@ async def writes(
         world.want({})
         await api.each(texts, lambda name: api.request("DELETE", f"{MESSAGES}/{name}"))
         if not await world.until_empty(120):
-            raise HackError(f"{peer.title}: the deletion of {count} Messages never ended")
+            raise KitError(f"{peer.title}: the deletion of {count} Messages never ended")
         await asyncio.sleep(5)
         counts["delete"] = dict(audit.writes())
     found: Numbers = {}
@@ -165,7 +165,7 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
                 async with _telling(world, f"{peer.title}, of {step:,}"):
                     await stage.create(api, more)
                     if not await world.until_right(stage.PATIENCE * max(1, step / 1000)):
-                        raise HackError(f"{peer.title}: {step} Messages never got their Pods")
+                        raise KitError(f"{peer.title}: {step} Messages never got their Pods")
                 await stage.quiet(process)
                 found[f"rss_{step}"] = process.rss()
         audit.writes()
@@ -228,7 +228,7 @@ async def _ready(port: int) -> float:
         if await asyncio.to_thread(ask):
             return time.monotonic()
         await asyncio.sleep(0.02)
-    raise HackError("our operator was not ready within 300 s")
+    raise KitError("our operator was not ready within 300 s")
 
 
 async def failover(repeats: int) -> list[Numbers]:
@@ -279,7 +279,7 @@ async def churn(count: int, minutes: float) -> Numbers:
             first = 0.0
             while True:
                 if not await world.until_right(stage.PATIENCE):
-                    raise HackError(f"churn: the Messages are not right after round {rounds}")
+                    raise KitError(f"churn: the Messages are not right after round {rounds}")
                 if rounds == 2:  # by now the allocator has seen every kind of work
                     await stage.quiet(process)
                     first = process.rss()

@@ -19,7 +19,7 @@ from bench import environment, shipped
 from bench.api import OPERATOR
 from kopf_kit.rig import paths
 from kopf_kit.rig.control_plane import ControlPlane, kubeconfig
-from kopf_kit.rig.run import HackError, tail
+from kopf_kit.rig.run import KitError, tail
 from kopf_offline import golang
 
 _HERE = Path(__file__).parent
@@ -150,11 +150,11 @@ class Process:
         return int(line.split()[1]) / 1024
 
     def check(self) -> None:
-        """Raise `HackError` if it has ended."""
+        """Raise `KitError` if it has ended."""
         code = self.process.poll()
         if code is not None:
             said = tail(self.log.read_text(errors="replace"))
-            raise HackError(f"the operator has ended (exit code {code}); its log ends:\n{said}")
+            raise KitError(f"the operator has ended (exit code {code}); its log ends:\n{said}")
 
     async def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it, and wait until it has ended."""

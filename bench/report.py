@@ -14,7 +14,7 @@ from typing import Any
 from bench import korean
 from bench.peers import DEFAULT, FLOOR, MEMCACHED, MEMCACHEDS, OURS, PEERS, TUNED
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 Data = dict[str, Any]
 Say = Callable[[str], str]
@@ -261,7 +261,7 @@ def parts(data: Data, say: Say = str) -> dict[str, str]:
 def written(data: Data) -> dict[str, str]:
     """Return the text of each page, with the parts from these data.
 
-    Raises HackError where a page lacks a mark.
+    Raises KitError where a page lacks a mark.
     """
     return {name: _page(name, parts(data, say)) for name, say in PAGES.items()}
 
@@ -269,7 +269,7 @@ def written(data: Data) -> dict[str, str]:
 def _page(name: str, made: dict[str, str]) -> str:
     text = (paths.CHECKOUT / "docs" / name).read_text()
     if sorted(mark for _, mark, _ in _PART.findall(text)) != sorted(made):
-        raise HackError(f"docs/{name} needs a pair of marks for each of {', '.join(made)}")
+        raise KitError(f"docs/{name} needs a pair of marks for each of {', '.join(made)}")
     return _PART.sub(lambda part: part[1] + made[part[2]] + part[3], text)
 
 

@@ -23,7 +23,7 @@ from bench.examples import MEMCACHEDS
 from bench.peers import Peer
 from bench.stage import Numbers
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 from kopf_kit.testing.process import free_port
 
 #: Objects of a conversion, and edits in a second beside it.
@@ -42,7 +42,7 @@ Raw = dict[str, Any]
 async def reviews(peer: Peer, count: int) -> Numbers:
     """Measure so many conversions of 100 objects, then so many admissions of one.
 
-    Raises HackError where an answer is not that all is well, or a conversion has lost something.
+    Raises KitError where an answer is not that all is well, or a conversion has lost something.
     """
     names = [f"m{i:05}" for i in range(OBJECTS)]
     spec = {"replicas": 1, "limits": {"memory": 64, "connections": 2048}}
@@ -55,7 +55,7 @@ async def reviews(peer: Peer, count: int) -> Numbers:
         older = await client.convert(objects, _OLDER)
         again = await client.convert(older, _NEWER)
         if [raw["spec"] for raw in again] != [raw["spec"] for raw in objects]:
-            raise HackError(f"{peer.title} has lost something in a conversion")
+            raise KitError(f"{peer.title} has lost something in a conversion")
         found: Numbers = {}
         changed = {"object": objects[0], "oldObject": objects[0], "operation": "UPDATE"}
         for name, path, body in (
@@ -95,7 +95,7 @@ class _Client:
         ) as answer:
             said = await answer.read()
         if b'"status":"Success"' not in said and b'"allowed":true' not in said:
-            raise HackError(f"{path}: {answer.status} {said[:300].decode()}")
+            raise KitError(f"{path}: {answer.status} {said[:300].decode()}")
         return said
 
     async def convert(self, objects: list[Raw], version: str) -> list[Raw]:

@@ -12,7 +12,7 @@ import platform
 import shutil
 from pathlib import Path
 
-from kopf_kit.pack import image
+from kopf_kit.image import build
 from kopf_kit.rig import engine, paths
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import step
@@ -24,7 +24,7 @@ _SAYS = _ROOT.with_name("image.id")
 @functools.cache
 def root() -> Path:
     """Unpack the files of the image, which is built if it is out of date; return their folder."""
-    reference = image.build()
+    reference = build.build()
     identity = engine.docker("image", "inspect", "-f", "{{.Id}}", reference).strip()
     if not (_ROOT.is_dir() and _SAYS.is_file() and _SAYS.read_text() == identity):
         shutil.rmtree(_ROOT, ignore_errors=True)

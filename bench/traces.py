@@ -17,7 +17,7 @@ from bench import peers, shipped, stage
 from bench.peers import OURS
 from bench.stage import Numbers
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig.run import KitError, output
 from kopf_kit.testing.process import free_port
 
 #: What each reconcile does for traces, as often as it takes to measure it: its CPU time in seconds.
@@ -41,7 +41,7 @@ async def traces(count: int) -> Numbers:
         more = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "PYTHONPATH": path}
         traced, _ = await _backlog(count, more)
     if not received:
-        raise HackError("the collector has received no traces")
+        raise KitError("the collector has received no traces")
     hooks = float(output([*shipped.python(), "-c", _HOOKS], env=os.environ | shipped.environment()))
     return {"traced_cpu": traced / cpu, "untraced_cpu": hooks * reconciles / cpu}
 
@@ -68,7 +68,7 @@ async def _backlog(count: int, env: Mapping[str, str]) -> tuple[float, float]:
         flags = (f"--metrics-bind-address=127.0.0.1:{port}", "--health-probe-bind-address=0")
         async with peers.running(plane, OURS, *flags, name="traces", env=env) as process:
             if not await world.until_right(stage.PATIENCE):
-                raise HackError(f"the backlog of {count} Messages never ended")
+                raise KitError(f"the backlog of {count} Messages never ended")
             await stage.quiet(process)
             used = process.cpu()
             async with aiohttp.request("GET", f"http://127.0.0.1:{port}/metrics") as answer:

@@ -20,7 +20,7 @@ from bench.api import Api, message
 from bench.peers import Peer
 from bench.stage import Numbers
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 #: One in this many answers to writes is lost.
 ONE_OF = 100
@@ -93,7 +93,7 @@ async def late(peer: Peer, count: int) -> Numbers:
                 for name, text in texts.items():
                     await api.patch(f"{messages(name)}/{name}", {"spec": {"text": text}})
                 if not await world.until_right(_LATE_PATIENCE):
-                    raise HackError(f"{len(world.podless | world.untold)} Messages are not right")
+                    raise KitError(f"{len(world.podless | world.untold)} Messages are not right")
                 took = time.monotonic() - began
                 await asyncio.sleep(_REST)
                 return process.cpu() - used, took

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from bench.api import Api
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 #: Applies an event: its type, the object, and when it came (monotonic clock).
 Take = Callable[[str, dict[str, Any], float], None]
@@ -33,7 +33,7 @@ class Watched:
                 while not true():
                     for watch in self._watches:
                         if watch.done():
-                            raise HackError(f"a watch has ended: {watch.exception()!r}")
+                            raise KitError(f"a watch has ended: {watch.exception()!r}")
                     self._moved.clear()
                     await self._moved.wait()
         return true()
@@ -64,7 +64,7 @@ class Watched:
             try:
                 async for event in api.watch(path, version):
                     if event["type"] == "ERROR":
-                        raise HackError(f"the watch of {path} failed: {event['object']}")
+                        raise KitError(f"the watch of {path} failed: {event['object']}")
                     self._take(take, event["type"], event["object"])
                     version = event["object"]["metadata"]["resourceVersion"]
             except aiohttp.ClientError:

@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import click
 
-from kopf_kit.commands import deploy
-from kopf_kit.pack import documents
+from kopf_kit.cli import deploy
+from kopf_kit.project import documents
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import HackError, answer, elapsed, output
+from kopf_kit.rig.run import KitError, answer, elapsed, output
 from kopf_kit.rig.steps import say
 
 _EXAMPLE = "examples/hello.yaml"
@@ -43,12 +43,12 @@ class _Shell:
         return output([*self._command, *arguments], timeout=_WAIT + 30, cwd=paths.CHECKOUT)
 
     def until(self, condition: str, holds: Callable[[], bool]) -> None:
-        """Wait for a condition; raise HackError with the Message's state if it is never met."""
+        """Wait for a condition; raise KitError with the Message's state if it is never met."""
         deadline = time.monotonic() + _WAIT
         while not holds():
             if time.monotonic() > deadline:
                 state = answer([*self._command, "describe", "message", _NAME]) or ""
-                raise HackError(f"waited {elapsed(_WAIT)} in vain until {condition}\n{state}")
+                raise KitError(f"waited {elapsed(_WAIT)} in vain until {condition}\n{state}")
             time.sleep(0.2)
 
 

@@ -10,14 +10,14 @@ import os
 import time
 from pathlib import Path
 
-from kopf_kit.commands import pytest_runs
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.cli import e2e
 from kopf_kit.program import passing_on
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import control_plane, olm, paths, tools, versions
-from kopf_kit.rig.run import HackError, elapsed
+from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
-from kopf_kit.tiers import reports
+from kopf_kit.tiers import results
 
 _TESTS = paths.CHECKOUT / "tests"
 #: Each has its own fixtures, so each is a run of its own.
@@ -30,35 +30,35 @@ _FAULTS = {
 def make(arguments: list[str]) -> int:
     """Run the tests, with these further options of pytest; return pytest's exit code."""
     if clusters.is_existing():
-        raise HackError(
+        raise KitError(
             "CLUSTER=existing: these tests remove the operator, its CRD and OLM from their "
             "cluster, so they only run on one that is made here. Leave CLUSTER out."
         )
     cluster = clusters.up(clusters.TEST_NAME)
-    return pytest_runs.run(str(_TESTS / "make"), *arguments, KUBECONFIG=str(cluster.kubeconfig))
+    return e2e.run_pytest(str(_TESTS / "make"), *arguments, KUBECONFIG=str(cluster.kubeconfig))
 
 
 def upgrades(arguments: list[str]) -> int:
     """Run the tests with OLM in the cluster, as `make` runs its own."""
     cluster = olm.up(clusters.TEST_NAME)
-    return pytest_runs.run(str(_TESTS / "upgrades"), *arguments, KUBECONFIG=str(cluster.kubeconfig))
+    return e2e.run_pytest(str(_TESTS / "upgrades"), *arguments, KUBECONFIG=str(cluster.kubeconfig))
 
 
 def soak(arguments: list[str]) -> int:
     """Run the test for as many minutes as the variable MINUTES says; return the exit code."""
     chosen = ("-m", "soak", "-s", *arguments)
-    return pytest_runs.run(str(_TESTS / "faults"), *chosen, MINUTES=str(minutes()))
+    return e2e.run_pytest(str(_TESTS / "faults"), *chosen, MINUTES=str(minutes()))
 
 
 def minutes() -> float:
-    """Return the variable MINUTES, by default an hour; raise HackError if it is no such time."""
+    """Return the variable MINUTES, by default an hour; raise KitError if it is no such time."""
     value = os.environ.get("MINUTES") or "60"
     try:
         number = float(value)
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise HackError(
+        raise KitError(
             f"MINUTES={value} is not valid. Use a number of minutes, such as MINUTES=10, or leave "
             "MINUTES out for an hour."
         )
@@ -78,11 +78,11 @@ def matrix(arguments: list[str]) -> int:
             began, report = time.monotonic(), paths.BUILD / "test" / f"matrix-{name}.{minor}.xml"
             report.parent.mkdir(parents=True, exist_ok=True)
             codes.append(_on(minor, report, folder, arguments))
-            counts = reports.read(report.parent, report.stem)
+            counts = results.report(report.parent, report.stem)
             took = elapsed(time.monotonic() - began)
             lines.append(f"{minor:<10}  {versions.PROVED[minor]:<8}  {name}: {counts} in {took}")
     say("\n".join(lines))
-    return pytest_runs.result(codes)
+    return e2e.result(codes)
 
 
 def _build(minor: str) -> None:
@@ -102,7 +102,7 @@ def _on(minor: str, report: Path, folder: Path, arguments: list[str]) -> int:
         chosen = ["-m", "not long and not soak", f"--project={project}"]
     spread = ("-n", "3", "--dist", "worksteal", f"--junit-xml={report}")
     tests = (str(folder), *chosen, *spread, *arguments)
-    return pytest_runs.run(*tests, KUBERNETES=minor, PROJECT="")
+    return e2e.run_pytest(*tests, KUBERNETES=minor, PROJECT="")
 
 
 make_command = passing_on(make, "PYTEST'S OPTIONS")

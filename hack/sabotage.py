@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig.run import KitError, output
 from kopf_kit.rig.steps import say
 
 LIST = paths.CHECKOUT / "tests" / "sabotage.toml"
@@ -58,7 +58,7 @@ def _is_noticed(copy: Path, file: str, find: str, replace: str, tests: str, harm
         command = (".venv/bin/python", "-m", "pytest", "-q", "-x", *tests.split())
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=1800)
         return done.returncode == 1
-    except HackError:
+    except KitError:
         return True  # nothing can be generated from it
     finally:
         _git("-C", str(copy), "reset", "--quiet", "--hard")

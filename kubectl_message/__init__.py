@@ -1,6 +1,6 @@
 """`kubectl message`: a kubectl plugin that shows the state of Messages, its reason, and what to do.
 
-What every operator's plugin has, such as `doctor` and `support-bundle`, is in `kopf_kit.plugin`;
+What every operator's plugin has, such as `doctor` and `support-bundle`, is in `kopf_kit.kubectl`;
 this is what is special to Messages. `make plugin` packs both into one file, a zipapp, that needs
 only Python 3.9 or newer.
 

@@ -1,4 +1,4 @@
-"""The command line of `kubectl message`; `kopf_kit.plugin.cli` has its exit codes."""
+"""The command line of `kubectl message`; `kopf_kit.kubectl.cli` has its exit codes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-from kopf_kit.plugin import cli, subject, support
-from kopf_kit.plugin import doctor as common
-from kopf_kit.plugin import why as common_why
-from kopf_kit.plugin.kubectl import Kubectl
-from kopf_kit.plugin.text import Text
+from kopf_kit.kubectl import cli, subject, support
+from kopf_kit.kubectl import diagnosis as common
+from kopf_kit.kubectl import why as common_why
+from kopf_kit.kubectl.client import Kubectl
+from kopf_kit.kubectl.text import Text
 from kubectl_message import doctor, explain, status, why
 from kubectl_message.help import HELP
 from kubectl_message.messages import CONTAINER, KIND, state

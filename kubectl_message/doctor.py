@@ -1,14 +1,14 @@
-"""What `kubectl message doctor` says of the Messages; `kopf_kit.plugin.doctor` checks the rest."""
+"""What `kubectl message doctor` says of the Messages; `diagnosis` checks the rest."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from kopf_kit.plugin import health
-from kopf_kit.plugin.findings import WAITS, WELL, Finding
-from kopf_kit.plugin.objects import age
-from kopf_kit.plugin.text import Text
+from kopf_kit.kubectl import objects
+from kopf_kit.kubectl.findings import WAITS, WELL, Finding
+from kopf_kit.kubectl.objects import age
+from kopf_kit.kubectl.text import Text
 from kubectl_message.messages import state
 
 
@@ -16,10 +16,10 @@ def fare(_: object, messages: list[dict[str, Any]]) -> Finding:
     """Say how all Messages fare."""
     states = [state(message) for message in messages]
     waiting = [
-        state for state in states if not state.phase and (age(state.since) or 0) > health.PROMPT
+        state for state in states if not state.phase and (age(state.since) or 0) > objects.PROMPT
     ]
     if waiting:
-        return health.unseen([f"{state.namespace}/{state.name}" for state in waiting])
+        return objects.unseen([f"{state.namespace}/{state.name}" for state in waiting])
     counts = Counter(state.phase or "Pending" for state in states)
     says = Text(
         "{all}: {p} print, {w} wait, {f} fail", "{all}개: 출력 {p}, 대기 {w}, 실패 {f}"

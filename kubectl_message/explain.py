@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from kopf_kit.plugin.findings import UNKNOWN, Finding, complain, lines
-from kopf_kit.plugin.text import Cell, Text, paint, table
+from kopf_kit.kubectl.findings import UNKNOWN, Finding, complain, lines
+from kopf_kit.kubectl.text import Cell, Text, paint, table
 from kubectl_message import knowledge
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import Entry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kopf_kit.plugin import names
-from kopf_kit.plugin.objects import ready
+from kopf_kit.kubectl import client
+from kopf_kit.kubectl.objects import ready
 
 Object = dict[str, Any]
 
@@ -60,7 +60,7 @@ def state(message: Object) -> State:
         or meta.get("creationTimestamp", ""),
         # Not status.podName: a namespace's administrators may write another name there.
         pod=f"msg-{meta['name']}",
-        node=node if names.is_name(node) else "",
+        node=node if client.is_name(node) else "",
         text=spec.get("text", ""),
         interval=spec.get("intervalSeconds", 0),
         deleting="deletionTimestamp" in meta,

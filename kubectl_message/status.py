@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from kopf_kit.plugin.kubectl import Kubectl
-from kopf_kit.plugin.live import View, follow
-from kopf_kit.plugin.objects import NOT_SEEN, age
-from kopf_kit.plugin.status import DELETING, NAME, NAMESPACE, SINCE, WHY
-from kopf_kit.plugin.text import Cell, Text, ago, cut, escaped, paint, printable, table
+from kopf_kit.kubectl.client import Kubectl
+from kopf_kit.kubectl.objects import NOT_SEEN, age
+from kopf_kit.kubectl.status import DELETING, NAME, NAMESPACE, SINCE, WHY, View, follow
+from kopf_kit.kubectl.text import Cell, Text, ago, cut, escaped, paint, printable, table
 from kubectl_message import knowledge
 from kubectl_message.messages import KIND, State, state
 

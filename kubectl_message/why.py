@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from kopf_kit.plugin import survey
-from kopf_kit.plugin import why as common
-from kopf_kit.plugin.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
-from kopf_kit.plugin.kubectl import Kubectl, KubectlError
-from kopf_kit.plugin.objects import NOT_SEEN, age
-from kopf_kit.plugin.text import Text, ago, paint
+from kopf_kit.kubectl import survey
+from kopf_kit.kubectl import why as common
+from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
+from kopf_kit.kubectl.objects import NOT_SEEN, age
+from kopf_kit.kubectl.text import Text, ago, paint
 from kubectl_message import knowledge
 from kubectl_message.messages import KIND, State, state
 

@@ -2,10 +2,10 @@
 
 from hypothesis import HealthCheck, settings
 
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import environment
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.rig import command
 
-environment.scrub_for_tests(PROJECT.environment)
+command.scrub_for_tests(PROJECT.environment)
 
 # How long an example takes says nothing about the code, but how busy the machine is.
 settings.register_profile(

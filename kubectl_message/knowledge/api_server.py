@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kopf_kit.plugin.text import Text
+from kopf_kit.kubectl.text import Text
 from kubectl_message.knowledge.entry import Entry, again
 
 ENTRIES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kopf_kit.plugin.text import Text
+from kopf_kit.kubectl.text import Text
 
 
 class Event(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import packages
+from kopf_kit.project import packages
 from tests.support.console import Step
 from tests.support.walkthrough import Reader, steps
 

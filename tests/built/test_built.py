@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import signatures
-from kopf_kit.pack.publication.signatures import Keys
-from kopf_kit.rig import engine, environment, oci, platforms
+from kopf_kit.release import signatures
+from kopf_kit.release.signatures import Keys
+from kopf_kit.rig import command, dockerfiles, engine
+from kopf_kit.rig import registry as oci
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.releasing import CHECKOUT, Clone
@@ -36,7 +37,7 @@ class Built:
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG", "ACTIONS_ID_TOKEN_")
-    environment.scrub_for_tests(names)
+    command.scrub_for_tests(names)
     return tmp_path_factory.mktemp("built")
 
 
@@ -84,7 +85,7 @@ def _without_cache(scratch: Path) -> str:
 def test_all_that_it_builds_is_for_both_platforms_and_signed(built: Built, keys: Keys) -> None:
     for name in (OPERATOR, "message", f"{OPERATOR}-bundle", CATALOG):
         images = oci.platforms(built.refs[name])
-        assert tuple(images) == platforms.SUPPORTED, name
+        assert tuple(images) == dockerfiles.SUPPORTED, name
         for image in (built.refs[name], *images.values()):
             assert signatures.signed(keys, image), name
 

@@ -11,12 +11,15 @@ import pytest
 import yaml
 
 import kopf_runtime as kr
-from kopf_kit.commands import generate
-from kopf_kit.pack import bundle, declared, documents, rendered, rights, service_version
-from kopf_kit.pack.bundle import BUNDLE, NAME
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.chart import templates
+from kopf_kit.cli import generate
+from kopf_kit.crd import declared
+from kopf_kit.olm import bundle, service_version
+from kopf_kit.olm.bundle import BUNDLE, NAME
+from kopf_kit.project import documents, rights
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import paths, tools
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig.run import KitError, output
 from message_operator import __version__
 from message_operator.messages import Message
 from message_operator.settings import PodTemplate, Settings
@@ -127,9 +130,9 @@ def test_every_setting_can_be_set_by_a_subscription() -> None:
 def test_the_images_are_those_that_the_chart_installs() -> None:
     ours = bundle.current()
 
-    (container,) = rendered.find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
+    (container,) = templates.find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
     assert ours.image == container["image"]
-    assert ours.pod_images == {p.name: rendered.arguments()[p.flag] for p in PROJECT.images}
+    assert ours.pod_images == {p.name: templates.arguments()[p.flag] for p in PROJECT.images}
 
 
 def test_the_pod_is_the_chart_s() -> None:
@@ -185,7 +188,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
         command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
         return tuple(documents.load_all(output(command, timeout=60)))
 
-    monkeypatch.setattr(rendered, "template", template)
+    monkeypatch.setattr(templates, "template", template)
     (permissions,) = bundle.csv(release("1.2.3"))["spec"]["install"]["spec"]["permissions"]
 
     rules = [rule for _, rule in rights.rules(manager)]
@@ -214,7 +217,7 @@ def test_a_function_that_olm_cannot_have_asked_as_it_is_declared_is_refused(
     manager.controller_for(Message).validate(**declared_with)(function)
     monkeypatch.setattr(type(PROJECT), "admission", tuple(manager.webhooks))
 
-    with pytest.raises(HackError, match=problem):
+    with pytest.raises(KitError, match=problem):
         bundle.csv(release("1.2.3"))
 
 
@@ -382,7 +385,7 @@ def test_all_that_nobody_describes_is_named(
         (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
     monkeypatch.setattr(service_version, "WRITTEN", tmp_path)
 
-    with pytest.raises(HackError, match=re.escape(sentence)):
+    with pytest.raises(KitError, match=re.escape(sentence)):
         list(generate.problems())
 
 
@@ -394,5 +397,5 @@ def test_a_field_without_a_description_is_named(monkeypatch: pytest.MonkeyPatch)
     ]
     monkeypatch.setattr(service_version, "crds", lambda _: definitions)
 
-    with pytest.raises(HackError, match=r"csv\.yaml: Message: spec: describe text in the code"):
+    with pytest.raises(KitError, match=r"csv\.yaml: Message: spec: describe text in the code"):
         service_version.csv(release("1.2.3"))

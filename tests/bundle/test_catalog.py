@@ -9,9 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kopf_kit.pack import bundle, catalog, documents, olm_images
-from kopf_kit.pack.catalog import CATALOG
-from kopf_kit.rig.run import HackError
+from kopf_kit.olm import bundle, catalog, images
+from kopf_kit.olm.catalog import CATALOG
+from kopf_kit.project import documents
+from kopf_kit.rig.run import KitError
 from message_operator import __version__
 from tests.bundle.package import opm, opm_render, release, write, write_both
 
@@ -113,13 +114,13 @@ def test_versions_are_in_the_order_of_semver(versions: list[str]) -> None:
 
 @pytest.mark.parametrize("version", ["1.2", "v1.2.3", "1.2.3+build", "01.2.3", "1.2.3-", "latest"])
 def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(HackError, match=r"is not a version; use for example 1\.2\.3 or"):
+    with pytest.raises(KitError, match=r"is not a version; use for example 1\.2\.3 or"):
         catalog.order(version)
 
 
 def test_a_number_that_is_too_large_is_refused() -> None:
     assert catalog.order("999999999.0.0") > catalog.order("1.0.0")
-    with pytest.raises(HackError, match=r"^'1\.9{10}\.0' has a number of more than 9 digits"):
+    with pytest.raises(KitError, match=r"^'1\.9{10}\.0' has a number of more than 9 digits"):
         catalog.order(f"1.{'9' * 10}.0")
 
 
@@ -149,7 +150,7 @@ def test_p14_a_release_can_be_deprecated(tmp_path: Path, monkeypatch: pytest.Mon
     blob = {"schema": "olm.deprecations", "package": "message-operator", "entries": [told]}
     written.write_text(yaml.safe_dump(blob))
 
-    pushed = write(olm_images.catalog_with(release("0.3.0")), tmp_path / "pushed")
+    pushed = write(images.catalog_with(release("0.3.0")), tmp_path / "pushed")
 
     assert opm("validate", pushed) == ""
     assert blob in opm_render(pushed)
@@ -161,7 +162,7 @@ def test_p14_a_release_can_be_deprecated(tmp_path: Path, monkeypatch: pytest.Mon
     # What it names has to be there.
     bad["name"] = "message-operator.v9.9.9"
     written.write_text(yaml.safe_dump(blob))
-    wrong = write(olm_images.catalog_with(release("0.3.0")), tmp_path / "wrong")
+    wrong = write(images.catalog_with(release("0.3.0")), tmp_path / "wrong")
     assert "message-operator.v9.9.9" in opm("validate", wrong)
 
 
@@ -183,7 +184,7 @@ def test_a_file_that_is_called_otherwise_is_named(
     (folder / "bundles" / "v0.0.1.yaml").rename(folder / "bundles" / "vlatest.yaml")
     monkeypatch.setattr(catalog, "CATALOG", folder)
 
-    with pytest.raises(HackError, match=r"^catalog/bundles/vlatest\.yaml: 'latest' is not a"):
+    with pytest.raises(KitError, match=r"^catalog/bundles/vlatest\.yaml: 'latest' is not a"):
         catalog.files()
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import bundle, documents
-from kopf_kit.pack.rules import RULES
+from kopf_kit.olm import bundle
+from kopf_kit.olm.verdict import RULES
+from kopf_kit.project import documents
 from kopf_kit.rig import paths
 
 GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()

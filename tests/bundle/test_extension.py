@@ -1,7 +1,8 @@
 """OLM v1 makes of the bundle what OLM makes, and what is applied for it names the bundle."""
 
-from kopf_kit.pack import bundle, documents, manifests
-from kopf_kit.pack.bundle import NAME
+from kopf_kit.olm import bundle, manifests
+from kopf_kit.olm.bundle import NAME
+from kopf_kit.project import documents
 from tests.bundle.package import release
 from tests.support.registry_v1 import rendered
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import bundle, documents, manifests, rendered
-from kopf_kit.pack.bundle import NAME
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.pack.rules import findings
+from kopf_kit.chart import templates as chart_templates
+from kopf_kit.olm import bundle, manifests
+from kopf_kit.olm.bundle import NAME
+from kopf_kit.olm.verdict import findings
+from kopf_kit.project import documents
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import tools
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig.run import KitError, output
 from tests.bundle.package import release, write
 from tests.support import registry_v1
 
@@ -82,7 +84,7 @@ def templates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
             command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
             return tuple(documents.load_all(output(command, timeout=60)))
 
-        monkeypatch.setattr(rendered, "template", template)
+        monkeypatch.setattr(chart_templates, "template", template)
         monkeypatch.setattr(manifests, "template", template)
         monkeypatch.setattr(manifests, "rendered_again", template)
 
@@ -188,7 +190,7 @@ def test_what_a_bundle_cannot_carry_is_refused_in_a_sentence(
 ) -> None:
     templates(text)
 
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         bundle.bundle(release("1.2.3"))
 
     assert str(error.value).startswith("message-operator: a bundle for OLM cannot carry ")
@@ -215,7 +217,7 @@ def test_no_secret_is_written_into_a_generated_file(
 ) -> None:
     templates(f"apiVersion: v1\nkind: Secret\nmetadata: {{name: own}}\ndata: {data}")
 
-    with pytest.raises(HackError, match=sentence):
+    with pytest.raises(KitError, match=sentence):
         manifests.files()
 
 

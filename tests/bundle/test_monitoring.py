@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import documents, manifests
-from kopf_kit.pack.bundle import BUNDLE, NAME
+from kopf_kit.olm import manifests
+from kopf_kit.olm.bundle import BUNDLE, NAME
+from kopf_kit.project import documents
 from kopf_kit.rig import paths
 from tests.chart.helm import Manifest, helm
 from tests.support.flags import parse

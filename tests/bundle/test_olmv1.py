@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.bundle import BUNDLE
-from kopf_kit.pack.rules.crd_upgrade import unsafe
+from kopf_kit.crd.upgrades import unsafe
+from kopf_kit.olm.bundle import BUNDLE
+from kopf_kit.project import documents
 
 Manifest = dict[str, Any]
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.commands import release_bundle
-from kopf_kit.pack import bundle, catalog, documents, references
-from kopf_kit.pack.bundle import Release
-from kopf_kit.pack.release_folder import HUBS, lay_out
+from kopf_kit.cli import release as cli_release
+from kopf_kit.image import references
+from kopf_kit.olm import bundle, catalog
+from kopf_kit.olm.bundle import Release
+from kopf_kit.project import documents
+from kopf_kit.release.submission import HUBS, lay_out
 from kopf_kit.rig import engine, versions
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 from message_operator import __version__
 from tests.bundle.package import DIGEST, copy_both, release, write_both
 
@@ -28,13 +30,13 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def command(git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Return `make release ARGS=bundle`, which lays out in a scratch folder."""
-    monkeypatch.setattr(release_bundle, "FOLDER", tmp_path / "release")
+    monkeypatch.setattr(cli_release, "FOLDER", tmp_path / "release")
     monkeypatch.setattr("kopf_kit.rig.paths.CHECKOUT", tmp_path)
 
     def run(version: str, **images: str) -> Path:
         for variable in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG", "REGISTRY"):
             monkeypatch.setenv(variable, images.get(variable, ""))
-        release_bundle.lay_out_release(version)
+        cli_release.lay_out_release(version)
         return tmp_path / "release"
 
     return run
@@ -114,7 +116,7 @@ def test_a_release_is_recorded_in_the_catalog_and_stays(
     assert recorded["image"] == pushed["BUNDLE_IMG"]
     assert git / catalog.file(__version__) not in catalog.files()
     command(__version__, **IMAGES, **pushed)
-    with pytest.raises(HackError, match="is recorded already, as a different release"):
+    with pytest.raises(KitError, match="is recorded already, as a different release"):
         command(__version__, **{**IMAGES, "IMG": f"elsewhere@{DIGEST}"}, **pushed)
 
 
@@ -255,7 +257,7 @@ def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
 def test_what_is_wrong_on_the_command_line_is_said(
     version: str, images: dict[str, str], sentence: str, command: Callable[..., Path]
 ) -> None:
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         command(version, **images)
 
     assert str(error.value) == sentence
@@ -273,7 +275,7 @@ def test_a_release_that_breaks_a_rule_is_not_handed_in(
 
     monkeypatch.setattr(bundle, "csv", without_support)
 
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         command(__version__, **IMAGES)
 
     assert str(error.value).splitlines() == [
@@ -295,5 +297,5 @@ def test_what_the_validators_find_is_told_as_well(
 
     monkeypatch.setattr(bundle, "csv", in_its_own_category)
 
-    with pytest.raises(HackError, match='"Messages" is not in the set of standard categories'):
+    with pytest.raises(KitError, match='"Messages" is not in the set of standard categories'):
         command(__version__, **IMAGES)

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.commands import generate
-from kopf_kit.pack import bundle, catalog, documents
-from kopf_kit.pack.bundle import BUNDLE
-from kopf_kit.pack.catalog import CATALOG
-from kopf_kit.pack.rules import RULES, problems
-from kopf_kit.pack.rules.package import Package
+from kopf_kit.cli import generate
+from kopf_kit.olm import bundle, catalog
+from kopf_kit.olm.bundle import BUNDLE
+from kopf_kit.olm.catalog import CATALOG
+from kopf_kit.olm.package import Package
+from kopf_kit.olm.verdict import RULES, problems
+from kopf_kit.project import documents
 from message_operator import __version__
 from tests.bundle.package import copy_both, edit, write_both
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.rules import problems
+from kopf_kit.olm.verdict import problems
+from kopf_kit.project import documents
 from kopf_kit.rig import paths
-from kopf_kit.rig.names import PLUGIN
+from kopf_kit.rig.paths import PLUGIN
 
 #: What the operator has beside the Message.
 LETTER = '''

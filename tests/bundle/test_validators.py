@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.pack import bundle
-from kopf_kit.pack.bundle import BUNDLE
-from kopf_kit.pack.catalog import CATALOG
-from kopf_kit.pack.rules import findings
+from kopf_kit.olm import bundle
+from kopf_kit.olm.bundle import BUNDLE
+from kopf_kit.olm.catalog import CATALOG
+from kopf_kit.olm.verdict import findings
 from tests.bundle.package import (
     CHROOT,
     SCORECARD,

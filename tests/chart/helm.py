@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.project import documents
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import tools, versions
 
 CHECKOUT = Path(__file__).parents[2]

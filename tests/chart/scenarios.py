@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from tests.chart.helm import CHART
 from tests.chart.unusual import UNUSUAL
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from lupa import lua51
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from kopf_kit.rig import tools
 from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.conditions import Status

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from message_operator import __version__
 from tests.chart.helm import CHART, CHECKOUT, container, find, kind_schema, render
 

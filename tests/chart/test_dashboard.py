@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from kopf_kit.pack import chart_dashboard, chart_panels
+from kopf_kit.chart import dashboard as chart_dashboard
 from tests.chart.helm import FULLNAME, Manifest, find, render
 from tests.chart.monitored import RELEASES, Release, expect, series
 
@@ -67,7 +67,7 @@ def test_without_a_monitor_of_the_chart_the_dashboard_does_not_ask_for_its_label
 
 
 def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_path: Path) -> None:
-    panels = [panel for row in chart_panels.ROWS.values() for panel in row]
+    panels = [panel for row in chart_dashboard.ROWS.values() for panel in row]
     (panel,) = (panel for panel in panels if panel.title == "Messages by phase")
     ((_, query),) = panel.queries
     count = 'message_operator_messages{phase="Failed"}'

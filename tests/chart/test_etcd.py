@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import nested
-from kopf_kit.pack.project import load
+from kopf_kit.project import nested
+from kopf_kit.project.definition import load
 from tests.chart import helm
 from tests.chart.helm import Manifest
 from tests.chart.monitored import promtool

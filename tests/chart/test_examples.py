@@ -7,9 +7,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.manifests import texts
-from kopf_kit.pack.project import load
+from kopf_kit.olm.manifests import texts
+from kopf_kit.project import documents
+from kopf_kit.project.definition import load
 from tests.chart.helm import CHECKOUT, Manifest, kind_schema
 from tests.projects import kubeconform
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import nested
-from kopf_kit.pack.project import load
+from kopf_kit.project import nested
+from kopf_kit.project.definition import load
 from kopf_runtime.declaring import settings
 from tests.chart import helm
 from tests.chart.helm import Manifest

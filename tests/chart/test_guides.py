@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from tests.chart.helm import CHART, CHECKOUT, helm
 from tests.support.console import commands
 

@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 
 import message_operator
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from kopf_kit.rig import versions
 from tests.chart import foreign_kinds, pod_security
 from tests.chart.helm import (

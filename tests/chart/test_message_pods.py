@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from message_operator import pods
 from tests.chart.helm import CHART, Manifest, Values, container
 from tests.support import flags

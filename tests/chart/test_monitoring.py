@@ -6,7 +6,7 @@ import re
 import pytest
 
 import message_operator
-from kopf_kit.pack import chart_kinds
+from kopf_kit.chart import values as chart_values
 from tests.chart.helm import (
     CHECKOUT,
     FULLNAME,
@@ -139,7 +139,7 @@ def test_the_alerts_are_about_this_release_s_pods_only(one: str, other: str, pro
 
 
 def test_every_alert_can_be_disabled_by_its_name() -> None:
-    assert sorted(chart_kinds.KINDS["alerts"]["items"]["enum"]) == sorted(ALERTS)
+    assert sorted(chart_values.KINDS["alerts"]["items"]["enum"]) == sorted(ALERTS)
 
     left = [rule["alert"] for rule in rules(disabledAlerts=["MessageOperatorDown"])]
 

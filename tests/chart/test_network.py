@@ -6,7 +6,7 @@ from typing import Any
 import kopf
 import pytest
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from kopf_runtime.cluster import credentials
 from tests.chart.helm import CHART, FULLNAME, Manifest, Values, container, find, names, pod, render
 

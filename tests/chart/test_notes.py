@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from tests.chart.helm import (
     CHART,
     FULLNAME,

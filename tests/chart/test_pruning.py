@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.manifests import texts
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.olm.manifests import texts
+from kopf_kit.project import documents
+from kopf_kit.project.definition import PROJECT
 from tests.chart.helm import CHECKOUT, Manifest, Values, find, names, render
 
 KIND = PROJECT.kinds[0].crd

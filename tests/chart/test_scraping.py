@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.pack import chart_dashboard
+from kopf_kit.chart import dashboard
 from kopf_kit.rig import paths
 from kopf_kit.testing.process import free_port
 from tests.chart import fake_cluster, prometheus_server
@@ -51,7 +51,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
 
 
 @pytest.mark.parametrize(
-    "query", chart_dashboard.queries(interval="10s", namespace=NAMESPACE, operator=FULLNAME)
+    "query", dashboard.queries(interval="10s", namespace=NAMESPACE, operator=FULLNAME)
 )
 def test_every_query_of_the_dashboard_shows_something(
     scraping: prometheus_server.Prometheus, query: str

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from message_operator.settings import Settings
 from tests.chart.helm import (
     CHART,

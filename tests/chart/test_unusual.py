@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import chart_docs
+from kopf_kit.chart import values
 from tests.chart.helm import CHART, render
 from tests.chart.unusual import UNUSUAL
 
@@ -15,7 +15,7 @@ RENDERED = json.dumps(render(UNUSUAL), ensure_ascii=False)
 TEMPLATES = "".join(
     file.read_text() for pattern in ("**/*.yaml", "**/*.tpl") for file in CHART.glob(pattern)
 )
-VALUES = {value.name: value for value in chart_docs.values()}
+VALUES = {value.name: value for value in values.values()}
 
 #: Switched off by another value of UNUSUAL; they have tests of their own.
 ECLIPSED = re.compile(r"image\.tag|messagePod\.image\.tag|global$|podDisruptionBudget\.max")

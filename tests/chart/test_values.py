@@ -8,8 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kopf_kit.commands import generate
-from kopf_kit.pack import chart_docs, documents, generated, numbered
+from kopf_kit.chart import values as chart_values
+from kopf_kit.cli import generate
+from kopf_kit.project import documents
+from kopf_kit.release import numbered
 from kopf_kit.rig import paths
 from tests.chart.helm import (
     CHART,
@@ -268,7 +270,7 @@ def test_the_defaults_fit_their_own_schema() -> None:
     jsonschema.validate(DEFAULTS, SCHEMA)
 
 
-VALUES = chart_docs.values()
+VALUES = chart_values.values()
 
 
 def undescribed(values: Manifest, path: tuple[str, ...] = ()) -> Iterator[str]:
@@ -293,11 +295,11 @@ def test_the_schema_is_one_that_can_be_trusted() -> None:
 @pytest.fixture(scope="module")
 def files() -> dict[Path, str]:
     """Return the texts of all generated files."""
-    return generated.files()
+    return generate.files()
 
 
 def test_schema_and_readme_are_up_to_date(files: dict[Path, str]) -> None:
-    assert not generated.stale(files), "run `make generate`"
+    assert not generate.stale(files), "run `make generate`"
 
 
 def test_what_is_made_of_a_generated_file_is_made_after_it(
@@ -306,7 +308,7 @@ def test_what_is_made_of_a_generated_file_is_made_after_it(
     # Helm renders what the bundle holds, and refuses a value that the schema does not know yet.
     schema, bundle = tmp_path / "schema", tmp_path / "bundle"
     stages = (lambda: {schema: "new"}, lambda: {bundle: f"of the {schema.read_text()} schema"})
-    monkeypatch.setattr(generated, "STAGES", stages)
+    monkeypatch.setattr(generate, "STAGES", stages)
     monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
     schema.write_text("old")
 
@@ -325,8 +327,8 @@ def test_what_is_generated_says_by_what(files: dict[Path, str]) -> None:
 def test_an_unknown_kind_of_value_is_named_with_its_line() -> None:
     text = "# -- What it is\n# @schema nonsense\nvalue: 1\n"
 
-    with pytest.raises(chart_docs.ValuesError, match=r"values\.yaml:3: unknown kind 'nonsense'"):
-        chart_docs.parse(text)
+    with pytest.raises(chart_values.ValuesError, match=r"values\.yaml:3: unknown kind 'nonsense'"):
+        chart_values.parse(text)
 
 
 def test_the_readme_shows_every_value_with_its_default() -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import admission, declared, documents, nested
-from kopf_kit.pack.project import load
+from kopf_kit.crd import declared
+from kopf_kit.project import documents, nested, registered
+from kopf_kit.project.definition import load
 from runtime import permits
 from tests.chart import helm
 from tests.chart.helm import HelmError, Manifest
@@ -226,7 +227,9 @@ def test_only_writes_in_the_watched_namespaces_are_asked_about() -> None:
 
 def test_a_handler_of_kopfs_is_asked_as_kopf_would_have_it(tmp_path: Path) -> None:
     chart = shutil.copytree(TICKETS.chart, tmp_path / "chart")
-    functions = declared.chart_admission(admission.declared(permits.manager.webhooks), TICKETS.name)
+    functions = declared.chart_admission(
+        registered.declared(permits.manager.webhooks), TICKETS.name
+    )
     (chart / "templates" / "_admission.tpl").write_text(functions)
     manifests = helm.render(chart=chart)
     name = f"{helm.NAMESPACE}.{TICKETS_NAME}"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.manifests import texts
+from kopf_kit.olm.manifests import texts
+from kopf_kit.project import documents
 from kopf_kit.rig import tools
 from message_operator import __version__
 from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names

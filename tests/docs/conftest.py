@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import base_images, engine, kind, oci, public_images, registry, tools
 from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import dockerfiles, engine, kind, public_images, registry, tools
 from kopf_offline import golang
 from tests.docs.reader import CHECKOUT, Reader
 from tests.docs.readings import not_run
@@ -81,7 +81,7 @@ def _name_busybox(made: hack_cluster.Cluster) -> None:
     if public_images.are_in_reach():
         return
     image = f"{registry.ADDRESS}/library/busybox"
-    oci.crane("mutate", base_images.busybox(), "--label=of=docs-test", "-t", image)
+    registry.crane("mutate", dockerfiles.busybox(), "--label=of=docs-test", "-t", image)
     command = ("exec", kind.node(made.name), "ctr", "--namespace=k8s.io", "images")
     engine.docker(*command, "pull", "--hosts-dir=/etc/containerd/certs.d", f"{image}:latest")
     engine.docker(*command, "tag", "--force", f"{image}:latest", public_images.BUSYBOX)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import artifacts
-from kopf_kit.pack.artifacts import Published
-from kopf_kit.rig import cache
+from kopf_kit.release import artifacts
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import tools
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import LABELS, Namespace, make_namespace
@@ -44,11 +44,11 @@ def operator(
     folder = tmp_path_factory.getbasetemp()
     users = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "users"
     installed = Operator(kube, Published("only the first process installs it", ()))
-    with cache.lock("e2e-operator"):
+    with tools.lock("e2e-operator"):
         if not _count(users, 1):
             installed = _install(hack_made, kube)
     yield installed
-    with cache.lock("e2e-operator"):
+    with tools.lock("e2e-operator"):
         if _count(users, -1) == 1:
             installed.uninstall()
             release.remove_namespaces(kube)
@@ -69,7 +69,7 @@ def _install(hack_made: hack_cluster.Cluster, kube: Kube) -> Operator:
     if kube.get("Namespace", release.NAMESPACE) is None:
         kube.create({"kind": "Namespace", "metadata": metadata})
     # The CRD and its roles may be there already, of another release that was removed just now.
-    installed = Operator(kube, artifacts.publish(hack_made), takes_over=ours)
+    installed = Operator(kube, artifacts.publish_installation(hack_made), takes_over=ours)
     installed.install()
     return installed
 

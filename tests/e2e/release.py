@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from kopf_kit.commands import e2e
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.cli import e2e
+from kopf_kit.release.artifacts import Published
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import LABELS, ready
 from tests.e2e.waiting import wait_until

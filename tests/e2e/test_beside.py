@@ -2,7 +2,7 @@
 
 import pytest
 
-from kopf_kit.commands import pytest_runs
+from kopf_kit.cli import e2e
 from kopf_kit.rig.cluster import Cluster
 
 NOTES = "examples/plain-kopf"
@@ -11,4 +11,4 @@ NOTES = "examples/plain-kopf"
 def test_the_operator_on_plain_kopf_is_installed_beside_it(hack_made: Cluster) -> None:
     if hack_made.existing:
         pytest.skip("its image is built for the tests' own cluster alone")
-    assert pytest_runs.run(f"{NOTES}/tests/e2e", PROJECT=NOTES) == 0
+    assert e2e.run_pytest(f"{NOTES}/tests/e2e", PROJECT=NOTES) == 0

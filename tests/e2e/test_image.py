@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from kopf_kit.pack import image
+from kopf_kit.image import build
 from kopf_kit.rig import cluster as hack_cluster
 
 BASE_AND_30_MB = 30_000_000
@@ -22,7 +22,7 @@ def docker(*arguments: str) -> str:
 def ref(hack_made: hack_cluster.Cluster) -> str:
     if hack_made.existing:
         pytest.skip("the image of an existing cluster is not built here")
-    return image.reference()
+    return build.reference()
 
 
 def run(ref: str, code: str) -> str:
@@ -81,5 +81,5 @@ def test_it_says_what_it_is_and_of_which_commit(ref: str) -> None:
 
     prefix = "org.opencontainers.image"
     assert labels[f"{prefix}.title"] == "message-operator"
-    assert labels[f"{prefix}.version"] == image.reference().rpartition(":")[2]
+    assert labels[f"{prefix}.version"] == build.reference().rpartition(":")[2]
     assert len(labels[f"{prefix}.revision"]) == 40

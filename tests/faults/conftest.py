@@ -5,7 +5,7 @@ import pytest
 from faults.worlds import own_world as _own_world
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ControlPlane, chosen
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 from kopf_kit.testing.cluster import Cluster
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import World
@@ -16,7 +16,7 @@ def pytest_configure() -> None:
     """Refuse a Kubernetes version that the project does not build, before anything starts."""
     try:
         chosen()
-    except HackError as error:
+    except KitError as error:
         raise pytest.UsageError(str(error)) from None
 
 

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 import kopf_runtime as kr
-from kopf_kit.pack import acceptable
-from kopf_kit.pack.crds import definition
-from kopf_kit.pack.structural import DeclarationError
+from kopf_kit.crd import acceptable
+from kopf_kit.crd.generated import definition
+from kopf_kit.crd.structural import DeclarationError
 from kopf_kit.testing.cluster import Cluster, RefusedError
 from kopf_runtime.declaring.declaration import declared
 from tests.faults import classes

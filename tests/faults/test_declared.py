@@ -11,7 +11,7 @@ import pytest
 from msgspec import Meta
 
 import kopf_runtime as kr
-from kopf_kit.pack.crds import definition
+from kopf_kit.crd.generated import definition
 from kopf_kit.testing.cluster import Cluster, RefusedError
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import Kind

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.template import repository
-from kopf_kit.template.answers import Answers
-from kopf_kit.testing.kubectl import kubectl
+from kopf_kit.scaffold import repository
+from kopf_kit.scaffold.repository import Answers
+from kopf_kit.testing.api_server import kubectl
 
 NAME = "loop-operator"
 CRD = "loops.dev.example.com"

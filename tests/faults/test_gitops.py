@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from faults.worlds import is_before
-from kopf_kit.pack import documents, manifests
+from kopf_kit.olm import manifests
+from kopf_kit.project import documents
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.testing.kubectl import kubectl
+from kopf_kit.testing.api_server import kubectl
 from tests.chart import foreign_kinds
 from tests.chart.helm import Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS

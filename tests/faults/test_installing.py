@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from faults.worlds import is_before
-from kopf_kit.pack import documents, nested
-from kopf_kit.pack.project import load
+from kopf_kit.project import documents, nested
+from kopf_kit.project.definition import load
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
-from kopf_kit.testing.kubectl import kubectl
+from kopf_kit.testing.api_server import kubectl
 from tests.chart.helm import (
     CHART,
     CHECKOUT,

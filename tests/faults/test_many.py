@@ -8,7 +8,7 @@ from signal import Signals
 
 import pytest
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from kopf_kit.rig import paths
 from kopf_kit.testing.cluster import Raw, connected
 from kopf_kit.testing.subject import prepare

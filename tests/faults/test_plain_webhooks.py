@@ -14,9 +14,8 @@ import trustme
 
 from kopf_kit.rig import paths
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
-from kopf_kit.testing.plain import Plain
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.subject import prepare
+from kopf_kit.testing.subject import Plain, prepare
 from kopf_kit.testing.world import World, world
 from kopf_runtime.declaring.kinds import Kind
 from runtime.support.certificates import trust_in, write_certificate

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import documents, nested
-from kopf_kit.pack.project import load
+from kopf_kit.project import documents, nested
+from kopf_kit.project.definition import load
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
+from kopf_kit.testing.api_server import kubectl
 from kopf_kit.testing.cluster import NODE, Raw
-from kopf_kit.testing.kubectl import kubectl
 from kopf_kit.testing.waiting import wait_until
 from tests.chart import helm
 from tests.support import control_plane
@@ -37,7 +37,7 @@ TEXT = "the root password is swordfish"
 #: As an operator logs what it was given, and what it was refused.
 LOG = f"{TEXT[:20]}…\nBearer abc.def\nhttps://me:hunter2@proxy\nall else is well\n"
 PROXY = {"name": "HTTPS_PROXY", "value": "http://me:hunter2@proxy"}
-PACK = "import sys; from kopf_kit.pack.plugin import program; sys.stdout.buffer.write(program())"
+PACK = "import sys; from kopf_kit.release.krew import program; sys.stdout.buffer.write(program())"
 
 
 @pytest.fixture

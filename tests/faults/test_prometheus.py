@@ -15,7 +15,7 @@ from signal import Signals
 
 import pytest
 
-from kopf_kit.pack import chart_dashboard
+from kopf_kit.chart import dashboard
 from kopf_kit.testing import calls
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.world import ELECT, World
@@ -60,7 +60,7 @@ async def test_every_query_of_the_dashboard_shows_something(here: World, tmp_pat
         here.proxy.drop_connections()  # so that watches are opened again
 
         where = {"namespace": NAMESPACE, "operator": FULLNAME}
-        for query in chart_dashboard.queries(interval="1m", **where):
+        for query in dashboard.queries(interval="1m", **where):
             await asyncio.to_thread(prometheus.wait_for, query)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from kopf_kit.rig import paths
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"

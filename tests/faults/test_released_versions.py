@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from kopf_kit.pack import nested
-from kopf_kit.pack.project import load
+from kopf_kit.project import nested
+from kopf_kit.project.definition import load
 from kopf_kit.rig import tools
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_kit.testing.cluster import Cluster, RefusedError

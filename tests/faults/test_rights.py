@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kopf_kit.plugin.subject import Right
+from kopf_kit.kubectl.subject import Right
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.world import ELECT, World
 from tests.faults.messages import foreign_pod

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from faults.worlds import policies_served
-from kopf_kit.pack import bundle, documents
+from kopf_kit.olm import bundle
+from kopf_kit.project import documents
 from kopf_kit.rig import tools
 from kopf_kit.testing import calls
 from kopf_kit.testing.cluster import Raw, RefusedError

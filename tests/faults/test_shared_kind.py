@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.manifests import texts
+from kopf_kit.olm.manifests import texts
+from kopf_kit.project import documents
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
-from kopf_kit.testing.kubectl import kubectl
+from kopf_kit.testing.api_server import kubectl
 from tests.chart.helm import (
     CHART,
     NAMESPACE,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.pack import artifacts
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.release import artifacts
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from tests.e2e import release
 from tests.e2e.kube import Kube
@@ -28,7 +28,7 @@ def make() -> Make:
 @pytest.fixture(scope="session")
 def published(hack_made: hack_cluster.Cluster) -> Published:
     """What another user installs, in another namespace."""
-    return artifacts.publish(hack_made)
+    return artifacts.publish_installation(hack_made)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import catalog, documents
-from kopf_kit.pack.release import channels as channels_of
+from kopf_kit.olm import catalog
+from kopf_kit.project import documents
+from kopf_kit.project.versions import channels as channels_of
 from kopf_kit.rig import paths, versions
 from message_operator import __version__
 from tests.bundle.package import release, write

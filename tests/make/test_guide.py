@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import catalogd, olm, registry, tools
 from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import olm, registry, tools
 from tests.e2e import release
 from tests.e2e.kube import Kube
 from tests.e2e.waiting import wait_until
@@ -96,7 +96,7 @@ def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of
         lambda found: found is None,
     )
 
-    kube.kubectl("apply", "--server-side", "-f", str(catalogd.extension_kind()))
+    kube.kubectl("apply", "--server-side", "-f", str(olm.extension_kind()))
     said = reader.follow("OLM v1")
 
     assert f"{registry.ADDRESS}/message-operator-bundle@sha256:" in said

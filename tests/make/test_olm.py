@@ -1,7 +1,7 @@
 """`make olm`, the tier `olm` and `make olm ARGS=down`; the last of all, for OLM is then gone."""
 
-from kopf_kit.rig import catalogd, olm
 from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import olm
 from tests.e2e.kube import Kube
 from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
@@ -27,7 +27,7 @@ def test_olm_is_put_into_the_cluster_tested_and_removed_without_a_rest(
     make("olm", "ARGS=down")
 
     assert kinds(kube) == []
-    namespaces = (olm.NAMESPACE, olm.OPERATORS, catalogd.NAMESPACE)
+    namespaces = (olm.NAMESPACE, olm.OPERATORS, olm.CATALOGD_NAMESPACE)
     wait_until(
         "OLM's namespaces to be gone",
         lambda: [name for name in namespaces if kube.get("Namespace", name)],

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import operators
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.cli import operators
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import registry, tools
 from tests.e2e import release

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from kopf_kit.pack import artifacts
-from kopf_kit.pack.artifacts import Published
-from kopf_kit.pack.bundle import Release
+from kopf_kit.olm.bundle import Release
+from kopf_kit.release import artifacts
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import olm, tools
 from tests.e2e import release
@@ -66,7 +66,7 @@ def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Iterator[Kube]:
 @pytest.fixture(scope="session")
 def published(hack_made: hack_cluster.Cluster, kube: Kube) -> Published:
     """The operator's image, the message Pods' and the chart."""
-    return artifacts.publish(hack_made)
+    return artifacts.publish_installation(hack_made)
 
 
 @pytest.fixture(scope="session")

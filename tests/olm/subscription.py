@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import olm
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import Namespace, ready

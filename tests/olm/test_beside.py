@@ -2,10 +2,10 @@
 
 import pytest
 
-from kopf_kit.commands import pytest_runs
+from kopf_kit.cli import e2e
 from tests.e2e.test_beside import NOTES
 
 
 @pytest.mark.usefixtures("hack_made")
 def test_the_operator_on_plain_kopf_is_installed_by_a_subscription() -> None:
-    assert pytest_runs.run(f"{NOTES}/tests/e2e", "--by-olm", PROJECT=NOTES) == 0
+    assert e2e.run_pytest(f"{NOTES}/tests/e2e", "--by-olm", PROJECT=NOTES) == 0

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.pack.bundle import NAME
-from kopf_kit.rig import catalogd
+from kopf_kit.olm.bundle import NAME
+from kopf_kit.rig import olm
 from tests.e2e.kube import Kube, Object
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
@@ -14,7 +14,7 @@ from tests.olm.conftest import Offers
 from tests.olm.subscription import BOUND, csv_name
 
 #: catalogd's own address, https://catalogd-service.olmv1-system.svc, through the API server.
-SERVICE = f"/api/v1/namespaces/{catalogd.NAMESPACE}/services/https:catalogd-service:https/proxy"
+SERVICE = f"/api/v1/namespaces/{olm.CATALOGD_NAMESPACE}/services/https:catalogd-service:https/proxy"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.release.artifacts import Published
 from tests.e2e import release
 from tests.e2e.kube import Kube
 from tests.e2e.messages import LABELS, Namespace, restarts, uid

@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from kopf_kit.pack import image
-from kopf_kit.rig import base_images, engine, registry, versions
-from kopf_kit.rig.run import HackError, answer, output
+from kopf_kit.image import build
+from kopf_kit.rig import dockerfiles, engine, registry, versions
+from kopf_kit.rig.run import KitError, answer, output
 from kopf_offline import golang, node_image
 from tests.online import machine
 
@@ -78,14 +78,14 @@ class PublicRegistry:
             if shown:
                 return shown.encode() + b"\n"
             if time.monotonic() > deadline:
-                raise HackError(f"the registry's front door does not come up:\n{self.log()}")
+                raise KitError(f"the registry's front door does not come up:\n{self.log()}")
             time.sleep(0.2)
 
     def fill(self) -> None:
         """Push the images."""
-        self._push(base_images.busybox(), f"library/busybox:{versions.BUSYBOX}")
+        self._push(dockerfiles.busybox(), f"library/busybox:{versions.BUSYBOX}")
         self._push(registry.image(), f"library/registry:{versions.REGISTRY}")
-        for built, public in zip(base_images.python(), image.public_bases(), strict=True):
+        for built, public in zip(dockerfiles.python(), build.public_bases(), strict=True):
             self._push(built, public.partition("/")[2])
         kind = golang.program("kind").read_bytes()
         asked = _KIND_IMAGE.search(kind)

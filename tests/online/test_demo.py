@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.pack import image
+from kopf_kit.image import build
 from kopf_kit.rig import tools, versions
 from tests.online.machine import HOME, Machine
 from tests.online.public_registry import PublicRegistry
@@ -40,7 +40,7 @@ def test_the_demo_pulls_what_it_needs_and_compiles_nothing(
     assert not re.search("Go programs|from Debian|Node image", demo.stdout)
     parts = machine.run("ls", f"{HOME}/.cache/kopf-kit").stdout.split()
     assert set(parts) <= {"lock", "log"}
-    bases = [base.partition("/")[2].partition(":")[0] for base in image.public_bases()]
+    bases = [base.partition("/")[2].partition(":")[0] for base in build.public_bases()]
     served = registry.log()
     for name in ("kindest/node", "library/busybox", "library/registry", *bases):
         assert re.search(rf"/v2/{name}/blobs/", served), name

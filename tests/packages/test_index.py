@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack.publication import packages
+from kopf_kit.project import packages
 from kopf_offline import golang
 from message_operator import __version__
 from tests.support import package_index

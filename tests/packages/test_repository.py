@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import packages, signatures
+from kopf_kit.project import packages
+from kopf_kit.release import signatures
 from kopf_offline import golang
 from message_operator import __version__
 from tests.packages.test_index import Author

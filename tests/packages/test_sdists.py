@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import packages
+from kopf_kit.project import packages
 from kopf_kit.rig import control_plane, locked, paths
 from kopf_offline import golang
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from kopf_kit.pack.references import pinned
-from kopf_kit.pack.release import NAME, Release, in_registry
-from kopf_kit.rig import platforms, registry
+from kopf_kit.image.references import pinned
+from kopf_kit.project.versions import NAME, Release, in_registry
+from kopf_kit.rig import dockerfiles, registry
 from tests.make.commands import CHECKOUT, Make
 
 
@@ -32,7 +32,7 @@ class Shipped:
 def shipped() -> Shipped:
     """Build and push it all by the command of docs/olm.md."""
     here = f"{registry.ADDRESS}/all-platforms"
-    push = Make(CHECKOUT, REGISTRY=here, PLATFORMS=",".join(platforms.SUPPORTED))
+    push = Make(CHECKOUT, REGISTRY=here, PLATFORMS=",".join(dockerfiles.SUPPORTED))
     push("push", "ARGS=bundle catalog", timeout=1800)
     pushed = in_registry(here)
     release = replace(

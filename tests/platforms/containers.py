@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from kopf_kit.rig import cache, dockerfiles, engine, platforms, versions
+from kopf_kit.rig import dockerfiles, engine, tools, versions
 from kopf_kit.rig.run import output
 from kopf_offline.rootfs import RootFs
 
@@ -44,7 +44,7 @@ def printed(container: str) -> str:
 
 def _started(image: str, platform: str, program: str, *arguments: str) -> tuple[str, ...]:
     options = ("--platform", platform, "--entrypoint")
-    if platform == platforms.host():
+    if platform == dockerfiles.host():
         return (*options, program, image, *arguments)
     emulator = (_INSIDE, "--volume", f"{_emulator(platform)}:{_INSIDE}:ro")
     return (*options, *emulator, image, program, *arguments)
@@ -83,4 +83,4 @@ def _emulator(platform: str) -> Path:
         with tarfile.open(root.tar()) as packed:
             packed.extract(f"./usr/bin/{name}", part, filter="data")
 
-    return cache.part(f"{name}-program", root.suite, root.recipe, unpack) / "usr" / "bin" / name
+    return tools.part(f"{name}-program", root.suite, root.recipe, unpack) / "usr" / "bin" / name

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import bundle
-from kopf_kit.pack.release import Release
-from kopf_kit.pack.rules import findings
-from kopf_kit.rig import dockerfiles, engine, platforms
+from kopf_kit.olm import bundle
+from kopf_kit.olm.verdict import findings
+from kopf_kit.project.versions import Release
+from kopf_kit.rig import dockerfiles, engine
 from tests.bundle.package import write
 from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
 from tests.platforms import containers
 from tests.platforms.conftest import Shipped
 
-PLATFORMS = sorted(platforms.SUPPORTED)
+PLATFORMS = sorted(dockerfiles.SUPPORTED)
 OPERATOR = ("/usr/bin/python3", "-m", "message_operator")
 #: The machine that a library is for, as its ELF header has it.
 MACHINES = {"linux/amd64": 0x3E, "linux/arm64": 0xB7}

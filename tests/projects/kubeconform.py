@@ -4,8 +4,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kopf_kit.pack import manifests
-from kopf_kit.pack.project import PROJECT, Project
+from kopf_kit.olm import manifests
+from kopf_kit.project.definition import PROJECT, Project
 from kopf_offline import golang
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack import nested, rights, watched
-from kopf_kit.pack.project import PROJECT, Project, load
+from kopf_kit.project import nested, rights
+from kopf_kit.project.definition import PROJECT, Project, load
 from kopf_kit.rig import paths
 
 
@@ -39,5 +39,5 @@ every_adopted_project = _each([project for project in PROJECTS if project.adopte
 def declared_rules(project: Project) -> list[rights.Rule]:
     """Return the rules that an operator needs in each watched namespace."""
     if project.adopted:
-        return [rule for _, rule in watched.rights(project).watched]
+        return [rule for _, rule in rights.rights(project).watched]
     return [rule for _, rule in rights.rules(project.module(project.manager).manager)]

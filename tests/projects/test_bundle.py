@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.project import Project
-from kopf_kit.pack.rules import findings
+from kopf_kit.olm.verdict import findings
+from kopf_kit.project import documents
+from kopf_kit.project.definition import Project
 from kopf_runtime.declaring import settings
 from tests.bundle.package import opm
 from tests.projects.projects import declared_rules, every_bundle, every_bundle_on_runtime

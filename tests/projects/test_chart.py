@@ -22,8 +22,8 @@ import yaml
 from kopf import cli as kopf_cli
 
 import kopf_runtime as kr
-from kopf_kit.pack import documents
-from kopf_kit.pack.project import Project
+from kopf_kit.project import documents
+from kopf_kit.project.definition import Project
 from kopf_kit.rig import versions
 from kopf_runtime.declaring import settings
 from tests.chart import helm, pod_security

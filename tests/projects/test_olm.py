@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.commands import pytest_runs
-from kopf_kit.pack import documents
-from kopf_kit.pack.project import PROJECT, Kind
+from kopf_kit.cli import e2e
+from kopf_kit.project import documents
+from kopf_kit.project.definition import PROJECT, Kind
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm
 from kopf_kit.testing.installed import by_olm
@@ -80,7 +80,7 @@ def test_uninstalled_it_leaves_the_objects_and_installed_again_it_serves_others(
 
 def test_its_own_end_to_end_tests_pass_with_it(subscription: Subscription) -> None:
     where = f"--installed-in={subscription.namespace.name}"
-    assert pytest_runs.run(str(PROJECT.root / "tests" / "e2e"), where) == 0
+    assert e2e.run_pytest(str(PROJECT.root / "tests" / "e2e"), where) == 0
 
 
 def declare(theirs: Namespace, kind: Kind, name: str) -> Object:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from kopf_kit.rig import oci
+from kopf_kit.rig import registry as oci
 from kopf_offline import golang
 
 _NOT_PASSED_ON = {"connection", "keep-alive", "transfer-encoding", "content-length"}

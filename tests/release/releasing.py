@@ -13,11 +13,11 @@ from typing import Self
 
 import pytest
 
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.pack.publication import signatures
-from kopf_kit.pack.publication.signatures import Keys
-from kopf_kit.pack.release import in_registry
-from kopf_kit.rig import oci, paths
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.project.versions import in_registry
+from kopf_kit.release import signatures
+from kopf_kit.release.signatures import Keys
+from kopf_kit.rig import paths, registry
 
 CHECKOUT = Path(__file__).parents[2]
 PASSPHRASE = "only of these tests"
@@ -169,9 +169,9 @@ def push_stand_ins(
         "Version: 2.41-12\nArchitecture: amd64\n",
     }
     packed = {name: text.encode() for name, text in files.items()}
-    layer.write_bytes(oci.archive(packed, datetime.fromtimestamp(0, UTC)))
+    layer.write_bytes(registry.archive(packed, datetime.fromtimestamp(0, UTC)))
     platforms = ("linux/amd64", "linux/arm64")
     labels = {"org.opencontainers.image.revision": commit}
     for ref in images:
-        oci.push_for(platforms, layer, ref, labels)
-    return {"CATALOG_IMG": oci.push_for(platforms, layer, catalog, {})}
+        registry.push_for(platforms, layer, ref, labels)
+    return {"CATALOG_IMG": registry.push_for(platforms, layer, catalog, {})}

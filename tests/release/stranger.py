@@ -6,7 +6,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.release.signatures import Keys
 from kopf_kit.rig import tools
 from kopf_offline import golang
 from message_operator import __version__

@@ -4,9 +4,9 @@ import os
 import shutil
 from pathlib import Path
 
-from kopf_kit.pack.publication import signatures
-from kopf_kit.pack.publication.signatures import Keys
-from kopf_kit.rig import locked, oci
+from kopf_kit.release import signatures
+from kopf_kit.release.signatures import Keys
+from kopf_kit.rig import locked, registry
 from tests.release import releasing
 from tests.release.releasing import CHECKOUT, Clone
 
@@ -41,6 +41,6 @@ def test_it_is_released_and_the_next_version_is(address: str, tmp_path: Path) ->
         assert {"notes-operator", "charts/notes-operator", "notes-operator-bundle"} <= {*published}
         for ref in published.values():
             assert signatures.signed(keys, ref), ref
-        assert oci.digest(f"{prefix}/charts/notes-operator:{version}")
+        assert registry.digest(f"{prefix}/charts/notes-operator:{version}")
     assert notes.git("tag").split() == ["v0.1.0", "v0.2.0"]
     assert notes.git("status", "--porcelain") == ""

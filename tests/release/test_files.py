@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from message_operator import __version__
 from tests.release import releasing
 from tests.release.conftest import Released

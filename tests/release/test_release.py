@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import charts, signatures
-from kopf_kit.pack.publication.signatures import Keys
-from kopf_kit.rig import oci
-from kopf_kit.rig.run import HackError
+from kopf_kit.release import charts, signatures
+from kopf_kit.release.signatures import Keys
+from kopf_kit.rig import registry as oci
+from kopf_kit.rig.run import KitError
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.conftest import Released
@@ -62,7 +62,7 @@ def test_a_chart_without_a_signature_gets_one_only_if_it_is_the_same(
     expected = (
         contextlib.nullcontext()
         if is_the_same
-        else pytest.raises(HackError, match="with other content")
+        else pytest.raises(KitError, match="with other content")
     )
 
     with expected:

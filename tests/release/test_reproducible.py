@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.release.signatures import Keys
 from message_operator import __version__
 from tests.release import releasing
 from tests.release.conftest import Released

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.publication import signatures
-from kopf_kit.pack.publication.signatures import PASSPHRASE, Keys
-from kopf_kit.rig import oci, tools
+from kopf_kit.project import documents
+from kopf_kit.release import signatures
+from kopf_kit.release.signatures import PASSPHRASE, Keys
+from kopf_kit.rig import registry, tools
 from message_operator import __version__
 from tests.release import releasing
 from tests.release.conftest import Released
@@ -53,14 +53,14 @@ def test_what_was_put_in_the_place_of_a_release_is_refused(
     released: Released, stranger: Stranger, name: str
 ) -> None:
     ref = f"{released.prefix}/{name}"
-    genuine = oci.pinned(ref)
+    genuine = registry.pinned(ref)
     assert genuine
-    image = next(iter(oci.platforms(genuine).values()))
-    oci.crane("mutate", image, "--annotation=of=an-attacker", "-t", ref)
+    image = next(iter(registry.platforms(genuine).values()))
+    registry.crane("mutate", image, "--annotation=of=an-attacker", "-t", ref)
     try:
         tampered = stranger.verifies(name)
     finally:
-        oci.crane("tag", genuine, name.partition(":")[2])
+        registry.crane("tag", genuine, name.partition(":")[2])
 
     assert not tampered
     assert stranger.verifies(name), "the genuine one is not verified"
@@ -73,8 +73,8 @@ def test_what_somebody_else_signed_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    oci.crane("copy", f"{released.prefix}/{TAGS[0]}", f"{released.prefix}/of-others:1")
-    ref = oci.pinned(f"{released.prefix}/of-others:1")
+    registry.crane("copy", f"{released.prefix}/{TAGS[0]}", f"{released.prefix}/of-others:1")
+    ref = registry.pinned(f"{released.prefix}/of-others:1")
     assert ref
     name = ref.removeprefix(f"{released.prefix}/")
     monkeypatch.setenv(PASSPHRASE, releasing.PASSPHRASE)
@@ -120,10 +120,10 @@ def test_artifact_hub_finds_the_owners_of_a_chart_and_the_key_that_signs_it(
 ) -> None:
     chart = f"{released.prefix}/charts/message-operator"
 
-    (layer,) = oci.manifest(f"{chart}:artifacthub.io")["layers"]
+    (layer,) = registry.manifest(f"{chart}:artifacthub.io")["layers"]
 
     assert layer["mediaType"].endswith("artifacthub.repository-metadata.layer.v1.yaml")
-    owners = oci.crane("blob", f"{chart}@{layer['digest']}")
+    owners = registry.crane("blob", f"{chart}@{layer['digest']}")
     assert owners == (CHECKOUT / "artifacthub-repo.yml").read_text()
     shown = subprocess.run(
         [tools.path("helm4"), "show", "chart", f"oci://{chart}:{__version__}", "--plain-http"],

@@ -8,7 +8,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.pack import plugin
+from kopf_kit.release import krew
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Plugin:
     def __init__(
         self, folder: Path, kubectl: Path, kubeconfig: Path, packed: bytes | None = None
     ) -> None:
-        self._program = folder / plugin.PROGRAM
-        self._program.write_bytes(packed or plugin.program())
+        self._program = folder / krew.PROGRAM
+        self._program.write_bytes(packed or krew.program())
         self._program.chmod(0o755)
         (folder / "kubectl").symlink_to(kubectl)
         self._environment = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from kopf_offline import golang
 
 Manifest = dict[str, Any]

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from kopf_kit.plugin.subject import Right
+from kopf_kit.kubectl.subject import Right
 from tests.chart import helm
 
 Raw = dict[str, Any]

@@ -32,7 +32,7 @@ CHARTS = sorted(
     for pattern in (
         "charts/*/README.md",
         "examples/*/charts/*/README.md",
-        "packages/kopf-kit/src/kopf_kit/template/templates/charts/*/README.md.in",
+        "packages/kopf-kit/src/kopf_kit/scaffold/templates/charts/*/README.md.in",
     )
     for file in CHECKOUT.glob(pattern)
 )

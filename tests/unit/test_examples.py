@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.rig import paths
-from kopf_kit.template import record, repository
+from kopf_kit.scaffold import repository
 
 EXAMPLES = sorted(file.parent for file in paths.CHECKOUT.glob("examples/*/pyproject.toml"))
 #: What an author edits; all else that the template writes stays as it is.
@@ -52,7 +52,7 @@ def test_the_page_of_the_runtime_shows_the_examples_as_they_are() -> None:
 def test_all_that_the_template_writes_is_there_and_the_author_edited_a_few_files(
     example: Path,
 ) -> None:
-    answers, *_ = record.read(example).kinds
+    answers, *_ = repository.read(example).kinds
     edited = {
         path.replace("NAME", answers.name).replace("PACKAGE", answers.package) for path in EDITED
     }
@@ -67,7 +67,7 @@ def test_all_that_the_template_writes_is_there_and_the_author_edited_a_few_files
 
 @each_example
 def test_its_pyproject_has_the_template_s_lines(example: Path) -> None:
-    answers, *_ = record.read(example).kinds
+    answers, *_ = repository.read(example).kinds
     ours = (example / "pyproject.toml").read_text()
 
     assert len(SOURCES.findall(ours)) == 1

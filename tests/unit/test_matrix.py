@@ -6,7 +6,7 @@ import pytest
 
 from hack import own_tiers
 from kopf_kit.rig import control_plane, paths, versions
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 REPORT = "<testsuites><testsuite>{}</testsuite></testsuites>"
 
@@ -15,9 +15,10 @@ REPORT = "<testsuites><testsuite>{}</testsuite></testsuites>"
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stand in for the tests: those on the newest Kubernetes fail. Return what they ran on."""
     runs: list[str] = []
+    monkeypatch.setattr(own_tiers, "_FAULTS", {"operator": Path("tests/faults")})
 
-    def fake(minor: str, report: Path, _: list[str]) -> int:
-        runs.append(minor)
+    def fake(minor: str, report: Path, folder: Path, _: list[str]) -> int:
+        runs.append(f"{minor} {folder.parent.name}")
         failed = int(minor == versions.NEWEST)
         cases = ["<testcase/>"] * (9 - failed) + ["<testcase><failure/></testcase>"] * failed
         report.write_text(REPORT.format("".join(cases)))
@@ -36,7 +37,7 @@ def test_each_version_has_a_line_and_one_failure_fails_them_all(
     assert own_tiers.matrix([]) == 1
 
     lines = capfd.readouterr().err.partition("Kubernetes  server    tests\n")[2].splitlines()
-    assert runs == list(versions.PROVED)
+    assert runs == [f"{minor} tests" for minor in versions.PROVED]
     assert [line.split()[:2] for line in lines] == [list(pair) for pair in versions.PROVED.items()]
     assert "9 passed in" in lines[0]
     assert "8 passed, 1 failed in" in lines[-1]
@@ -55,7 +56,7 @@ def test_one_version_can_be_picked(runs: list[str], monkeypatch: pytest.MonkeyPa
 
     own_tiers.matrix([])
 
-    assert runs == [versions.NEWEST]
+    assert runs == [f"{versions.NEWEST} tests"]
 
 
 def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
@@ -63,8 +64,8 @@ def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
 ) -> None:
     monkeypatch.setenv("KUBERNETES", "1.20")
 
-    with pytest.raises(HackError, match=f"KUBERNETES=1.20 .* use .*or {versions.NEWEST}"):
+    with pytest.raises(KitError, match=f"KUBERNETES=1.20 .* use .*or {versions.NEWEST}"):
         own_tiers.matrix([])
-    with pytest.raises(HackError):
+    with pytest.raises(KitError):
         control_plane.chosen()
     assert runs == []

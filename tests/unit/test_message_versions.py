@@ -5,8 +5,8 @@ from typing import Annotated
 from msgspec import Meta
 
 import kopf_runtime as kr
-from kopf_kit.pack import crds
-from kopf_kit.testing.versions import assert_lossless
+from kopf_kit.crd import generated
+from kopf_kit.testing.conversions import assert_lossless
 from message_operator.messages import Interval, Message, Spec, Status, Text
 
 
@@ -45,5 +45,5 @@ def test_a_v2_that_moves_renames_and_adds_fields_loses_nothing_beside_v1() -> No
         return Message(new.metadata, spec=spec)
 
     assert_lossless(controller, examples=30)
-    served = [version["name"] for version in crds.of(controller)["spec"]["versions"]]
+    served = [version["name"] for version in generated.of(controller)["spec"]["versions"]]
     assert served == ["v2", "v1"]

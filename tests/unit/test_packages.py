@@ -18,8 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kopf_kit.pack.publication import packages
-from kopf_kit.rig.run import HackError
+from kopf_kit.project import packages
+from kopf_kit.rig.run import KitError
 from message_operator import __version__
 
 CHECKOUT = Path(__file__).parents[2]
@@ -163,7 +163,7 @@ print(json.dumps(failed))
 
 
 @each
-@pytest.mark.parametrize("extras", [(), ("release", "testing")], ids=["plain", "extras"])
+@pytest.mark.parametrize("extras", [(), ("otel", "release", "testing")], ids=["plain", "extras"])
 def test_every_module_can_be_imported_with_what_it_asks_for_alone(
     built: dict[str, Path], folder: Path, extras: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -186,8 +186,10 @@ def test_every_module_can_be_imported_with_what_it_asks_for_alone(
 
     failed = json.loads(done.stdout)
     if not extras:
-        sentence = failed.pop("kopf_kit.pack.publication.materials", None)
+        sentence = failed.pop("kopf_kit.release.materials", None)
         assert sentence is None or sentence.endswith("install kopf-kit[release]")
+        tracing = failed.pop("kopf_runtime.cluster.otel", "No module named 'opentelemetry'")
+        assert tracing == "No module named 'opentelemetry'"
         library = {name for name in failed if name.startswith("kopf_kit.testing")}
         assert {failed.pop(name) for name in library} <= {
             f"No module named '{name}'" for name in ("pytest", "hypothesis", "aiohttp")
@@ -262,5 +264,5 @@ def test_a_distribution_without_a_version_is_told(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "pyproject.toml").write_text('dynamic = ["version"]\n')
 
-    with pytest.raises(HackError, match=r'pyproject\.toml: 0 lines look like version = "1\.0\.0"'):
+    with pytest.raises(KitError, match=r'pyproject\.toml: 0 lines look like version = "1\.0\.0"'):
         packages.raised("1.0.0", tmp_path)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import changelog
-from kopf_kit.rig import platforms, versions
+from kopf_kit.release import changelog
+from kopf_kit.rig import dockerfiles, versions
 from kopf_kit.rig.paths import CHECKOUT
 
 PAGES = ("policy.md", "policy.ko.md")
@@ -28,7 +28,7 @@ def test_the_versions_are_those_that_are_tested(page: str) -> None:
     (oldest, _), (_, below) = versions.FITTING["helm3"], versions.FITTING["helm4"]
     assert re.findall(r"[\d.]+", helm) == [".".join(map(str, oldest)), str(below[0] - 1)]
     assert olm == versions.OLM
-    assert images == ", ".join(platforms.SUPPORTED)
+    assert images == ", ".join(dockerfiles.SUPPORTED)
     project = (CHECKOUT / "pyproject.toml").read_text()
     assert f'requires-python = ">={python.split()[0]}"' in project
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from kopf_kit.pack import documents
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.project import documents
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_offline import golang
@@ -233,7 +233,7 @@ def test_artifact_hub_learns_who_owns_the_charts() -> None:
 
 # --- .github/renovate.json, .devcontainer ---------------------------------------------------------
 
-CLIFF = paths.KIT / "pack" / "changelog.toml"
+CLIFF = paths.KIT / "release" / "changelog.toml"
 RENOVATE = json.loads((CHECKOUT / ".github" / "renovate.json").read_text())
 
 

@@ -12,7 +12,7 @@ from hack.__main__ import PROGRAM
 from kopf_kit.__main__ import PROGRAM as KIT
 from kopf_kit.program import Program
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_each_command_is_there_and_has_help(program: Program, name: str) -> None
 def test_minutes_that_are_none_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINUTES", value)
 
-    with pytest.raises(HackError, match=f"^MINUTES={value} is not valid. Use a number of minutes"):
+    with pytest.raises(KitError, match=f"^MINUTES={value} is not valid. Use a number of minutes"):
         own_tiers.minutes()
 
 
@@ -42,7 +42,7 @@ def test_the_commands_are_never_tested_on_an_existing_cluster(
 ) -> None:
     monkeypatch.setenv("CLUSTER", "existing")
 
-    with pytest.raises(HackError, match="they only run on one that is made here"):
+    with pytest.raises(KitError, match="they only run on one that is made here"):
         own_tiers.make([])
 
 

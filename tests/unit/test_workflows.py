@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.commands.test import TIERS
-from kopf_kit.pack import documents
+from kopf_kit.cli.test import TIERS
+from kopf_kit.project import documents
 from kopf_kit.rig import versions
 from kopf_kit.tiers import tier
 

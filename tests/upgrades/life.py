@@ -11,11 +11,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.pack import catalog, changelog, chart_package, shared
-from kopf_kit.pack.artifacts import Published
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.pack.publication.signatures import Keys
-from kopf_kit.rig import oci
+from kopf_kit.olm import catalog
+from kopf_kit.project import shared
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.release import changelog, charts
+from kopf_kit.release.artifacts import Published
+from kopf_kit.release.signatures import Keys
+from kopf_kit.rig import registry
 from kopf_kit.rig.steps import step
 from message_operator import __version__
 from tests.release import releasing
@@ -96,10 +98,10 @@ class Life:
     def install_yaml(self, version: str) -> str:
         """Return the manifests that a release has, from the registry."""
         ref = self._pinned(f"{PROJECT.name}-release:v{version}")
-        return oci.files(ref, "")["install.yaml"].decode()
+        return registry.files(ref, "")["install.yaml"].decode()
 
     def _pinned(self, name: str) -> str:
-        pinned = oci.pinned(f"{self.prefix}/{name}")
+        pinned = registry.pinned(f"{self.prefix}/{name}")
         assert pinned, f"{name} is not in {self.prefix}"
         return pinned
 
@@ -141,6 +143,6 @@ class Life:
     def _change(self, subject: str, value: str, default: str) -> None:
         """Commit another default of a value in the chart, with all that follows from it."""
         values = self.clone.folder / shared.FOLDER.relative_to(CHECKOUT) / "chart" / "values.yaml"
-        values.write_text(chart_package.with_values(values.read_text(), {value: default}))
+        values.write_text(charts.with_values(values.read_text(), {value: default}))
         self.clone.make("generate")
         self.clone.commit(subject)

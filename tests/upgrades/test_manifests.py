@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.pack import manifests
+from kopf_kit.olm import manifests
 from tests.e2e import release
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace

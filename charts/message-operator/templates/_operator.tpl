@@ -1,5 +1,5 @@
 {{/* What is particular to this operator. The other templates hold for every operator:
-packages/kopf-kit/src/kopf_kit/pack/chart_templates.py writes them into the charts of others. */}}
+packages/kopf-kit/src/kopf_kit/chart/templates.py writes them into the charts of others. */}}
 
 {{/* The flags that the operator adds to the runtime's. */}}
 {{- define "message-operator.arguments" -}}

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kopf_kit.testing import (
     Cluster,
-    HackError,
     Installed,
+    KitError,
     Kubectl,
     cluster_up,
     in_node,
@@ -90,7 +90,7 @@ def _core(kind_: str, name: str, **metadata: object) -> dict[str, object]:
 def _main() -> None:
     try:
         install(cluster_up())
-    except HackError as error:
+    except KitError as error:
         sys.exit(f"error: {error}; elsewhere, install the chart in {HERE / 'chart'} yourself")
     print(f"The booking service runs in the namespace {NAMESPACE}. Install the operator:")
     print("  make deploy")

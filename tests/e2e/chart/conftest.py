@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kopf_kit.pack import artifacts, manifests
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.olm import manifests
+from kopf_kit.release import artifacts
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import registry
 from tests.chart import foreign_kinds
@@ -38,7 +39,7 @@ def published(hack_made: hack_cluster.Cluster) -> Published:
     """What there is to install."""
     if hack_made.existing:
         pytest.skip("these tests remove the kind and every Message: only in a cluster of our own")
-    return artifacts.publish(hack_made)
+    return artifacts.publish_installation(hack_made)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import registry
 from message_operator import __version__
 from tests.e2e.chart.conftest import Releases

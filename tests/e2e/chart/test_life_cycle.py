@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import tools
 from tests.e2e import release

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import registry
 from tests.chart import helm, scenarios
 from tests.e2e.chart import scraping
@@ -161,7 +161,7 @@ def test_air_gapped(
     """Its registry and its digests are made up; here they are those that there are."""
     images = {
         "image": ("message-operator", image_digest(published)),
-        "messagePod.image": ("busybox", registry.digest("busybox:1.37")),
+        "messagePod.image": ("busybox", registry.local_digest("busybox:1.37")),
     }
     options = [f"--set-string=global.imageRegistry={registry.ADDRESS}"]
     for image, (repository, digest) in images.items():
@@ -173,7 +173,7 @@ def test_air_gapped(
 
     message_pod = namespace.create("hello", "hello").wait_until_ready()
     (status,) = message_pod["status"]["containerStatuses"]
-    assert status["imageID"].endswith(registry.digest("busybox:1.37"))
+    assert status["imageID"].endswith(registry.local_digest("busybox:1.37"))
     (own,) = operator.pods()
     for pod in (own, message_pod):
         assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]

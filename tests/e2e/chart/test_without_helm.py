@@ -2,8 +2,9 @@
 
 import pytest
 
-from kopf_kit.pack import documents, manifests
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.olm import manifests
+from kopf_kit.project import documents
+from kopf_kit.release.artifacts import Published
 from tests.e2e import release
 from tests.e2e.chart.conftest import Releases
 from tests.e2e.kube import Kube

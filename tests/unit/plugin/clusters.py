@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
-from kopf_kit.plugin.operators import Operator
-from kopf_kit.plugin.trust import RELEASE, RELEASE_NAMESPACE
+from kopf_kit.kubectl.installation import Operator
+from kopf_kit.kubectl.survey import RELEASE, RELEASE_NAMESPACE
 from tests.unit.plugin.fake_kubectl import Objects
 from tests.unit.plugin.operators import Raw, account, by_helm, lease, pod
 from tests.unit.plugin.test_messages import WELL

@@ -1,11 +1,11 @@
 import pytest
 
-from kopf_kit.pack import plugin
-from kopf_kit.plugin import rights, subject
-from kopf_kit.plugin.kubectl import Kubectl
+from kopf_kit.kubectl import checks, subject
+from kopf_kit.kubectl.client import Kubectl
+from kopf_kit.release import krew
 from tests.unit.plugin.operators import Raw
 
-subject.use(plugin.subject())
+subject.use(krew.subject())
 
 
 @pytest.fixture
@@ -22,5 +22,5 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Raw]]:
 
     monkeypatch.setattr(Kubectl, "list", listed)
     monkeypatch.setattr(Kubectl, "get", get)
-    monkeypatch.setattr(rights, "answers", lambda _, questions: [True] * len(questions))
+    monkeypatch.setattr(checks, "answers", lambda _, questions: [True] * len(questions))
     return objects

@@ -4,8 +4,9 @@ import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kopf_kit.pack import bundle, documents
-from kopf_kit.plugin import operators
+from kopf_kit.kubectl import installation
+from kopf_kit.olm import bundle
+from kopf_kit.project import documents
 from tests.chart import helm
 
 Raw = dict[str, Any]
@@ -22,7 +23,7 @@ def by_olm(namespaces: str = "") -> Raw:
     file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
     (deployment,) = documents.load(file.read_text())["spec"]["install"]["spec"]["deployments"]
     template = deployment["spec"]["template"]["metadata"]
-    template["annotations"] = {**template["annotations"], operators.OLM: namespaces}
+    template["annotations"] = {**template["annotations"], installation.OLM: namespaces}
     metadata = {"name": deployment["name"], "namespace": "operators", "labels": deployment["label"]}
     return {"metadata": metadata, "spec": deployment["spec"]}
 

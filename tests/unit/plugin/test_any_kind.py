@@ -1,4 +1,4 @@
-"""The plugin of an operator without a package of its own, such as etcd's: `kopf_kit.plugin`."""
+"""The plugin of an operator without a package of its own, such as etcd's: `kopf_kit.kubectl`."""
 
 import json
 import re
@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.pack.plugin import shown
-from kopf_kit.plugin import __main__ as program
-from kopf_kit.plugin import refusals, rights, subject
-from kopf_kit.plugin.kubectl import Kubectl, KubectlError
-from kopf_kit.plugin.operators import Operator
-from kopf_kit.plugin.redaction import HIDDEN
-from kopf_kit.plugin.subject import Kind, Right, Subject
-from kopf_kit.plugin.text import Text
+from kopf_kit.kubectl import __main__ as program
+from kopf_kit.kubectl import checks, client, subject
+from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.installation import Operator
+from kopf_kit.kubectl.subject import Kind, Right, Subject
+from kopf_kit.kubectl.support import HIDDEN
+from kopf_kit.kubectl.text import Text
+from kopf_kit.release.krew import shown
 from tests.support.plugin import support_bundle
 from tests.unit.plugin import fake_kubectl
 from tests.unit.plugin.fake_kubectl import Objects
@@ -196,7 +196,7 @@ def test_who_may_not_see_the_operator_is_told_what_the_object_says(
 
     def ask(self: Kubectl, *arguments: str, send: Any = None) -> str:
         if "--all-namespaces" in arguments or "events" in arguments:
-            raise KubectlError(refusals.refusal("(Forbidden)"), "Error (Forbidden)")
+            raise KubectlError(client.refusal("(Forbidden)"), "Error (Forbidden)")
         return whole(self, *arguments, send=send)
 
     monkeypatch.setattr(Kubectl, "ask", ask)
@@ -238,7 +238,7 @@ def test_each_change_of_each_kind_is_followed(
             threading.Event().wait()
         yield {"type": "ADDED", "object": backup}
         assert seen.wait(10)
-        raise KubectlError(refusals.refusal("(Forbidden)"), "Error (Forbidden)")
+        raise KubectlError(client.refusal("(Forbidden)"), "Error (Forbidden)")
 
     monkeypatch.setattr(Kubectl, "watch", watch)
 
@@ -291,7 +291,7 @@ def test_why_says_what_the_api_server_says_of_a_file(
     def ask(_: Kubectl, *arguments: str, send: Any = None) -> str:
         assert arguments == ("apply", "--dry-run=server", "--filename=a.yaml")
         if said:
-            raise KubectlError(refusals.refusal(said), said)
+            raise KubectlError(client.refusal(said), said)
         return ""
 
     monkeypatch.setattr(Kubectl, "ask", ask)
@@ -431,6 +431,6 @@ def test_a_text_is_shown_only_if_its_schema_says_what_it_may_be(schema: Raw, fou
 def test_the_rights_that_are_asked_for_are_those_of_the_operator(objects: Objects) -> None:
     objects["granted"] = []
     operator = deployment()
-    lacking = rights.missing(Kubectl(), Operator(operator, [], None), ["team"])
+    lacking = checks.missing(Kubectl(), Operator(operator, [], None), ["team"])
 
     assert "patch etcdclusters/status (team)" in lacking

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kopf_kit.plugin import doctor
-from kopf_kit.plugin.findings import FAILS, WELL
-from kopf_kit.plugin.kubectl import Kubectl
-from kopf_kit.plugin.operators import Operator
+from kopf_kit.kubectl import diagnosis
+from kopf_kit.kubectl.client import Kubectl
+from kopf_kit.kubectl.findings import FAILS, WELL
+from kopf_kit.kubectl.installation import Operator
 from tests.unit.plugin.operators import Raw, by_helm
 
 
@@ -33,7 +33,7 @@ def test_two_operators_of_the_same_namespaces_are_told(
     cluster.update(namespaces=NAMESPACES[:1] if "watchNamespaceSelector" in blue else NAMESPACES)
     operators = [operator("red", **red), operator("blue", **blue)]
 
-    found = doctor._namespaces(Kubectl(), operators, set(), {"a", "b", "c"})
+    found = diagnosis._namespaces(Kubectl(), operators, set(), {"a", "b", "c"})
 
     assert found.level == FAILS
     assert found.says.en == (f"in-red/red and in-blue/blue both act on the Messages of {which}")
@@ -53,4 +53,4 @@ def test_operators_of_different_namespaces_are_well(
     cluster.update(namespaces=NAMESPACES)
     operators = [operator("red", **red), operator("blue", **blue)]
 
-    assert doctor._namespaces(Kubectl(), operators, set(), {"a", "b", "c"}).level == WELL
+    assert diagnosis._namespaces(Kubectl(), operators, set(), {"a", "b", "c"}).level == WELL

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kopf_kit.pack import plugin
-from kopf_kit.plugin import names
+from kopf_kit.kubectl import client
+from kopf_kit.release import krew
 from kubectl_message import __main__ as program
 from tests.support.listener import listening
 from tests.unit.plugin import fake_kubectl
@@ -225,8 +225,8 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Recorded]:
         raise AssertionError(f"kubectl is sent to {url}")
 
     monkeypatch.chdir(tmp_path)  # the file of support-bundle is written here
-    monkeypatch.setattr("kopf_kit.plugin.kubectl.subprocess.Popen", Here)
-    monkeypatch.setattr("kopf_kit.plugin.kubectl.subprocess.call", call)
+    monkeypatch.setattr("kopf_kit.kubectl.client.subprocess.Popen", Here)
+    monkeypatch.setattr("kopf_kit.kubectl.client.subprocess.call", call)
     monkeypatch.setattr(fake_kubectl, "visit", visit)
     return Here
 
@@ -276,7 +276,7 @@ def test_r1_what_a_tenant_writes_is_no_option_of_kubectl(
             options, names_ = command[:end], command[end + 1 :]
         assert program_ == "kubectl"
         assert all(OPTION.fullmatch(option) for option in options), command
-        assert all(names.is_name(name) for name in ",".join(names_).split(",") if name), command
+        assert all(client.is_name(name) for name in ",".join(names_).split(",") if name), command
         assert not any(value in argument for argument in command), command
     assert finding in told
     assert all(character.isprintable() or character == "\n" for character in told)
@@ -299,8 +299,8 @@ def listener() -> Iterator[tuple[int, list[bytes]]]:
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., str]:
     """Run the packed plugin with a kubectl of the tests, which obeys options as kubectl does."""
-    packed = tmp_path / plugin.PROGRAM
-    packed.write_bytes(plugin.program())
+    packed = tmp_path / krew.PROGRAM
+    packed.write_bytes(krew.program())
     fake = tmp_path / "kubectl"
     fake.write_text(f"#!{sys.executable}\n" + Path(fake_kubectl.__file__).read_text())
     fake.chmod(0o755)
@@ -375,7 +375,7 @@ def test_t6_a_tenant_s_escapes_reach_no_terminal(tmp_path: Path, on_terminal: bo
     (tmp_path / "kubectl").write_text("#!/bin/sh\nprintf 'a\\033]0;b\\007\\rc\\n안녕'\n")
     (tmp_path / "kubectl").chmod(0o755)
     ours, theirs = os.openpty() if on_terminal else os.pipe()
-    program = "from kopf_kit.plugin.kubectl import Kubectl; Kubectl().logs('hello')"
+    program = "from kopf_kit.kubectl.client import Kubectl; Kubectl().logs('hello')"
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
     subprocess.run(
         [sys.executable, "-X", "utf8", "-c", program], env=environment, stdout=theirs, check=True

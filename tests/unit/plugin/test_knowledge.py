@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.plugin import refusals, replicas, rights, subject
-from kopf_kit.plugin.subject import Right
-from kopf_kit.plugin.text import Text
+from kopf_kit.kubectl import checks, client, pods, subject
+from kopf_kit.kubectl.subject import Right
+from kopf_kit.kubectl.text import Text
 from kopf_runtime.reporting import troubles
 from kubectl_message import explain, knowledge
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
@@ -193,13 +193,13 @@ def sentences() -> list[Text]:
         *knowledge.ENTRIES,
         *EVENTS,
         *ALERTS,
-        *refusals.REFUSALS,
-        *refusals.FILES,
-        refusals.MISSING,
-        refusals.SLOW,
+        *client.REFUSALS,
+        *client.FILES,
+        client.MISSING,
+        client.SLOW,
     )
     said = [sentence for entry in known for sentence in (entry.says, entry.todo)]
-    return [*said, *(advice.todo for advice in replicas.ADVICE)]
+    return [*said, *(advice.todo for advice in pods.ADVICE)]
 
 
 def test_everything_is_said_in_both_languages() -> None:
@@ -267,7 +267,7 @@ def test_doctor_asks_for_the_rights_that_the_chart_gives() -> None:
     roles = bound_roles(
         watchNamespaceSelector="team=a", leaderElection={"enabled": True}, replicaCount=2
     )
-    asked = (*subject.current().rights, *rights.LEASE, *rights.SELECTING)
+    asked = (*subject.current().rights, *checks.LEASE, *checks.SELECTING)
 
     given = {Right(r.group, r.resource, r.verb) for r in granted(roles, "Role", "ClusterRole")}
     assert {Right(*right) for right in asked} == given

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.plugin.live import fitting
-from kopf_kit.plugin.objects import NOT_SEEN
-from kopf_kit.plugin.status import DELETING
+from kopf_kit.kubectl.objects import NOT_SEEN
+from kopf_kit.kubectl.status import DELETING, fitting
 from kubectl_message import status
 from kubectl_message.messages import state
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kopf_kit.plugin import refusals, why
-from kopf_kit.plugin.kubectl import Kubectl, KubectlError
-from kopf_kit.plugin.refusals import refusal
+from kopf_kit.kubectl import client, why
+from kopf_kit.kubectl.client import Kubectl, KubectlError, refusal
 
 
 @pytest.mark.parametrize(
@@ -110,4 +109,4 @@ def test_what_the_api_server_says_of_a_manifest_is_not_blamed_on_the_file() -> N
         'Error from server (BadRequest): error when creating "a.yaml": strict decoding error',
         "error: the namespace from the provided object does not match the namespace a",
     ):
-        assert refusals.of_file(said) is None
+        assert client.of_file(said) is None

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.plugin import kubectl, refusals, subject
-from kopf_kit.plugin.kubectl import Kubectl, KubectlError
-from kopf_kit.plugin.redaction import HIDDEN, Redaction
+from kopf_kit.kubectl import client, subject
+from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.support import HIDDEN, Redaction
 from kubectl_message import __main__ as program
 from tests.support.plugin import support_bundle
 from tests.unit.plugin import fake_kubectl
@@ -33,11 +33,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         if command[0] == "logs":
             return LOG
         if "nodes" in command:
-            raise KubectlError(refusals.refusal("nodes is forbidden"), "nodes is forbidden")
+            raise KubectlError(client.refusal("nodes is forbidden"), "nodes is forbidden")
         sent = "" if send is None else json.dumps(send)
         return fake_kubectl.answer(objects, [*command], sent)[1]
 
-    monkeypatch.setattr(kubectl.Kubectl, "ask", ask)
+    monkeypatch.setattr(client.Kubectl, "ask", ask)
     return asked
 
 
@@ -112,7 +112,7 @@ def test_what_may_not_be_read_is_named_and_the_rest_is_collected(
     def ask(self: Kubectl, *arguments: str, send: Any = None) -> str:
         if "--all-namespaces" in arguments:
             said = "pods is forbidden: User cannot list"
-            raise KubectlError(refusals.refusal(said), said)
+            raise KubectlError(client.refusal(said), said)
         return whole(self, *arguments, send=send)
 
     monkeypatch.setattr(Kubectl, "ask", ask)

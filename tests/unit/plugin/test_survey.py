@@ -2,11 +2,12 @@
 
 import pytest
 
-from kopf_kit.plugin import checks, operators, rights, running, survey
-from kopf_kit.plugin.findings import FAILS, WAITS, WELL, Finding
-from kopf_kit.plugin.kubectl import Kubectl
-from kopf_kit.plugin.operators import Operator
-from kopf_kit.plugin.trust import RELEASE
+from kopf_kit.kubectl import checks, installation, survey
+from kopf_kit.kubectl import pods as running
+from kopf_kit.kubectl.client import Kubectl
+from kopf_kit.kubectl.findings import FAILS, WAITS, WELL, Finding
+from kopf_kit.kubectl.installation import Operator
+from kopf_kit.kubectl.survey import RELEASE
 from tests.unit.plugin.operators import Raw, account, ago, by_helm, by_olm, lease, pod
 
 
@@ -39,9 +40,9 @@ def test_by_its_settings_an_operator_is_told_from_other_deployments() -> None:
         args=["--namespace=a"], env=[], image="registry.example/other:1"
     )
 
-    assert operators.is_operator(by_helm(nameOverride="other"))
-    assert operators.is_operator(by_olm())
-    assert not operators.is_operator(other)
+    assert installation.is_operator(by_helm(nameOverride="other"))
+    assert installation.is_operator(by_olm())
+    assert not installation.is_operator(other)
 
 
 @pytest.mark.parametrize(
@@ -270,14 +271,14 @@ def test_the_lease_of_a_silent_holder_that_is_not_a_pod_can_be_deleted(
 
 
 def test_the_rights_that_the_operator_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answers(_: Kubectl, questions: list[rights.Question]) -> list[bool]:
-        return [asked.right not in rights.LEASE for asked in questions]
+    def answers(_: Kubectl, questions: list[checks.Question]) -> list[bool]:
+        return [asked.right not in checks.LEASE for asked in questions]
 
-    monkeypatch.setattr(rights, "answers", answers)
+    monkeypatch.setattr(checks, "answers", answers)
     found = checks.allowed(Kubectl(), one := Operator(by_helm(), [pod()], None), [])
 
     assert (found.level, found.says.en) == (FAILS, "the operator lacks rights")
-    assert found.detail == ", ".join(f"{right} ({one.namespace})" for right in rights.LEASE)
+    assert found.detail == ", ".join(f"{right} ({one.namespace})" for right in checks.LEASE)
 
 
 def test_without_an_election_nobody_has_to_lead() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.plugin import text
-from kopf_kit.plugin.text import Cell, Text
+from kopf_kit.kubectl import text
+from kopf_kit.kubectl.text import Cell, Text
 from kubectl_message import why
 
 #: Particles whose form depends on how the word before them ends, right behind a value.

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.plugin import checks, refusals, rights, survey
-from kopf_kit.plugin import doctor as command
-from kopf_kit.plugin.advice import about
-from kopf_kit.plugin.findings import FAILS, Finding
-from kopf_kit.plugin.kubectl import Kubectl, KubectlError
-from kopf_kit.plugin.operators import Operator
-from kopf_kit.plugin.trust import RELEASE, RELEASE_NAMESPACE, label
+from kopf_kit.kubectl import checks, client, survey
+from kopf_kit.kubectl import diagnosis as command
+from kopf_kit.kubectl.checks import about
+from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.findings import FAILS, Finding
+from kopf_kit.kubectl.installation import Operator
+from kopf_kit.kubectl.survey import RELEASE, RELEASE_NAMESPACE, label
 from kubectl_message import why
 from kubectl_message.messages import State, state
 from tests.unit.plugin import fake_kubectl
@@ -269,13 +269,13 @@ def test_r2_a_thousand_copies_are_not_all_asked_about(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    answers = rights.answers
+    answers = checks.answers
 
-    def counted(kubectl: Kubectl, questions: list[rights.Question]) -> list[bool]:
+    def counted(kubectl: Kubectl, questions: list[checks.Question]) -> list[bool]:
         asked.extend(questions)
         return answers(kubectl, questions)
 
-    monkeypatch.setattr(rights, "answers", counted)
+    monkeypatch.setattr(checks, "answers", counted)
     for number in range(1000):
         fake = look_alike()
         fake["metadata"]["name"] = f"fake-{number}"
@@ -296,9 +296,9 @@ def test_who_may_not_see_what_vouches_is_told_so(
 
     def refused(kubectl: Kubectl, *arguments: str, send: Any = None) -> str:
         if {"create"} & {*arguments} or "clusterrole" in str(arguments):
-            raise KubectlError(refusals.refusal("(Forbidden)"), "you may not")
+            raise KubectlError(client.refusal("(Forbidden)"), "you may not")
         if "customresourcedefinitions" in str(arguments):
-            raise KubectlError(refusals.refusal("(Forbidden)"), "you may not")
+            raise KubectlError(client.refusal("(Forbidden)"), "you may not")
         return ask(kubectl, *arguments, send=send)
 
     monkeypatch.setattr(Kubectl, "ask", refused)

@@ -1,7 +1,7 @@
 """`why` keeps what it knows of the Message if something is wrong with the operator, too."""
 
-from kopf_kit.plugin.findings import WAITS
-from kopf_kit.plugin.kubectl import Kubectl
+from kopf_kit.kubectl.client import Kubectl
+from kopf_kit.kubectl.findings import WAITS
 from kubectl_message import why
 from kubectl_message.messages import State
 from tests.unit.plugin.clusters import healthy

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kopf_kit.pack import nested, plugin
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.project import nested
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.release import krew
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.world import World
@@ -26,8 +27,8 @@ NOTE = "the root password is swordfish"
 def run(here: World, tmp_path: Path) -> Callable[..., tuple[int, str]]:
     """Run the packed plugin in the test's namespace; return its exit code and what it says."""
     nested.ensure(PROJECT)
-    program = tmp_path / plugin.PROGRAM
-    program.write_bytes(plugin.program())
+    program = tmp_path / krew.PROGRAM
+    program.write_bytes(krew.program())
     (tmp_path / "kubectl").symlink_to(tools.path("kubectl"))
     environment = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",

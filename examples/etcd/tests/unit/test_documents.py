@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from kopf_kit.pack import crds
+from kopf_kit.crd import generated
 from kopf_runtime.declaring.declaration import declared
 
 from etcd_operator import manifests
@@ -131,7 +131,7 @@ class Module:
 
 def is_field(kind: Any, path: str) -> bool:
     """Tell whether a kind has a field."""
-    (version,) = crds.definition(declared(kind))["spec"]["versions"]
+    (version,) = generated.definition(declared(kind))["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
     for name in path.split("."):
         if name not in schema.get("properties", {}):

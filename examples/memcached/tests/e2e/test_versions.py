@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kopf_kit.commands import deploy
+from kopf_kit.cli import deploy
 from kopf_kit.testing.installed import Installed, Kubectl
 
 CRD = "memcacheds.cache.example.com"

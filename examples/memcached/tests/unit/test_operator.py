@@ -6,7 +6,7 @@ from typing import Any
 import kopf_runtime as kr
 import msgspec
 import pytest
-from kopf_kit.testing.versions import assert_lossless
+from kopf_kit.testing.conversions import assert_lossless
 from kopf_runtime.converting.versions import Versions
 
 from memcached_operator import operator

@@ -1,4 +1,4 @@
-"""The program `kopf-kit`: its commands, each in a module of `kopf_kit.commands`."""
+"""The program `kopf-kit`: its commands, each in a module of `kopf_kit.cli`."""
 
 import sys
 
@@ -6,13 +6,17 @@ import click
 
 from kopf_kit.program import Entry, Program, run
 
-_IN = "kopf_kit.commands."
+_IN = "kopf_kit.cli."
 _START, _TEST, _DEVELOP = "Start here", "Test", "Develop"
 _CLUSTER, _IMAGE, _RELEASE = "Cluster", "Image", "Release"
 COMMANDS = {
     "new": Entry(_START, f"{_IN}new:command", "write the repository of an operator", "nothing"),
-    "adopt": Entry(_START, f"{_IN}adopt:command", "package an operator on plain kopf", "nothing"),
-    "update": Entry(_START, f"{_IN}update:command", "follow a newer kit and runtime", "nothing"),
+    "adopt": Entry(
+        _START, f"{_IN}new:adopt_command", "package an operator on plain kopf", "nothing"
+    ),
+    "update": Entry(
+        _START, f"{_IN}new:update_command", "follow a newer kit and runtime", "nothing"
+    ),
     "doctor": Entry(_START, f"{_IN}doctor:command", "say what is missing or wrong here", "nothing"),
     "check": Entry(
         _TEST, f"{_IN}test:check", "run the tiers of tests that need no cluster", "project"
@@ -38,10 +42,13 @@ COMMANDS = {
     "dev": Entry(_DEVELOP, f"{_IN}dev:command", "run it, and again after each change", "project"),
     "bump": Entry(_DEVELOP, f"{_IN}bump:command", "raise the version, and set its release date"),
     "cluster": Entry(
-        _CLUSTER, f"{_IN}cluster:command", "create or delete the kind cluster", "project"
+        _CLUSTER, f"{_IN}clusters:command", "create or delete the kind cluster", "project"
     ),
     "olm": Entry(
-        _CLUSTER, f"{_IN}cluster:olm_command", "install OLM in the cluster, or remove it", "project"
+        _CLUSTER,
+        f"{_IN}clusters:olm_command",
+        "install OLM in the cluster, or remove it",
+        "project",
     ),
     "install": Entry(_CLUSTER, f"{_IN}crd:install_command", "put the CRD into the cluster"),
     "uninstall": Entry(_CLUSTER, f"{_IN}crd:uninstall_command", "remove the CRD, and every object"),
@@ -49,8 +56,10 @@ COMMANDS = {
     "undeploy": Entry(
         _CLUSTER, f"{_IN}deploy:undeploy_command", "remove the operator; the objects stay"
     ),
-    "plugin": Entry(_CLUSTER, f"{_IN}plugin:command", "pack and install its plugin for kubectl"),
-    "tool": Entry(_CLUSTER, f"{_IN}cluster:tool", "print the paths of programs", "project"),
+    "plugin": Entry(
+        _CLUSTER, f"{_IN}pack_plugin:command", "pack and install its plugin for kubectl"
+    ),
+    "tool": Entry(_CLUSTER, f"{_IN}clusters:tool", "print the paths of programs", "project"),
     "image": Entry(_IMAGE, f"{_IN}push:image_command", "build or push the operator's image"),
     "push": Entry(_IMAGE, f"{_IN}push:command", "push charts, bundle and catalog"),
     "release": Entry(_RELEASE, f"{_IN}release:command", "do a whole release, or a step of it"),

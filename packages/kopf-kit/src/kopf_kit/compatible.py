@@ -11,8 +11,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.rig import names, reading
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import paths, reading
+from kopf_kit.rig.run import KitError
 
 KIT, RUNTIME = "kopf-kit", "kopf-runtime"
 
@@ -30,7 +30,7 @@ def problems(root: Path) -> Iterator[str]:
 
 def _of_project(root: Path) -> Iterator[str]:
     """Compare the kit that PROJECT was written by; before 1.0, minor versions differ in it."""
-    written, ours = names.read(root, _File).cli_version, metadata.version(KIT)
+    written, ours = paths.read(root, _File).cli_version, metadata.version(KIT)
     if not written or _line(version(written)) == _line(Version(ours)):
         return
     if version(written) > Version(ours):
@@ -46,11 +46,11 @@ def _of_project(root: Path) -> Iterator[str]:
 
 
 def version(written: str) -> Version:
-    """Return the version that PROJECT has; raise HackError if it is invalid."""
+    """Return the version that PROJECT has; raise KitError if it is invalid."""
     try:
         return Version(written)
     except InvalidVersion as error:
-        raise HackError(
+        raise KitError(
             f"PROJECT: `{written}` is not a version; cliVersion is one, such as 0.1.0"
         ) from error
 

@@ -135,9 +135,9 @@ def run(program: click.Command) -> int:
 
 
 def _has_project() -> bool:
-    from kopf_kit.rig import names
+    from kopf_kit.rig import paths
 
-    return names.has_project()
+    return paths.has_project()
 
 
 def _stand_in(name: str, entry: Entry) -> click.Command:
@@ -163,19 +163,19 @@ def _prepared(function: Callable[..., Any], entry: Entry) -> Callable[..., Any]:
     def prepare_and_run(*arguments: Any, **options: Any) -> Any:
         _check_fits()
         if entry.needs == "built":
-            from kopf_kit.pack import nested, project
+            from kopf_kit.project import definition, nested
 
-            nested.ensure(project.PROJECT)
+            nested.ensure(definition.PROJECT)
         return function(*arguments, **options)
 
     return prepare_and_run
 
 
 def _check_fits() -> None:
-    """Raise HackError if PROJECT, this kit and the runtime are of versions that do not fit."""
+    """Raise KitError if PROJECT, this kit and the runtime are of versions that do not fit."""
     from kopf_kit import compatible
-    from kopf_kit.rig import names
-    from kopf_kit.rig.run import HackError
+    from kopf_kit.rig import paths
+    from kopf_kit.rig.run import KitError
 
-    for sentence in compatible.problems(names.CHECKOUT):
-        raise HackError(sentence)
+    for sentence in compatible.problems(paths.CHECKOUT):
+        raise KitError(sentence)

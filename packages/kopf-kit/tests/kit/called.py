@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from kopf_kit.rig import names
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import KitError
 
 
 def called(command: click.Command, folder: Path, *words: str) -> tuple[int, str]:
@@ -20,9 +20,9 @@ def called(command: click.Command, folder: Path, *words: str) -> tuple[int, str]
         contextlib.redirect_stderr(said),
     ):
         patch.chdir(folder)
-        patch.setattr(names, "CHECKOUT", folder)
+        patch.setattr(paths, "CHECKOUT", folder)
         try:
             code = command.main(words, standalone_mode=False) or 0
-        except HackError as error:
+        except KitError as error:
             return 1, str(error)
     return code, said.getvalue()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 
 #: What may stand where something else is meant.
 _ODD: tuple[Any, ...] = (

@@ -13,20 +13,13 @@ import pytest
 from packaging.version import Version
 
 from kit.called import called
-from kopf_kit.commands.adopt import command
-from kopf_kit.pack import (
-    admission,
-    adopted,
-    dockerfile,
-    documents,
-    project,
-    registered,
-    service_version,
-    watched,
-)
-from kopf_kit.pack.admission import Webhook
+from kopf_kit.cli.new import adopt_command
+from kopf_kit.image import dockerfile
+from kopf_kit.olm import service_version
+from kopf_kit.project import adopted, definition, documents, registered, rights
+from kopf_kit.project.registered import Webhook
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 from kopf_offline import golang
 
 #: A repository in a subgroup, as GitLab has them.
@@ -43,7 +36,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 def adopt(folder: Path, *words: str) -> tuple[int, str]:
-    code, said = called(command, folder, *words)
+    code, said = called(adopt_command, folder, *words)
     return code, " ".join(said.split())
 
 
@@ -105,7 +98,7 @@ def webhooks(notes: Path, *handlers: str) -> Sequence[Webhook]:
     (notes / "main.py").write_text("\n\n".join(["import kopf\n", *functions]))
     registry = registered.read("main", notes, {})["webhooks"]
     crds = adopted.definitions_in(notes / "crd.yaml")
-    return admission.kopfs("main", registry, crds, "example.dev")
+    return registered.kopfs("main", registry, crds, "example.dev")
 
 
 def test_a_webhook_is_asked_as_kopf_itself_would_configure_it(notes: Path) -> None:
@@ -177,7 +170,7 @@ def test_only_about_the_operator_s_own_kinds_the_control_plane_is_not_asked(note
 def test_a_webhook_that_cannot_be_configured_is_told_in_a_sentence(
     notes: Path, handlers: list[str], sentence: str
 ) -> None:
-    with pytest.raises(HackError, match=sentence):
+    with pytest.raises(KitError, match=sentence):
         webhooks(notes, *handlers)
 
 
@@ -218,7 +211,8 @@ def test_what_webhooks_need_is_in_chart_and_bundle(notes: Path) -> None:
     assert container["command"][:2] == ["python3", "-c"]
     assert container["command"][-2:] == ["-m", "main"]
     environment = {each["name"]: each.get("value") for each in container["env"]}
-    (mount,), (volume,) = container["volumeMounts"], pod["volumes"]
+    (mount, _), (volume, temporary) = container["volumeMounts"], pod["volumes"]
+    assert temporary == {"name": "tmp", "emptyDir": {}}
     assert environment["KOPF_WEBHOOK_CERTIFICATE"] == mount["mountPath"]
     assert volume["secret"]["secretName"] == objects["Certificate"]["spec"]["secretName"]
     assert {"name": "webhook", "containerPort": 9443, "protocol": "TCP"} in container["ports"]
@@ -382,7 +376,7 @@ def test_a_public_repository_is_adopted_with_its_own_python_and_an_image_of_the_
     text = (public / "PROJECT").read_text()
     assert "    crds: [crd.yaml, draft.yaml]\n" in text
     assert "      Note: sample.yaml\n      Draft: []\n" in text
-    ours = project.load(public)
+    ours = definition.load(public)
     monkeypatch.setattr(dockerfile, "PROJECT", ours)
     monkeypatch.setattr(dockerfile, "_OWN", public / "Dockerfile")
     assert dockerfile.file() != public / "Dockerfile"
@@ -396,7 +390,7 @@ def test_the_right_to_a_status_is_given_where_there_is_one(public: Path) -> None
     main.write_text(main.read_text() + "\n\nkopf.on.create('drafts')(create_pod)\n")
     assert adopt(public, *SAID, "--requirements=requirements.txt")[0] == 0
 
-    rules = [rule for _, rule in watched.kopfs(project.load(public))]
+    rules = [rule for _, rule in rights.kopfs(definition.load(public))]
 
     assert [rule["resources"] for rule in rules] == [
         ["notes"],
@@ -416,7 +410,7 @@ def test_a_kind_in_no_namespace_and_of_another_group_is_packaged_for_the_whole_c
     assert adopt(notes, *SAID)[0] == 0
     assert kit(notes, "generate")[0] == 0
 
-    assert [kind.crd for kind in project.load(notes).kinds] == [
+    assert [kind.crd for kind in definition.load(notes).kinds] == [
         *("notes.example.dev", "drafts.other.example.org"),
     ]
     (file,) = notes.glob("build/generated/bundle/manifests/*.clusterserviceversion.yaml")
@@ -438,7 +432,7 @@ def test_what_kopf_notes_on_objects_depends_on_their_handlers(
     (notes / "main.py").write_text(f"import kopf\n\n\n@kopf.{handler}\ndef serve(**_): ...\n")
 
     crds = adopted.definitions_in(notes / "crd.yaml")
-    (watch,) = watched.handlers("main", notes, crds, {}).watched
+    (watch,) = rights.handlers("main", notes, crds, {}).watched
 
     assert (watch.changes, watch.ends) == (changes, ends)
 
@@ -563,8 +557,8 @@ def test_an_import_that_never_ends_is_told_in_a_sentence(
     (notes / "main.py").write_text(_KOPF + "import threading\nthreading.Event().wait()\n")
     monkeypatch.setattr(registered, "_SECONDS", 2)
 
-    with pytest.raises(HackError, match="main is still being imported after 2 seconds: it must"):
-        watched.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"), {})
+    with pytest.raises(KitError, match="main is still being imported after 2 seconds: it must"):
+        rights.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"), {})
 
 
 @pytest.mark.parametrize("no_run", [False, True])

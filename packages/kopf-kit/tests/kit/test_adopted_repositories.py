@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from kit.called import called
-from kopf_kit.commands.adopt import command
-from kopf_kit.pack import contents, dockerfile, documents, project, registered
+from kopf_kit.cli.new import adopt_command
+from kopf_kit.image import dockerfile
+from kopf_kit.project import contents, definition, documents, registered
 from kopf_kit.rig import paths, tools
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig.run import KitError, output
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
 SAID = ("--home", "https://github.com/myorg/notes-operator", "--rights", "role.yaml")
@@ -60,7 +61,7 @@ def repository(folder: Path, module: str, files: Mapping[str, str], code: str = 
 
 
 def adopt(root: Path, *words: str) -> tuple[int, str]:
-    code, said = called(command, root, *SAID, *words)
+    code, said = called(adopt_command, root, *SAID, *words)
     return code, " ".join(said.split())
 
 
@@ -75,7 +76,7 @@ def test_b5_an_image_has_what_is_beside_the_handlers(
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
     code, said = adopt(root)
     assert code == 0, said
-    ours = project.load(root)
+    ours = definition.load(root)
     monkeypatch.setattr(dockerfile, "PROJECT", ours)
     monkeypatch.setattr(dockerfile, "_OWN", root / "Dockerfile")
     monkeypatch.setattr(dockerfile, "_CONTEXT", tmp_path / "image")
@@ -171,7 +172,7 @@ def test_o5_o10_o12_b6_b7_a_dockerfile_is_read(name: str, tmp_path: Path) -> Non
 
     assert code == 0, said
     assert sentence in said
-    adopted = project.load(root).adopted
+    adopted = definition.load(root).adopted
     assert {key: getattr(adopted, key) for key in expected} == expected
     assert adopted
     assert adopted.module == "main"
@@ -184,7 +185,7 @@ def test_b7_no_image_runs_as_root(
     root = repository(tmp_path, "main.py", {"Dockerfile": f"FROM a\nUSER 7\nFROM python\n{user}"})
     (root / "requirements.txt").unlink()
     assert adopt(root)[0] == 0
-    monkeypatch.setattr(dockerfile, "PROJECT", project.load(root))
+    monkeypatch.setattr(dockerfile, "PROJECT", definition.load(root))
     monkeypatch.setattr(dockerfile, "_OWN", root / "Dockerfile")
     monkeypatch.setattr(dockerfile, "_CONTEXT", tmp_path / "image" / "notes")
 
@@ -213,7 +214,7 @@ def test_o9_each_lock_is_read_as_its_own_tool_does(
     marked = package.format("uvloop", "main", "markers = 'os_name == \"posix\"'\n", file)
     root = repository(tmp_path, "main.py", {"poetry.lock": text + marked})
     assert adopt(root, "--requirements", "poetry.lock")[0] == 0
-    monkeypatch.setattr(dockerfile, "PROJECT", project.load(root))
+    monkeypatch.setattr(dockerfile, "PROJECT", definition.load(root))
 
     assert dockerfile.requirements().splitlines() == [
         "kopf==1.2 --hash=sha256:00",
@@ -242,7 +243,7 @@ def test_o3_a_variable_that_the_import_needs_is_said_and_has_its_place(tmp_path:
 
     assert code == 0, said
     assert "main reads the variables ASKED, which are not set" in said
-    adopted = project.load(root).adopted
+    adopted = definition.load(root).adopted
     assert adopted
     assert adopted.environment == {"BUCKET": "a=b"}
 
@@ -260,7 +261,7 @@ def test_o6_which_handlers_there_are_does_not_depend_on_the_shell(
 def test_b15_a_module_of_python_s_own_name_is_refused_by_that_name(tmp_path: Path) -> None:
     root = repository(tmp_path, "operator.py", {})
 
-    with pytest.raises(HackError, match="operator is also a module of Python's own"):
+    with pytest.raises(KitError, match="operator is also a module of Python's own"):
         registered.read("operator", root, {})
 
 

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from kit.called import called
-from kopf_kit.commands.adopt import command
-from kopf_kit.pack import declared, documents, nested, project, watched
+from kopf_kit.cli.new import adopt_command
+from kopf_kit.crd import declared
+from kopf_kit.project import definition, documents, nested, rights
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import output
 from kopf_kit.testing import api_server
@@ -202,7 +203,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     left_out = shutil.ignore_patterns("PROJECT", "role.yaml", "tests", "__pycache__", "build")
     shutil.copytree(NOTES, root, ignore=left_out)
     (root / "pyproject.toml").write_text('[project]\nversion = "1.0"\n')
-    shutil.copytree(nested.ensure(project.load(NOTES)).chart, root / "charts" / "packed")
+    shutil.copytree(nested.ensure(definition.load(NOTES)).chart, root / "charts" / "packed")
     return root
 
 
@@ -212,7 +213,7 @@ def adopted(root: Path, case: Case) -> tuple[list[Raw], bool, str]:
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(documents.text(*manifests))
     home = "https://github.com/myorg/notes-operator"
-    code, said = called(command, root, "--home", home, "--rights", "role.yaml")
+    code, said = called(adopt_command, root, "--home", home, "--rights", "role.yaml")
     if code:
         assert "Traceback" not in said
         return [], True, said
@@ -222,9 +223,9 @@ def adopted(root: Path, case: Case) -> tuple[list[Raw], bool, str]:
     (root / "PROJECT").write_text(
         text.replace("    crds:", f"    watchNamespaces: {listed}\n    crds:")
     )
-    ours = project.load(root)
+    ours = definition.load(root)
     (root / "PROJECT").unlink()
-    grants = watched.rights(ours)
+    grants = rights.rights(ours)
     chart = root / "charts" / "packed"
     given = declared.Operator([], grants.watched, grants.own, grants.cluster)
     (chart / "templates" / "_rules.tpl").write_text(declared.chart_rules(given, "notes-operator"))

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import bump
-from kopf_kit.pack import catalog, documents, history, numbered
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig.run import HackError
+from kopf_kit.cli import bump
+from kopf_kit.olm import catalog
+from kopf_kit.project import documents, versions
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.release import numbered
+from kopf_kit.rig.run import KitError
 from tests.bundle.package import write_both
 
 
@@ -50,7 +52,7 @@ def bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_version_that_cannot_follow_is_refused_in_one_sentence(
     version: str, sentence: str
 ) -> None:
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         bump.check(version, current="0.2.0")
 
     assert str(error.value) == sentence
@@ -63,7 +65,7 @@ def test_nothing_is_written_where_a_file_lacks_its_line(
     monkeypatch.setattr(Path, "write_text", lambda file, _: written.append(file))
     monkeypatch.setattr(bump, "_CSV", PROJECT.root / "README.md")
 
-    with pytest.raises(HackError, match=r"^README\.md: 0 lines"):
+    with pytest.raises(KitError, match=r"^README\.md: 0 lines"):
         bump.bump("99.0.0")
 
     assert written == []
@@ -91,7 +93,7 @@ def test_the_version_that_is_checked_out_is_only_dated_again_and_that_is_said(
 def test_a_version_that_is_released_is_refused(bundles: Path) -> None:
     (bundles / "v0.3.0.yaml").write_text("image: registry.example/bundle@sha256:0123\n")
 
-    with pytest.raises(HackError, match=r"^0\.3\.0 is released .* 0\.3\.1$"):
+    with pytest.raises(KitError, match=r"^0\.3\.0 is released .* 0\.3\.1$"):
         bump.check("0.3.0", current="0.2.0")
 
 
@@ -100,9 +102,9 @@ def test_releases_that_are_tagged_must_be_recorded_before_the_next(
 ) -> None:
     write_both(tmp_path, "0.1.0")
     tags = ["0.1.0", "0.2.0", "0.10.0", "0.1.1", "ersion-of-another-kind"]
-    monkeypatch.setattr(history, "tagged", lambda _: tags)
+    monkeypatch.setattr(versions, "tagged", lambda _: tags)
 
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         catalog.check_records("0.1.1")
 
     assert str(error.value) == (
@@ -124,8 +126,8 @@ def test_the_tags_of_a_repository_are_not_those_of_an_example_in_it(tmp_path: Pa
         subprocess.run([*git, *command], check=True, timeout=300)
     (tmp_path / "example").mkdir()
 
-    assert history.tagged(tmp_path) == ["1.0.0"]
-    assert history.tagged(tmp_path / "example") == []
+    assert versions.tagged(tmp_path) == ["1.0.0"]
+    assert versions.tagged(tmp_path / "example") == []
 
 
 @pytest.mark.parametrize(

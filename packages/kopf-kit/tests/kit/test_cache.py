@@ -1,4 +1,4 @@
-"""kopf_kit.rig.cache: a part that is there is whole, and is made once."""
+"""kopf_kit.rig.tools: a part that is there is whole, and is made once."""
 
 import multiprocessing
 import threading
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import cache
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import tools
+from kopf_kit.rig.run import KitError
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +23,8 @@ def test_a_part_is_made_once_and_found_again() -> None:
         made.append(part)
         (part / "program").write_text("v1")
 
-    first = cache.part("tool", "v1", "abc", make)
-    second = cache.part("tool", "v1", "abc", make)
+    first = tools.part("tool", "v1", "abc", make)
+    second = tools.part("tool", "v1", "abc", make)
 
     assert first == second
     assert (first / "program").read_text() == "v1"
@@ -33,7 +33,7 @@ def test_a_part_is_made_once_and_found_again() -> None:
 
 def test_another_version_or_recipe_is_another_part() -> None:
     parts = {
-        cache.part("tool", version, recipe, lambda part: None)
+        tools.part("tool", version, recipe, lambda part: None)
         for version, recipe in [("v1", "abc"), ("v2", "abc"), ("v1", "def")]
     }
 
@@ -43,10 +43,10 @@ def test_another_version_or_recipe_is_another_part() -> None:
 def test_a_part_that_fails_half_way_leaves_nothing(folder: Path) -> None:
     def fail(part: Path) -> None:
         (part / "half").write_text("")
-        raise HackError("the compiler says no")
+        raise KitError("the compiler says no")
 
-    with pytest.raises(HackError, match="compiler"):
-        cache.part("tool", "v1", "abc", fail)
+    with pytest.raises(KitError, match="compiler"):
+        tools.part("tool", "v1", "abc", fail)
 
     assert [path.name for path in folder.iterdir()] == ["lock"]
 
@@ -56,7 +56,7 @@ def test_what_a_killed_run_left_is_removed_and_not_used(folder: Path) -> None:
     left_over.mkdir(parents=True)
     (left_over / "half").write_text("")
 
-    part = cache.part("tool", "v1", "abc", lambda part: (part / "whole").touch())
+    part = tools.part("tool", "v1", "abc", lambda part: (part / "whole").touch())
 
     assert [path.name for path in part.iterdir()] == ["whole"]
     assert not left_over.exists()
@@ -71,7 +71,7 @@ def test_two_runs_at_the_same_time_make_a_part_once() -> None:
         started.set()
         go_on.wait(5)
 
-    runs = [threading.Thread(target=cache.part, args=("tool", "v1", "abc", make)) for _ in range(2)]
+    runs = [threading.Thread(target=tools.part, args=("tool", "v1", "abc", make)) for _ in range(2)]
     runs[0].start()
     started.wait(5)
     runs[1].start()
@@ -84,22 +84,22 @@ def test_two_runs_at_the_same_time_make_a_part_once() -> None:
 
 def test_a_lock_that_is_held_too_long_is_told_with_its_file() -> None:
     with (
-        cache.lock("cluster"),
-        pytest.raises(HackError, match=r"working on cluster .*lock/cluster"),
-        cache.lock("cluster", patience=0),
+        tools.lock("cluster"),
+        pytest.raises(KitError, match=r"working on cluster .*lock/cluster"),
+        tools.lock("cluster", patience=0),
     ):
         pass
 
 
 def test_a_lock_ends_with_the_process_that_held_it() -> None:
     def hold_and_die() -> None:
-        cache.lock("cluster").__enter__()
+        tools.lock("cluster").__enter__()
 
     process = multiprocessing.get_context("fork").Process(target=hold_and_die)
     process.start()
     process.join(10)
 
-    with cache.lock("cluster", patience=0):
+    with tools.lock("cluster", patience=0):
         pass
 
 
@@ -107,9 +107,9 @@ def test_a_digest_tells_contents_and_names_apart(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe"
     (recipe / "deep").mkdir(parents=True)
     (recipe / "deep" / "file").write_text("one")
-    before = cache.digest("text", recipe)
+    before = tools.digest("text", recipe)
 
-    assert cache.digest("text", recipe) == before
-    assert cache.digest("texts", recipe) != before
+    assert tools.digest("text", recipe) == before
+    assert tools.digest("texts", recipe) != before
     (recipe / "deep" / "file").rename(recipe / "deep" / "other")
-    assert cache.digest("text", recipe) != before
+    assert tools.digest("text", recipe) != before

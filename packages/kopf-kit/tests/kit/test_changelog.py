@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import bump
-from kopf_kit.pack import changelog, documents, history, numbered
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.pack.publication import packages
-from kopf_kit.rig.run import HackError
+from kopf_kit.cli import bump
+from kopf_kit.project import documents, packages, versions
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.release import changelog, numbered
+from kopf_kit.rig.run import KitError
 
 HEADING = "## 0.1.0 (2026-01-31)\n"
 
@@ -176,9 +176,9 @@ def test_a_section_that_people_wrote_stays_when_its_version_is_raised_again() ->
 
 
 def test_the_section_of_a_release_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "tagged", lambda _: [PROJECT.version])
+    monkeypatch.setattr(versions, "tagged", lambda _: [PROJECT.version])
 
-    with pytest.raises(HackError, match="its notes cannot change"):
+    with pytest.raises(KitError, match="its notes cannot change"):
         bump.write_changelog()
 
 

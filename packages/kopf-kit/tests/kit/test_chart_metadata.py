@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import chart_metadata
-from kopf_kit.rig.run import HackError
+from kopf_kit.chart import templates
+from kopf_kit.rig.run import KitError
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,15 @@ def test_what_is_missing_is_one_sentence(
     text: str, keys: list[str], sentence: str, tmp_path: Path
 ) -> None:
     (tmp_path / "Chart.yaml").write_text(text)
-    said = chart_metadata.read(tmp_path, Path("charts", "a"))
+    said = templates.read(tmp_path, Path("charts", "a"))
 
-    with pytest.raises(HackError, match=sentence):
+    with pytest.raises(KitError, match=sentence):
         functools.reduce(operator.getitem, keys, said)
 
 
 def test_what_is_there_is_read(tmp_path: Path) -> None:
     (tmp_path / "Chart.yaml").write_text("{keywords: [a], annotations: {links: here}}")
 
-    said = chart_metadata.read(tmp_path)
+    said = templates.read(tmp_path)
 
     assert (said["keywords"], said["annotations"]["links"]) == (["a"], "here")

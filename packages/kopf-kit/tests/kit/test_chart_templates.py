@@ -1,12 +1,13 @@
-"""kopf_kit.pack.shared and chart_templates: the reference's texts with an operator's own names."""
+"""The texts of the reference chart, with an operator's own names in them."""
 
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from kopf_kit.pack import chart_templates, shared
-from kopf_kit.pack.project import load
+from kopf_kit.chart import templates
+from kopf_kit.project import shared
+from kopf_kit.project.definition import load
 from kopf_kit.rig import paths
 
 
@@ -28,10 +29,10 @@ def test_whoever_removes_everything_is_told_to_remove_every_kind(
     memcached = load(paths.CHECKOUT / "examples" / "memcached")
     letter = msgspec.structs.replace(memcached.kinds[0], kind="Letter", plural="letters")
     project = msgspec.structs.replace(memcached, kinds=(*memcached.kinds, letter))
-    for module in (chart_templates, shared):
+    for module in (templates, shared):
         monkeypatch.setattr(module, "PROJECT", project)
 
-    lines = chart_templates.files()[project.chart / "templates" / "NOTES.txt"].splitlines()
+    lines = templates.files()[project.chart / "templates" / "NOTES.txt"].splitlines()
 
     crds = "memcacheds.cache.example.com letters.cache.example.com"
     assert f"kubectl delete crd {crds}" in lines
@@ -49,18 +50,18 @@ def test_what_an_operator_no_longer_has_is_left_over_unless_its_author_wrote_it(
 ) -> None:
     memcached = load(paths.CHECKOUT / "examples" / "memcached")
     assert memcached.converted
-    for module in (chart_templates, shared):
+    for module in (templates, shared):
         monkeypatch.setattr(module, "PROJECT", msgspec.structs.replace(memcached, root=tmp_path))
-    monkeypatch.setattr(chart_templates, "runbooks", str)
+    monkeypatch.setattr(templates, "runbooks", str)
     monkeypatch.setattr(shared, "_owner", lambda: "myorg")
-    for file, text in chart_templates.files().items():
+    for file, text in templates.files().items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    assert chart_templates.leftovers() == []
+    assert templates.leftovers() == []
 
     monkeypatch.setattr(shared, "_is_one", lambda kind: kind == "runtime")
 
-    left = {file.name: file for file in chart_templates.leftovers()}
+    left = {file.name: file for file in templates.leftovers()}
     assert left.keys() == {"migration.yaml", "webhooks.yaml"}
     left["migration.yaml"].write_text("# an author's own\n")
-    assert left["migration.yaml"] not in chart_templates.leftovers()
+    assert left["migration.yaml"] not in templates.leftovers()

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from kopf_kit.pack.publication import files
+from kopf_kit.release import files
 
 NAMES = ("crds.yaml", "install.yaml", "kubectl-widget", "docs/a page.md", ".hidden", "0.txt", "z")
 

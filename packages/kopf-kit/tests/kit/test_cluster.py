@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import crd, deploy, push
-from kopf_kit.pack import image
+from kopf_kit.cli import crd, deploy, push
+from kopf_kit.image import build
 from kopf_kit.rig import cluster, engine, olm, tools
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_cluster_is_kind_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) 
 def test_a_wrong_cluster_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLUSTER", "exsiting")
 
-    with pytest.raises(HackError, match=r"CLUSTER=exsiting .*CLUSTER=existing"):
+    with pytest.raises(KitError, match=r"CLUSTER=exsiting .*CLUSTER=existing"):
         cluster.up()
 
 
@@ -47,7 +47,7 @@ def test_a_name_that_kind_refuses_is_refused_before_the_engine_starts(
 ) -> None:
     monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
 
-    with pytest.raises(HackError, match=f"^KIND_CLUSTER_NAME={name} is not valid; use lower case"):
+    with pytest.raises(KitError, match=f"^KIND_CLUSTER_NAME={name} is not valid; use lower case"):
         cluster.up(name)
 
 
@@ -58,14 +58,14 @@ def test_nothing_is_looked_for_under_a_name_that_kind_refuses(
     monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
     monkeypatch.setattr(cluster, "NAME", "Bad_Name")
 
-    with pytest.raises(HackError, match=r"^KIND_CLUSTER_NAME=Bad_Name is not valid"):
+    with pytest.raises(KitError, match=r"^KIND_CLUSTER_NAME=Bad_Name is not valid"):
         remove()
 
 
 @pytest.mark.parametrize(
     "begin",
     [
-        *(cluster.up, image.build, image.push),
+        *(cluster.up, build.build, build.push),
         *(push.push_bundle, push.push_catalog, push.push_chart),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_wrong_choice_of_images_is_refused_before_the_engine_starts(
     monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
     monkeypatch.setenv("IMAGES", "Pull")
 
-    with pytest.raises(HackError, match=r"^IMAGES=Pull is not valid\. Use IMAGES=pull"):
+    with pytest.raises(KitError, match=r"^IMAGES=Pull is not valid\. Use IMAGES=pull"):
         begin()
 
 
@@ -83,7 +83,7 @@ def test_a_missing_kubeconfig_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("CLUSTER", "existing")
     monkeypatch.setenv("KUBECONFIG", "/no/such/file")
 
-    with pytest.raises(HackError, match="no kubeconfig at /no/such/file"):
+    with pytest.raises(KitError, match="no kubeconfig at /no/such/file"):
         cluster.up()
 
 
@@ -91,7 +91,7 @@ def test_a_folder_as_kubeconfig_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("CLUSTER", "existing")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path))
 
-    with pytest.raises(HackError, match="is a folder; set KUBECONFIG"):
+    with pytest.raises(KitError, match="is a folder; set KUBECONFIG"):
         cluster.up()
 
 
@@ -103,7 +103,7 @@ def test_a_kubeconfig_without_its_context_is_told(
     monkeypatch.setenv("CLUSTER", "existing")
     monkeypatch.setenv("KUBECONFIG", str(script))
 
-    with pytest.raises(HackError, match=r"cannot be used \(error: cannot locate context nowhere"):
+    with pytest.raises(KitError, match=r"cannot be used \(error: cannot locate context nowhere"):
         cluster.up()
 
 
@@ -115,7 +115,7 @@ def test_a_cluster_that_does_not_answer_is_told_with_all_that_was_tried(
     monkeypatch.setenv("CLUSTER", "existing")
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
 
-    with pytest.raises(HackError) as failure:
+    with pytest.raises(KitError) as failure:
         cluster.up()
 
     said = str(failure.value)
@@ -127,7 +127,7 @@ def test_a_cluster_that_does_not_answer_is_told_with_all_that_was_tried(
 def test_an_existing_cluster_is_never_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLUSTER", "existing")
 
-    with pytest.raises(HackError, match="does not delete it"):
+    with pytest.raises(KitError, match="does not delete it"):
         cluster.down()
 
 
@@ -145,5 +145,5 @@ def test_where_there_is_no_engine_nothing_is_removed_and_nothing_installed(
 def test_olm_is_never_removed_from_an_existing_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLUSTER", "existing")
 
-    with pytest.raises(HackError, match="not removed from here"):
+    with pytest.raises(KitError, match="not removed from here"):
         olm.down()

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kopf_kit import __main__
-from kopf_kit.commands import deploy, operators
-from kopf_kit.pack import artifacts
-from kopf_kit.pack.artifacts import Published
+from kopf_kit.cli import deploy, operators
+from kopf_kit.release import artifacts
+from kopf_kit.release.artifacts import Published
 from kopf_kit.rig.cluster import Cluster
 
 OURS = f"{operators.NAMESPACE}/{operators.RELEASE}"
@@ -54,7 +54,7 @@ def test_deploy_says_whose_crd_it_takes_over(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "owner").write_text(owner)
-    monkeypatch.setattr(artifacts, "publish", lambda _: Published("chart", ()))
+    monkeypatch.setattr(artifacts, "publish_installation", lambda _: Published("chart", ()))
 
     deploy.install(cluster)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kopf_kit import compatible
-from kopf_kit.commands import doctor
-from kopf_kit.rig.run import HackError
+from kopf_kit.cli import doctor
+from kopf_kit.rig.run import KitError
 
 KIT = metadata.version("kopf-kit")
 
@@ -42,7 +42,7 @@ def test_a_project_of_another_kit(version: str, said: str, tmp_path: Path) -> No
 
 
 def test_a_project_of_no_version(tmp_path: Path) -> None:
-    with pytest.raises(HackError, match="PROJECT: `new` is not a version; cliVersion is one"):
+    with pytest.raises(KitError, match="PROJECT: `new` is not a version; cliVersion is one"):
         problems(tmp_path, "cliVersion: new")
 
 

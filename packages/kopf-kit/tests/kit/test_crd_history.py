@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kopf_kit.pack import crd_history
-from kopf_kit.pack.rules.crd_upgrade import unsafe
+from kopf_kit.crd import upgrades
+from kopf_kit.crd.upgrades import unsafe
 
 _CODE = '''
 import kopf_runtime as kr
@@ -98,7 +98,7 @@ class Repository:
 
     def verify(self) -> tuple[str, str]:
         """Return what is wrong, and what is said beside it."""
-        asked = "from kopf_kit.pack import crd_history; print(*crd_history.problems(), sep='\\n')"
+        asked = "from kopf_kit.crd import upgrades; print(*upgrades.problems(), sep='\\n')"
         done = subprocess.run(
             [sys.executable, "-c", asked],
             cwd=self.folder,
@@ -135,7 +135,7 @@ def crd(name: str, **served: bool) -> dict[str, Any]:
 def test_a_kind_or_a_version_that_is_served_may_not_go() -> None:
     former = [crd("a", v1=False, v2=True, v3=True), crd("b", v1=True)]
 
-    assert list(crd_history.changes(former, [crd("a", v3=True)])) == [
+    assert list(upgrades.changes(former, [crd("a", v3=True)])) == [
         "a: spec.versions: v2 may not be removed while it is served",
         "b: may not be removed",
     ]
@@ -149,10 +149,10 @@ def test_a_version_is_served_until_its_users_have_had_a_release_to_move_in() -> 
     one, both, next_ = crd("a", v1=True), crd("a", v1=True, v2=True), crd("a", v1=False, v2=True)
     hidden = crd("a", v1=True, v2=False)
 
-    assert list(crd_history.changes([one], [next_])) == refused
-    assert list(crd_history.changes([hidden], [next_])) == refused
+    assert list(upgrades.changes([one], [next_])) == refused
+    assert list(upgrades.changes([hidden], [next_])) == refused
     for former, present in ((one, both), (both, next_), (next_, crd("a", v2=True))):
-        assert list(crd_history.changes([former], [present])) == []
+        assert list(upgrades.changes([former], [present])) == []
 
 
 def test_a_new_version_in_place_of_the_former_one_is_refused_by_verify(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ import pytest
 from msgspec import Meta
 
 import kopf_runtime as kr
-from kopf_kit.pack import crds, declared, rights
-from kopf_kit.pack.crds import definition
-from kopf_kit.pack.structural import DeclarationError
-from kopf_kit.testing.rights import declared_rules
+from kopf_kit.crd import declared, generated
+from kopf_kit.crd.generated import definition
+from kopf_kit.crd.structural import DeclarationError
+from kopf_kit.project import rights
+from kopf_kit.testing.api_server import declared_rules
 from kopf_runtime.declaring.declaration import declared as declaration
 
 
@@ -64,16 +65,16 @@ class Lid(kr.Resource, kw_only=True):
     """What is to cover the box."""
 
 
-def version(type_: type[kr.Resource], **changes: Any) -> crds.Manifest:
+def version(type_: type[kr.Resource], **changes: Any) -> generated.Manifest:
     """Return the only version of a kind's definition."""
     (one,) = definition(dataclasses.replace(declaration(type_), **changes))["spec"]["versions"]
-    found: crds.Manifest = one
+    found: generated.Manifest = one
     return found
 
 
-def fields(type_: type[kr.Resource]) -> crds.Manifest:
+def fields(type_: type[kr.Resource]) -> generated.Manifest:
     """Return the schema's properties."""
-    properties: crds.Manifest = version(type_)["schema"]["openAPIV3Schema"]["properties"]
+    properties: generated.Manifest = version(type_)["schema"]["openAPIV3Schema"]["properties"]
     return properties
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.rig import debian
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 # Fails as often as a file next to it has lines, and writes down how it was called.
 _APT = """#!/bin/sh
@@ -45,7 +45,7 @@ def test_packages_that_cannot_be_had_are_asked_for_again_with_new_lists(apt: Pat
 def test_packages_that_cannot_be_had_at_all_are_told_at_the_third_attempt(apt: Path) -> None:
     Path(f"{apt}.install.failures").write_text("1\n2\n3\n")
 
-    with pytest.raises(HackError, match="An engine: Debian packages: failed"):
+    with pytest.raises(KitError, match="An engine: Debian packages: failed"):
         debian.install("An engine", ["engine"], needs=("no-such-program",))
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import deploy
-from kopf_kit.commands.operators import NAMESPACE, RELEASE
-from kopf_kit.pack import admission, documents
-from kopf_kit.pack.admission import Webhook
+from kopf_kit.cli import deploy
+from kopf_kit.cli.operators import NAMESPACE, RELEASE
+from kopf_kit.project import documents, registered
+from kopf_kit.project.registered import Webhook
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.steps import Step
 
@@ -42,7 +42,7 @@ def test_in_a_kind_cluster_webhooks_get_a_certificate_once(
     assert deploy._certificate(kind, work) == []  # of an operator on the runtime, which makes it
 
     handler = Webhook("validating", "/validating/a", {}, "a")
-    monkeypatch.setattr(admission, "of", lambda _: [handler])
+    monkeypatch.setattr(registered, "of", lambda _: [handler])
     assert deploy._certificate(theirs, work) == []
     first, again = deploy._certificate(kind, work), deploy._certificate(kind, work)
 

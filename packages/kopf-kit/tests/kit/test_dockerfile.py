@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kopf_kit.pack import dockerfile, project, registered, shared
+from kopf_kit.image import dockerfile
+from kopf_kit.project import definition, registered, shared
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 OWN = paths.CHECKOUT / "Dockerfile"
 ADOPTED = paths.CHECKOUT / "examples" / "plain-kopf"
@@ -23,7 +24,7 @@ DIFFERENT = re.compile(r"^#|^COPY |^WORKDIR |bytecode\.py|no-cluster|opencontain
 @pytest.fixture
 def memcached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder from which the example's image is built, which has no Dockerfile of its own."""
-    monkeypatch.setattr(dockerfile, "PROJECT", project.load(MEMCACHED))
+    monkeypatch.setattr(dockerfile, "PROJECT", definition.load(MEMCACHED))
     monkeypatch.setattr(dockerfile, "_OWN", MEMCACHED / "Dockerfile")
     monkeypatch.setattr(dockerfile, "_CONTEXT", tmp_path / "image")
     monkeypatch.setattr(dockerfile, "_install", [].append)  # it asks a package index
@@ -71,7 +72,9 @@ def test_without_one_the_folder_has_all_that_the_image_needs(memcached: Path) ->
 def test_what_an_operator_needs_beside_the_runtime_is_in_its_image(
     memcached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dockerfile, "PROJECT", project.load(paths.CHECKOUT / "examples" / "etcd"))
+    monkeypatch.setattr(
+        dockerfile, "PROJECT", definition.load(paths.CHECKOUT / "examples" / "etcd")
+    )
 
     dockerfile.context()
 
@@ -84,7 +87,7 @@ def test_of_an_adopted_operator_only_what_kopf_runs_is_loaded(
     memcached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (dockerfile, shared):
-        monkeypatch.setattr(module, "PROJECT", project.load(ADOPTED))
+        monkeypatch.setattr(module, "PROJECT", definition.load(ADOPTED))
     package = tmp_path / "noted"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -102,10 +105,10 @@ def test_of_an_adopted_operator_only_what_kopf_runs_is_loaded(
 def test_an_adopted_operator_s_lock_is_uv_s_even_beside_other_requirements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adopted = project.load(ADOPTED).adopted
+    adopted = definition.load(ADOPTED).adopted
     assert adopted
     adopted = msgspec.structs.replace(adopted, requirements="")
-    ours = msgspec.structs.replace(project.load(ADOPTED), adopted=adopted)
+    ours = msgspec.structs.replace(definition.load(ADOPTED), adopted=adopted)
     monkeypatch.setattr(dockerfile, "PROJECT", ours)
     monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
     (tmp_path / "requirements.txt").write_text("sphinx\n")
@@ -144,7 +147,7 @@ def test_a1_a_wheel_that_uv_found_by_a_path_is_locked_with_its_hash(tmp_path: Pa
     subprocess.run([*install, "--require-hashes", "--requirement=needs.txt"], cwd=home, check=True)
     assert (target / "found.py").is_file()
     wheel.unlink()
-    with pytest.raises(HackError, match=r"^\S+uv.lock has found==1.0 from \S+whl, which is gone"):
+    with pytest.raises(KitError, match=r"^\S+uv.lock has found==1.0 from \S+whl, which is gone"):
         dockerfile.exported(home / "uv.lock")
 
 
@@ -153,6 +156,6 @@ def test_an_operator_that_nothing_locks_is_refused(
 ) -> None:
     monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
 
-    with pytest.raises(HackError, match=r"there is no uv\.lock, .* `uv lock` writes it"):
+    with pytest.raises(KitError, match=r"there is no uv\.lock, .* `uv lock` writes it"):
         dockerfile.context()
     assert not memcached.exists()

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kopf_kit.pack import documents
+from kopf_kit.project import documents
 from kopf_kit.rig import reading, tools
 
 #: What may make a number, a boolean, a date or an indicator of an unquoted text.

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import image
+from kopf_kit.image import build
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import CommandError, HackError
+from kopf_kit.rig.run import CommandError, KitError
 from kopf_kit.testing import Kubectl, installed, push_image
 
 #: Prints its arguments as JSON; fails with `no` for what is deleted.
@@ -50,10 +50,10 @@ def test_a_further_image_is_pushed_by_its_digest_for_the_kind_cluster_alone(
     kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = Path("service/Dockerfile")
-    with pytest.raises(HackError, match="service is built for the kind cluster; for yours, push"):
+    with pytest.raises(KitError, match="service is built for the kind cluster; for yours, push"):
         push_image(kubectl.cluster, "service", file)
-    monkeypatch.setattr(image, "build", lambda ref, _: ref)
-    monkeypatch.setattr(image, "push", lambda ref: ref)
+    monkeypatch.setattr(build, "build", lambda ref, _: ref)
+    monkeypatch.setattr(build, "push", lambda ref: ref)
     monkeypatch.setattr(installed, "pinned", lambda ref: f"{ref}@sha256:1")
 
     pushed = push_image(replace(kubectl.cluster, registry="here:5000"), "service", file)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.rig import cluster, engine, kind, names, paths, public_images, versions
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import cluster, engine, kind, paths, public_images, versions
+from kopf_kit.rig.run import KitError
 
 #: How the engine tells of a node that has run without a break.
 _STATE = "true 2026-11-21T10:00:00Z 2026-11-21T10:00:00Z {}"
@@ -50,8 +50,8 @@ def test_kubernetes_chooses_the_node_s_image(minor: str, monkeypatch: pytest.Mon
     [
         ("1.36", "kindest/node:v1.37.0"),
         ("", versions.NODES["1.35"]),
-        ("", f"{names.prefix()}/node:v1.30.1-0123456789"),
-        (versions.OLDEST, f"{names.prefix()}/node:{versions.KUBERNETES}-0123456789"),
+        ("", f"{paths.prefix()}/node:v1.30.1-0123456789"),
+        (versions.OLDEST, f"{paths.prefix()}/node:{versions.KUBERNETES}-0123456789"),
     ],
 )
 def test_a_cluster_of_another_kubernetes_is_created_again(
@@ -77,7 +77,7 @@ def test_what_cannot_be_pulled_is_refused_before_the_cluster_is_touched(
     monkeypatch.setattr(public_images, "are_in_reach", lambda: False)
     monkeypatch.setattr(kind, "is_well", lambda _: pytest.fail("the cluster is looked at"))
 
-    with pytest.raises(HackError, match=f"^KUBERNETES={versions.OLDEST}: .*leave KUBERNETES out"):
+    with pytest.raises(KitError, match=f"^KUBERNETES={versions.OLDEST}: .*leave KUBERNETES out"):
         cluster.up()
 
 
@@ -87,7 +87,7 @@ def test_a_version_that_kind_has_no_node_of_is_refused(monkeypatch: pytest.Monke
     assert minor not in versions.NODES
     monkeypatch.setenv("KUBERNETES", minor)
 
-    with pytest.raises(HackError, match=rf"^KUBERNETES={minor}: kind v\S+ has no image .* 1\.37$"):
+    with pytest.raises(KitError, match=rf"^KUBERNETES={minor}: kind v\S+ has no image .* 1\.37$"):
         kind.check_version()
 
 
@@ -130,5 +130,5 @@ def test_a_new_api_server_that_stays_away_is_told(
 ) -> None:
     monkeypatch.setattr(kind, "answer", lambda *_, **__: "ok" if int(clock.now) % 4 == 0 else None)
 
-    with pytest.raises(HackError, match=r"cluster here comes and goes; .*here-control-plane"):
+    with pytest.raises(KitError, match=r"cluster here comes and goes; .*here-control-plane"):
         kind._await_steady("here")

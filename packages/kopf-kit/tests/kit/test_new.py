@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from kopf_kit.pack import documents, project
-from kopf_kit.pack.publication.packages import compatible
-from kopf_kit.rig.run import HackError
-from kopf_kit.template import repository
-from kopf_kit.template.answers import Answers
+from kopf_kit.project import definition, documents
+from kopf_kit.project.packages import compatible
+from kopf_kit.rig.run import KitError
+from kopf_kit.scaffold import repository
+from kopf_kit.scaffold.repository import Answers
 from kopf_offline import golang
 
 CHECKOUT = Path(__file__).parents[4]
@@ -98,7 +98,7 @@ FLAGS = ("--kind", "Cache", "--group", "cache.example.com")
     ],
 )
 def test_what_cannot_be_is_refused(name: str, kind: str, group: str, sentence: str) -> None:
-    with pytest.raises(HackError, match=sentence) as refusal:
+    with pytest.raises(KitError, match=sentence) as refusal:
         Answers(name, kind, group)
 
     assert "\n" not in str(refusal.value)
@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused(name: str, kind: str, group: str, sentence: s
 
 @pytest.mark.parametrize("name", ["json", "kopf-kit", "tests"])
 def test_the_name_of_another_package_is_refused(name: str) -> None:
-    with pytest.raises(HackError, match=f"use for example `{name}-controller`"):
+    with pytest.raises(KitError, match=f"use for example `{name}-controller`"):
         Answers(name, "Cache", "example.com").check_free()
 
 
@@ -135,7 +135,7 @@ def answered(name: str, kind: str, group: str) -> Answers | str:
     try:
         answers = Answers(name, kind, group)
         answers.check_free()
-    except HackError as refusal:
+    except KitError as refusal:
         return str(refusal)
     return answers
 
@@ -167,7 +167,7 @@ def test_the_style_of_every_repository_is_right(name: str, kind: str, group: str
 
         assert ruff(Path(folder), "check") == ""
         assert ruff(Path(folder), "format", "--diff") == ""
-        made = project.load(Path(folder))
+        made = definition.load(Path(folder))
     (read,) = made.kinds
     assert (made.name, made.package, read.kind) == (name, answers.package, kind)
     assert read.qualified_group == group
@@ -373,7 +373,7 @@ def test_either_of_two_kinds_is_to_be_added(tmp_path: Path) -> None:
 def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repository, "lay_out", lambda *_: shutil.copy("missing", "missing, too"))
 
-    with pytest.raises(HackError, match="nothing was written"):
+    with pytest.raises(KitError, match="nothing was written"):
         repository.write(CACHE, tmp_path / "cache-operator", lock=False)
 
     assert list(tmp_path.iterdir()) == []

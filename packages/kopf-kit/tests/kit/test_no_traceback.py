@@ -18,10 +18,10 @@ import pytest
 from kit import drawn
 from kit.called import called
 from kit.forked import Kit
-from kopf_kit.commands.adopt import command as adopt
+from kopf_kit.cli.new import adopt_command as adopt
 from kopf_kit.rig import paths
-from kopf_kit.template import repository
-from kopf_kit.template.answers import Answers
+from kopf_kit.scaffold import repository
+from kopf_kit.scaffold.repository import Answers
 
 SEED = os.environ.get("SEED") or str(random.randrange(10**6))  # noqa: S311
 _PAGE = ("--home", "https://github.com/acme/notes-operator")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kopf_kit.rig import oci
+from kopf_kit.rig import registry
 
 REPOSITORY = "registry.example.com:5000/you/operator"
 
@@ -17,13 +17,13 @@ def index(monkeypatch: pytest.MonkeyPatch) -> None:
         {"digest": "sha256:2", "platform": {"os": "linux", "architecture": "arm64"}},
         {"digest": "sha256:3", "platform": {"os": "unknown", "architecture": "unknown"}},
     ]
-    monkeypatch.setattr(oci, "crane", lambda *_: json.dumps({"manifests": listed}))
+    monkeypatch.setattr(registry, "crane", lambda *_: json.dumps({"manifests": listed}))
 
 
 @pytest.mark.usefixtures("index")
 def test_an_attestation_is_listed_and_is_no_platform() -> None:
-    assert oci.platforms(f"{REPOSITORY}:1") == {
+    assert registry.platforms(f"{REPOSITORY}:1") == {
         "linux/amd64": f"{REPOSITORY}@sha256:1",
         "linux/arm64": f"{REPOSITORY}@sha256:2",
     }
-    assert oci.listed(f"{REPOSITORY}:1") == [f"{REPOSITORY}@sha256:{n}" for n in (1, 2, 3)]
+    assert registry.listed(f"{REPOSITORY}:1") == [f"{REPOSITORY}@sha256:{n}" for n in (1, 2, 3)]

@@ -1,15 +1,15 @@
-"""kopf_kit.rig.platforms: what PLATFORMS may say, and how the images are called."""
+"""kopf_kit.rig.dockerfiles: what PLATFORMS may say, and how the images are called."""
 
 import pytest
 
-from kopf_kit.rig import platforms
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import dockerfiles
+from kopf_kit.rig.run import KitError
 
 
 def test_without_platforms_none_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLATFORMS", "")
 
-    assert platforms.requested() == ()
+    assert dockerfiles.requested() == ()
 
 
 def test_platforms_are_listed_with_commas_or_spaces_each_once(
@@ -17,7 +17,7 @@ def test_platforms_are_listed_with_commas_or_spaces_each_once(
 ) -> None:
     monkeypatch.setenv("PLATFORMS", "linux/arm64, linux/amd64 linux/arm64,")
 
-    assert platforms.requested() == ("linux/arm64", "linux/amd64")
+    assert dockerfiles.requested() == ("linux/arm64", "linux/amd64")
 
 
 @pytest.mark.parametrize("name", ["linux/riscv64", "arm64", "windows/amd64", "linux/arm/v7"])
@@ -27,9 +27,9 @@ def test_a_platform_that_nothing_is_built_for_is_refused(
     monkeypatch.setenv("PLATFORMS", f"linux/amd64,{name}")
 
     with pytest.raises(
-        HackError, match=f"images cannot be built for {name}; .*linux/amd64,linux/arm64"
+        KitError, match=f"images cannot be built for {name}; .*linux/amd64,linux/arm64"
     ):
-        platforms.requested()
+        dockerfiles.requested()
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_a_platform_that_nothing_is_built_for_is_refused(
     ],
 )
 def test_the_image_of_a_platform_is_a_tag_beside_that_of_all(reference: str, expected: str) -> None:
-    assert platforms.images(reference, ["linux/arm64"]) == {"linux/arm64": expected}
+    assert dockerfiles.images(reference, ["linux/arm64"]) == {"linux/arm64": expected}

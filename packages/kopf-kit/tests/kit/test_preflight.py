@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import engine, offline, preflight
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import engine, preflight, tools
+from kopf_kit.rig.run import KitError
 
 _Docker = Callable[[str], None]
 _SYSTEMS = {
@@ -70,7 +70,7 @@ def test_a_machine_without_docker_is_told_how_to_get_it(system: str, docker: _Do
         "other": "docs.docker.com",
     }
 
-    with pytest.raises(HackError) as failure:
+    with pytest.raises(KitError) as failure:
         engine.up()
 
     said = str(failure.value)
@@ -84,7 +84,7 @@ def test_a_machine_without_docker_is_told_how_to_get_it(system: str, docker: _Do
 def test_podman_is_not_taken_for_docker(docker: _Docker) -> None:
     docker("echo podman version 5.2.1")
 
-    with pytest.raises(HackError, match=r"`docker` is Podman.*dnf install moby-engine"):
+    with pytest.raises(KitError, match=r"`docker` is Podman.*dnf install moby-engine"):
         engine.up()
 
 
@@ -96,7 +96,7 @@ def test_who_may_not_use_the_engine_is_told_the_group(docker: _Docker) -> None:
         "exit 1 ;; esac"
     )
 
-    with pytest.raises(HackError, match=r"the right to use .*usermod -aG docker"):
+    with pytest.raises(KitError, match=r"the right to use .*usermod -aG docker"):
         engine.up()
 
 
@@ -109,7 +109,7 @@ def test_an_engine_that_is_not_started_is_told_with_where_it_was_looked_for(
         "echo 'Cannot connect to the Docker daemon at tcp://192.0.2.7:2375.' >&2; exit 1 ;; esac"
     )
 
-    with pytest.raises(HackError, match=r"a Docker engine that answers") as failure:
+    with pytest.raises(KitError, match=r"a Docker engine that answers") as failure:
         engine.up()
 
     assert start.get(system, "systemctl start docker") in str(failure.value)
@@ -123,7 +123,7 @@ def test_a_docker_that_cannot_build_is_told_the_plugin(
     docker('case "$1" in buildx) exit 1 ;; *) echo 27.3.1 ;; esac')
     monkeypatch.setattr(preflight, "_DEBIANS_DOCKER", "/no/such/docker")
 
-    with pytest.raises(HackError, match=r"buildx.*dnf install docker-buildx"):
+    with pytest.raises(KitError, match=r"buildx.*dnf install docker-buildx"):
         engine.up()
 
 
@@ -147,22 +147,22 @@ def test_one_cluster_too_many_is_told_before_its_pods_fail(
 
 
 def test_only_debian_builds_all_images(system: str) -> None:
-    with pytest.raises(HackError, match=r"Debian's packages.*docker pull busybox"):
+    with pytest.raises(KitError, match=r"Debian's packages.*docker pull busybox"):
         preflight.check(preflight.FROM_SOURCE)
 
 
 def test_debian_builds_images_with_what_builds_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     _pretend(monkeypatch, "Linux", "6.1.0", {"ID": "debian"})
-    monkeypatch.setattr(offline, "is_installed", lambda: False)
+    monkeypatch.setattr(tools, "is_installed", lambda: False)
 
-    with pytest.raises(HackError, match=r"lacks kopf-offline.*pip install kopf-offline.*docker pu"):
+    with pytest.raises(KitError, match=r"lacks kopf-offline.*pip install kopf-offline.*docker pu"):
         preflight.check(preflight.FROM_SOURCE)
 
 
 def test_a_full_disk_is_told_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "_ROOM", 10**18)
 
-    with pytest.raises(HackError, match=r"free disk space.*XDG_CACHE_HOME"):
+    with pytest.raises(KitError, match=r"free disk space.*XDG_CACHE_HOME"):
         preflight.check(preflight.ROOM)
 
 
@@ -191,7 +191,7 @@ def test_who_builds_images_without_being_root_is_told_what_that_takes(
     subordinate.write_text(users)
     monkeypatch.setattr(preflight, "_SUBORDINATE_IDS", subordinate)
 
-    with pytest.raises(HackError, match=told):
+    with pytest.raises(KitError, match=told):
         preflight.check(preflight.FROM_SOURCE)
 
 
@@ -203,5 +203,5 @@ def test_what_the_tests_need_is_told_on_each_machine(
     for program in {"prometheus", "promtool", "openssl"} - {lacking}:
         (tmp_path / program).touch(0o755)
 
-    with pytest.raises(HackError, match=f"lacks .*{lacking}"):
+    with pytest.raises(KitError, match=f"lacks .*{lacking}"):
         preflight.check(preflight.TESTS)

@@ -11,11 +11,11 @@ import pytest
 
 from kopf_kit.__main__ import PROGRAM, VARIABLES
 from kopf_kit.rig import paths
-from kopf_kit.template import repository
-from kopf_kit.template.answers import Answers
+from kopf_kit.scaffold import repository
+from kopf_kit.scaffold.repository import Answers
 
 #: Slow to import, so that `--help` leaves them alone: with them it takes more than 0.3 s.
-HEAVY = "{'rich', 'msgspec', 'yaml', 'kopf', 'kopf_kit.rig', 'kopf_kit.pack'}"
+HEAVY = "{'rich', 'msgspec', 'yaml', 'kopf', 'kopf_kit.rig', 'kopf_kit.project'}"
 HELP = f"""
 import sys
 from kopf_kit import __main__

@@ -1,4 +1,4 @@
-"""kopf_kit.pack.project: PROJECT is read as kubebuilder reads it, and its mistakes are told."""
+"""PROJECT is read as kubebuilder reads it, and its mistakes are told."""
 
 import os
 import subprocess
@@ -12,11 +12,12 @@ import msgspec
 import pytest
 import yaml
 
-from kopf_kit.pack import declared, documents, project
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import names, paths, registry
-from kopf_kit.rig.names import PLUGIN
-from kopf_kit.rig.run import HackError
+from kopf_kit.crd import declared
+from kopf_kit.project import definition, documents
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.rig import paths, registry
+from kopf_kit.rig.paths import PLUGIN
+from kopf_kit.rig.run import KitError
 from kopf_offline import golang
 from message_operator.operator import manager
 
@@ -67,7 +68,7 @@ def test_the_rig_names_no_operator() -> None:
 
 
 def test_what_is_made_on_the_machine_is_called_after_the_project() -> None:
-    assert names.prefix() == PROJECT.name
+    assert paths.prefix() == PROJECT.name
     assert f"{PROJECT.name}-registry" == registry.NAME
     assert paths.cache().name == "kopf-kit"  # which all operators share
 
@@ -94,7 +95,7 @@ def test_samples_are_of_their_kinds() -> None:
 def test_one_sample_need_not_be_in_a_list(tmp_path: Path, given: str | list[str]) -> None:
     write(tmp_path, lambda p: p["plugins"][PLUGIN].update(samples={"Message": given}))
 
-    assert project.load(tmp_path).samples == {"Message": (tmp_path / "examples" / "hello.yaml",)}
+    assert definition.load(tmp_path).samples == {"Message": (tmp_path / "examples" / "hello.yaml",)}
 
 
 def test_a_group_stands_before_the_domain(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_a_group_stands_before_the_domain(tmp_path: Path) -> None:
 
     write(tmp_path, edit)
 
-    (kind,) = project.load(tmp_path).kinds
+    (kind,) = definition.load(tmp_path).kinds
 
     assert kind.crd == "messages.cache.example.com"
 
@@ -114,7 +115,7 @@ def test_an_image_has_a_flag_and_variables(tmp_path: Path) -> None:
 
     write(tmp_path, edit)
 
-    (image,) = project.load(tmp_path).images
+    (image,) = definition.load(tmp_path).images
 
     assert image.flag == "side-car-image"
     assert image.variable == "SIDE_CAR_IMG"
@@ -130,7 +131,7 @@ def test_an_image_has_a_flag_and_variables(tmp_path: Path) -> None:
     ],
 )
 def test_sentences_have_a_plural(kind: str, plural: str, many: str) -> None:
-    assert project.Kind("example.com", kind, plural, "v1").many == many
+    assert definition.Kind("example.com", kind, plural, "v1").many == many
 
 
 @pytest.mark.parametrize(
@@ -177,8 +178,8 @@ def test_sentences_have_a_plural(kind: str, plural: str, many: str) -> None:
 def test_a_mistake_is_told_in_a_sentence(tmp_path: Path, edit: Edit, sentence: str) -> None:
     file = write(tmp_path, edit)
 
-    with pytest.raises(HackError) as error:
-        project.load(tmp_path)
+    with pytest.raises(KitError) as error:
+        definition.load(tmp_path)
 
     assert str(error.value).startswith(f"{file}: ")
     assert sentence in str(error.value)
@@ -214,8 +215,8 @@ def test_a_command_tells_what_another_project_lacks(
 
 
 def test_a_folder_without_the_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(HackError, match=r"PROJECT: No such file or directory; each operator has"):
-        project.load(tmp_path)
+    with pytest.raises(KitError, match=r"PROJECT: No such file or directory; each operator has"):
+        definition.load(tmp_path)
 
 
 def test_a_manager_that_is_nowhere_is_told_and_the_line_that_lacks_something(
@@ -225,9 +226,9 @@ def test_a_manager_that_is_nowhere_is_told_and_the_line_that_lacks_something(
     (tmp_path / "lacking.py").write_text("\nimport nothing_at_all")
 
     for name in ("nowhere", "message_operator.nope"):
-        with pytest.raises(HackError, match=f"PROJECT: there is no module {name}"):
+        with pytest.raises(KitError, match=f"PROJECT: there is no module {name}"):
             PROJECT.module(name)
-    with pytest.raises(HackError, match=r"lacking\.py:2: ModuleNotFoundError: .*nothing_at_all"):
+    with pytest.raises(KitError, match=r"lacking\.py:2: ModuleNotFoundError: .*nothing_at_all"):
         PROJECT.module("lacking")
 
 
@@ -237,7 +238,7 @@ def test_a_manager_of_another_name_than_the_project_is_refused(
     another = msgspec.structs.replace(PROJECT, name="another-operator")
     monkeypatch.setattr(declared, "PROJECT", another)
 
-    with pytest.raises(HackError, match=r"manager message-operator, and .* project another-opera"):
+    with pytest.raises(KitError, match=r"manager message-operator, and .* project another-opera"):
         declared.of_the_project()
 
 
@@ -245,13 +246,13 @@ def test_only_kopfs_handlers_for_kinds_of_others_have_no_webhook(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handlers = kopf.OperatorRegistry()
-    monkeypatch.setattr(PROJECT.module(PROJECT.manager).manager, "registry", handlers)
+    monkeypatch.setattr(PROJECT.module(PROJECT.manager).manager.beside, "registry", handlers)
     kopf.on.validate("messages", registry=handlers, id="short")(lambda **_: None)
     declared.of_the_project()
     assert [webhook.name for webhook in PROJECT.admission] == ["short.messages.myorg.dev"]
 
     kopf.on.validate("pods", registry=handlers, id="small")(lambda **_: None)
-    with pytest.raises(HackError, match="webhooks small are kopf's and for what no controller"):
+    with pytest.raises(KitError, match="webhooks small are kopf's and for what no controller"):
         declared.of_the_project()
 
 
@@ -259,24 +260,22 @@ def test_a_handler_of_kopfs_that_cannot_be_asked_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handlers = kopf.OperatorRegistry()
-    monkeypatch.setattr(PROJECT.module(PROJECT.manager).manager, "registry", handlers)
+    monkeypatch.setattr(PROJECT.module(PROJECT.manager).manager.beside, "registry", handlers)
     kopf.on.validate("messages", registry=handlers, id="길")(lambda **_: None)
     for read in (declared.of_the_project, lambda: PROJECT.admission):
-        with pytest.raises(HackError, match="'길' cannot name a webhook"):
+        with pytest.raises(KitError, match="'길' cannot name a webhook"):
             read()
 
 
 def test_a_kind_is_shown_in_the_version_that_project_names() -> None:
     versions = [{"name": "v1", "served": True}, {"name": "v1beta1"}]
     crd = {"spec": {"scope": "Namespaced", "versions": versions}}
-    kind = project.Kind("example.com", "Widget", "widgets", "v1")
+    kind = definition.Kind("example.com", "Widget", "widgets", "v1")
     assert kind.shown(crd) == {"name": "v1", "served": True}
-    kind = project.Kind("example.com", "Widget", "widgets", "v2")
+    kind = definition.Kind("example.com", "Widget", "widgets", "v2")
     told = "PROJECT: Widget has the version v2, and the operator's code declares v1, v1beta1; name"
-    with pytest.raises(HackError, match=told):
+    with pytest.raises(KitError, match=told):
         kind.shown(crd)
-    kind = project.Kind("example.com", "Widget", "widgets", "v1", api={"namespaced": False})
-    with pytest.raises(
-        HackError, match=r"Widget has the scope Cluster, and the .* Namespaced; cha"
-    ):
+    kind = definition.Kind("example.com", "Widget", "widgets", "v1", api={"namespaced": False})
+    with pytest.raises(KitError, match=r"Widget has the scope Cluster, and the .* Namespaced; cha"):
         kind.shown(crd)

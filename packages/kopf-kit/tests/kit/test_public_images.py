@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.rig import preflight, public_images
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 _REFUSED = 'Get "https://registry-1.docker.io/v2/": dial tcp 192.0.2.1:443: connect: %s'
 _UNREACHABLE = [
@@ -92,7 +92,7 @@ def test_where_images_can_neither_be_pulled_nor_built_both_is_said(
 ) -> None:
     engine(_UNREACHABLE[0])
 
-    with pytest.raises(HackError, match=r"lacks Debian. Use another machine."):
+    with pytest.raises(KitError, match=r"lacks Debian. Use another machine."):
         public_images.are_in_reach()
 
     assert "docker.io: it cannot be reached" in capsys.readouterr().err
@@ -105,7 +105,7 @@ def test_a_registry_that_refuses_is_told_as_that_and_nothing_is_built(
 ) -> None:
     engine(reason)
 
-    with pytest.raises(HackError, match=f"(?s)docker.io: .*{told}") as failure:
+    with pytest.raises(KitError, match=f"(?s)docker.io: .*{told}") as failure:
         public_images.are_in_reach()
 
     assert reason in str(failure.value)
@@ -116,7 +116,7 @@ def test_a_registry_that_refuses_is_told_as_that_and_nothing_is_built(
 def test_who_cannot_build_is_not_told_to(engine: Engine) -> None:
     engine(_REFUSING[0][0])
 
-    with pytest.raises(HackError, match="429") as failure:
+    with pytest.raises(KitError, match="429") as failure:
         public_images.are_in_reach()
 
     assert "IMAGES=build" not in str(failure.value)
@@ -137,14 +137,14 @@ def test_one_may_ask_for_pulling_only(engine: Engine, monkeypatch: pytest.Monkey
     engine(_UNREACHABLE[0])
     monkeypatch.setenv("IMAGES", "pull")
 
-    with pytest.raises(HackError, match=r"docker.io: it cannot be reached"):
+    with pytest.raises(KitError, match=r"docker.io: it cannot be reached"):
         public_images.are_in_reach()
 
 
 def test_a_wrong_choice_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMAGES", "bulid")
 
-    with pytest.raises(HackError, match=r"IMAGES=bulid .*IMAGES=pull.*IMAGES=build"):
+    with pytest.raises(KitError, match=r"IMAGES=bulid .*IMAGES=pull.*IMAGES=build"):
         public_images.are_in_reach()
 
 
@@ -162,18 +162,18 @@ def test_what_kind_cannot_pull_is_explained_too() -> None:
     )
 
     with (
-        pytest.raises(HackError, match=r"docker.io: it limits"),
+        pytest.raises(KitError, match=r"docker.io: it limits"),
         public_images.explained("docker.io/x", bool),
     ):
-        raise HackError(said)
+        raise KitError(said)
 
 
 @pytest.mark.usefixtures("cannot_build")
 def test_what_else_kind_fails_at_is_not_blamed_on_the_registry() -> None:
     said = "Command Output: Error response from daemon: port is already allocated"
 
-    with pytest.raises(HackError) as failure, public_images.explained("docker.io/x", bool):
-        raise HackError(said)
+    with pytest.raises(KitError) as failure, public_images.explained("docker.io/x", bool):
+        raise KitError(said)
 
     assert str(failure.value) == said
 

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from kopf_kit.__main__ import COMMANDS, PROGRAM
-from kopf_kit.pack import catalog, history, project
+from kopf_kit.olm import catalog
+from kopf_kit.project import definition, versions
 from kopf_kit.testing import plugin
 from message_operator import __version__
 
@@ -31,7 +32,7 @@ def lines() -> Iterator[str]:
         command = PROGRAM.get_command(context, name)
         assert command
         yield from _usage(f"kopf-kit {name}", command)
-    yield from _fields("PROJECT:", msgspec.inspect.type_info(project._File))
+    yield from _fields("PROJECT:", msgspec.inspect.type_info(definition._File))
     parser = Mock()
     plugin.pytest_addoption(parser)
     yield from (f"pytest {call.args[0]}" for call in parser.addoption.call_args_list)
@@ -73,13 +74,13 @@ def module(text: str) -> griffe.Module:
 
 def broken(repository: Path, version: str) -> Iterator[str]:
     """Yield what a release of this minor version had that is gone, or is called in another way."""
-    same = [tag for tag in history.tagged(repository) if minor(tag) == minor(version)]
+    same = [tag for tag in versions.tagged(repository) if minor(tag) == minor(version)]
     if not same:
         return
     tag = f"v{max(same, key=catalog.order)}"
 
     def texts(path: str) -> tuple[str, str]:
-        before = history.git(repository, "show", f"{tag}:{path}").stdout.decode()
+        before = versions.git(repository, "show", f"{tag}:{path}").stdout.decode()
         return before, (repository / path).read_text()
 
     for breakage in griffe.find_breaking_changes(*map(module, texts(RUNTIME))):

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import deploy, push, release_bundle
-from kopf_kit.pack import bundle, catalog, chart_package, documents, image, olm_images
-from kopf_kit.pack.references import image_parts, pinned, prefix
-from kopf_kit.rig import base_images, cluster, dockerfiles, engine, paths, public_images, registry
-from kopf_kit.rig.run import HackError
+from kopf_kit.cli import deploy, push
+from kopf_kit.cli import release as cli_release
+from kopf_kit.image import build
+from kopf_kit.image.references import image_parts, pinned, prefix
+from kopf_kit.olm import bundle, catalog
+from kopf_kit.olm import images as olm_images
+from kopf_kit.project import documents
+from kopf_kit.release import charts
+from kopf_kit.rig import cluster, dockerfiles, engine, paths, public_images, registry
+from kopf_kit.rig.run import KitError
 from kopf_offline import entry
 from message_operator import __version__
 from tests.bundle.package import DIGEST, release, write_both
@@ -52,7 +57,7 @@ def test_what_is_no_registry_is_refused_in_a_sentence(
 ) -> None:
     monkeypatch.setenv("REGISTRY", given)
 
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         prefix()
 
     assert str(error.value) == (
@@ -72,7 +77,7 @@ WRONG_IMAGES = [
 @pytest.mark.parametrize(
     ("command", "variable"),
     [
-        *((image.build, "IMG"), (image.push, "IMG")),
+        *((build.build, "IMG"), (build.push, "IMG")),
         (lambda: deploy.deploy_command.main([], standalone_mode=False), "IMG"),
         *(
             (run, name)
@@ -80,10 +85,10 @@ WRONG_IMAGES = [
             for name in ("IMG", "MESSAGE_IMG")
         ),
         *(
-            (lambda: release_bundle.lay_out_release(__version__), name)
+            (lambda: cli_release.lay_out_release(__version__), name)
             for name in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG")
         ),
-        (lambda: release_bundle._pinned("IMG"), "IMG"),
+        (lambda: cli_release._pinned("IMG"), "IMG"),
     ],
 )
 def test_what_is_no_image_is_refused_before_anything_is_started(
@@ -94,7 +99,7 @@ def test_what_is_no_image_is_refused_before_anything_is_started(
     monkeypatch.setenv("REGISTRY", YOURS)
     monkeypatch.setenv(variable, given)
 
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         command()
 
     assert str(error.value) == (
@@ -113,7 +118,7 @@ def test_an_image_that_is_only_built_needs_no_registry(
 ) -> None:
     monkeypatch.setenv("IMG", given)
 
-    assert image.reference() == given
+    assert build.reference() == given
 
 
 @pytest.fixture
@@ -153,9 +158,9 @@ def push_operator(monkeypatch: pytest.MonkeyPatch, platforms: str = "") -> str:
     named: list[str] = []
     monkeypatch.setenv("REGISTRY", YOURS)
     monkeypatch.setenv("PLATFORMS", platforms)
-    monkeypatch.setattr(image, "build", lambda ref: ref)
-    monkeypatch.setattr(base_images, "copy", lambda *_: None)
-    monkeypatch.setattr(chart_package, "push", lambda _, release: named.append(release.image))
+    monkeypatch.setattr(build, "build", lambda ref: ref)
+    monkeypatch.setattr(dockerfiles, "copy", lambda *_: None)
+    monkeypatch.setattr(charts, "push_chart", lambda _, release: named.append(release.image))
     push.push_chart()
     return named[0]
 
@@ -178,7 +183,7 @@ def test_an_index_of_which_no_digest_is_known_is_named_by_no_other(
 ) -> None:
     docker("denied")
 
-    with pytest.raises(HackError, match="printed no digest for registry"):
+    with pytest.raises(KitError, match="printed no digest for registry"):
         push_operator(monkeypatch, "linux/amd64")
 
 
@@ -199,7 +204,7 @@ def test_an_image_that_its_registry_has_not_is_refused_before_anything_is_built(
     calls = docker(pulled="echo manifest unknown >&2; exit 1")
     monkeypatch.setenv(variable, f"{YOURS}/it:mine")
 
-    with pytest.raises(HackError, match=rf"(?s)^{variable}={YOURS}/it:mine cannot be .* unknown"):
+    with pytest.raises(KitError, match=rf"(?s)^{variable}={YOURS}/it:mine cannot be .* unknown"):
         push_operator(monkeypatch)
 
     assert calls.read_text() == f"pull {YOURS}/it:mine\n"
@@ -234,7 +239,7 @@ def test_the_message_pods_image_goes_to_another_registry_without_the_local_one(
     monkeypatch.setattr(public_images, "pull", lambda _: "public")
     monkeypatch.setattr(entry, "image", lambda *_: "public")
 
-    base_images.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1")
+    dockerfiles.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1")
 
     assert calls.read_text().splitlines() == [
         f"tag public {YOURS}/busybox:1",
@@ -253,7 +258,7 @@ def test_a5_other_packages_or_another_digest_are_built_again_and_the_same_are_no
     monkeypatch.setattr(entry, "image", lambda *_: "built")
 
     def built(*packages: str, ref: str = "docker.io/library/nginx:1.27") -> bool:
-        tag = base_images.publish(ref, packages).removeprefix(f"{registry.ADDRESS}/")
+        tag = dockerfiles.publish(ref, packages).removeprefix(f"{registry.ADDRESS}/")
         assert tag.startswith("nginx:1.27")
         known = tag in there
         there.add(tag)
@@ -274,7 +279,7 @@ def test_the_message_pods_image_is_an_index_of_the_platforms_that_are_asked_for(
     monkeypatch.setattr(public_images, "are_in_reach", lambda: True)
     monkeypatch.setattr(dockerfiles, "listed", lambda _: {each: each[6:] for each in both})
 
-    base_images.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1", targets=both)
+    dockerfiles.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1", targets=both)
 
     said = calls.read_text()
     for architecture in ("amd64", "arm64"):
@@ -287,7 +292,7 @@ def test_the_chart_has_the_images_as_its_defaults_and_every_comment_as_it_was() 
     text = (CHART / "values.yaml").read_text()
     image, message = f"host:5000/you/operator@{DIGEST}", "host:5000/you/busybox:1"
 
-    changed = chart_package.with_values(
+    changed = charts.with_values(
         text,
         {
             **{f"image.{key}": part for key, part in image_parts(image).items()},
@@ -318,7 +323,7 @@ def test_the_chart_is_pushed_and_names_the_registry_that_it_is_in(tmp_path: Path
     images = release(__version__)
 
     for _ in range(2):  # the second time in the place of the first
-        chart = chart_package.write(tmp_path, images, "registry.example.com/you/charts")
+        chart = charts.write(tmp_path, images, "registry.example.com/you/charts")
 
     readme = (chart / "README.md").read_text()
     assert f"oci://registry.example.com/you/charts/{chart.name}" in readme
@@ -329,7 +334,7 @@ def test_the_chart_is_pushed_and_names_the_registry_that_it_is_in(tmp_path: Path
 def test_p6_a_pushed_chart_takes_another_tag(tmp_path: Path) -> None:
     images = release(__version__)
 
-    chart = chart_package.write(tmp_path, images, "registry.example.com/you/charts")
+    chart = charts.write(tmp_path, images, "registry.example.com/you/charts")
 
     def rendered(**values: object) -> tuple[str, str]:
         """Return the operator's image and that of its Pods."""
@@ -348,7 +353,7 @@ def test_p6_a_pushed_chart_takes_another_tag(tmp_path: Path) -> None:
 
 def test_a_value_that_the_chart_has_not_is_no_silent_loss() -> None:
     with pytest.raises(LookupError, match=r"image\.nonsense"):
-        chart_package.with_values("image:\n  tag: a\n", {"image.nonsense": "b"})
+        charts.with_values("image:\n  tag: a\n", {"image.nonsense": "b"})
 
 
 @pytest.mark.parametrize("command", [push.push_bundle, push.push_catalog])
@@ -357,15 +362,13 @@ def test_a_release_is_not_pushed_again_to_where_it_is_recorded(
 ) -> None:
     _, folder = write_both(tmp_path, __version__)
     monkeypatch.setattr(catalog, "CATALOG", folder)
-    monkeypatch.setattr(engine, "up", lambda: (_ for _ in ()).throw(HackError("goes on")))
+    monkeypatch.setattr(engine, "up", lambda: (_ for _ in ()).throw(KitError("goes on")))
 
     monkeypatch.setenv("REGISTRY", "registry.example.com")
-    with pytest.raises(
-        HackError, match=rf"^{__version__} is released to registry\.example\.com \("
-    ):
+    with pytest.raises(KitError, match=rf"^{__version__} is released to registry\.example\.com \("):
         command()
     monkeypatch.setenv("REGISTRY", YOURS)
-    with pytest.raises(HackError, match="goes on"):
+    with pytest.raises(KitError, match="goes on"):
         command()
 
 

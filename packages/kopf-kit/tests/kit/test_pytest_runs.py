@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from kopf_kit.commands import e2e, push, pytest_runs
-from kopf_kit.pack.project import PROJECT
+from kopf_kit.cli import e2e, push
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm, paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from kopf_kit.rig.run import HackError
 def test_a_run_that_fails_or_is_killed_fails_all_and_one_without_tests_does_not(
     codes: list[int], result: int
 ) -> None:
-    assert pytest_runs.result(codes) == result
+    assert e2e.result(codes) == result
 
 
 def test_an_operator_without_tests_has_its_samples_applied_and_without_those_of_olm_helms(
@@ -47,7 +47,7 @@ def test_an_operator_without_tests_has_its_samples_applied_and_without_those_of_
     monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
     monkeypatch.setattr(e2e, "_TESTS", tmp_path / "tests")
     monkeypatch.setattr(e2e, "PROJECT", msgspec.structs.replace(PROJECT, root=tmp_path))
-    monkeypatch.setattr(pytest_runs, "run", run)
+    monkeypatch.setattr(e2e, "run_pytest", run)
 
     assert e2e.run(["-x"]) == 0
     own, by_olm = tmp_path / "tests" / "e2e", tmp_path / "tests" / "olm"
@@ -66,5 +66,5 @@ def test_a_repository_without_files_of_olm_is_told_what_adds_them(
 ) -> None:
     monkeypatch.setattr(push, "PROJECT", msgspec.structs.replace(PROJECT, root=tmp_path))
 
-    with pytest.raises(HackError, match="`kopf-kit new olm` adds them"):
+    with pytest.raises(KitError, match="`kopf-kit new olm` adds them"):
         e2e.run_olm([])

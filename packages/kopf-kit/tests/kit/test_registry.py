@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import pytest
 
-from kopf_kit.pack.references import looked_up, pinned
+from kopf_kit.image.references import looked_up, pinned
 from kopf_kit.rig import registry
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 DIGEST = f"sha256:{'1' * 64}"
 
@@ -49,7 +49,7 @@ def test_an_image_is_named_by_the_digest_that_the_registry_tells() -> None:
 def test_an_image_that_is_given_and_not_there_is_refused_with_what_puts_it_there() -> None:
     given = f"{registry.ADDRESS}/unknown:1.0"
 
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         looked_up(given, "IMG")
 
     assert str(error.value) == (
@@ -61,7 +61,7 @@ def test_an_image_that_is_given_and_not_there_is_refused_with_what_puts_it_there
 
 @pytest.mark.usefixtures("answering")
 def test_a_registry_in_trouble_is_not_taken_for_one_without_the_image() -> None:
-    with pytest.raises(HackError, match=r"cannot say whether it has ill:1\.0: .*500"):
+    with pytest.raises(KitError, match=r"cannot say whether it has ill:1\.0: .*500"):
         pinned(f"{registry.ADDRESS}/ill:1.0")
 
 
@@ -71,7 +71,7 @@ def test_a_registry_that_does_not_answer_is_told_with_what_to_do(
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         monkeypatch.setattr(registry, "PORT", server.server_port)
 
-    with pytest.raises(HackError, match=r"does not answer \(.*refused.*\); `kopf-kit cluster up`"):
+    with pytest.raises(KitError, match=r"does not answer \(.*refused.*\); `kopf-kit cluster up`"):
         pinned(f"{registry.ADDRESS}/known:1.0")
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kit.called import called
-from kopf_kit.commands.rights import command
-from kopf_kit.pack import documents, recorded
-from kopf_kit.pack.recorded import Request
+from kopf_kit.cli.rights import command
+from kopf_kit.project import documents, recorded
+from kopf_kit.project.recorded import Request
 
 OPERATOR = "system:serviceaccount:notes:operator"
 PODS: dict[str, Any] = {"resource": "pods", "namespace": "a", "apiVersion": "v1"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.rig import run
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 
 @pytest.fixture(autouse=True)
@@ -23,19 +23,19 @@ def test_time_is_written_as_people_do(seconds: float, text: str) -> None:
 
 
 def test_a_command_that_fails_is_told_with_what_it_said() -> None:
-    with pytest.raises(HackError, match=r"(?s)exit code 3.*sh -c.*no such thing"):
+    with pytest.raises(KitError, match=r"(?s)exit code 3.*sh -c.*no such thing"):
         run.output(["sh", "-c", "echo no such thing >&2; exit 3"])
 
 
 def test_a_command_that_is_missing_is_told_by_name() -> None:
-    with pytest.raises(HackError, match="cannot run no-such-program"):
+    with pytest.raises(KitError, match="cannot run no-such-program"):
         run.output(["no-such-program"])
 
 
 def test_a_command_without_end_is_ended_with_its_children(tmp_path: Path) -> None:
     alive = tmp_path / "alive"
 
-    with pytest.raises(HackError, match="timed out after 0s"):
+    with pytest.raises(KitError, match="timed out after 0s"):
         run.output(["sh", "-c", f"(sleep 4; touch {alive}) & sleep 60"], timeout=0.2)
 
     time.sleep(4.2)

@@ -1,13 +1,14 @@
-"""kopf_kit.pack.samples: what users are shown are the samples that PROJECT lists, as written."""
+"""kopf_kit.project.samples: what users are shown are the samples that PROJECT lists, as written."""
 
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from kopf_kit.pack import adopted, documents, numbered, samples
-from kopf_kit.pack.project import PROJECT, Kind
-from kopf_kit.rig.run import HackError
+from kopf_kit.project import adopted, documents, samples
+from kopf_kit.project.definition import PROJECT, Kind
+from kopf_kit.release import numbered
+from kopf_kit.rig.run import KitError
 
 SAMPLE = """\
 # How one begins.
@@ -79,7 +80,7 @@ def test_chart_yaml_has_the_sample_also_the_second_time(file: Path) -> None:
 
 
 def test_a_chart_without_a_place_for_the_samples_is_told(file: Path) -> None:
-    with pytest.raises(HackError, match="finds no place for the samples"):
+    with pytest.raises(KitError, match="finds no place for the samples"):
         numbered.with_samples("  artifacthub.io/links: |\n    - {}\n")
 
 
@@ -104,7 +105,7 @@ def test_an_object_that_was_only_in_chart_yaml_does_not_vanish_in_silence(
 def test_a_sample_that_is_of_another_kind_is_told(file: Path) -> None:
     file.write_text(SAMPLE.replace("Note", "Nota"))
 
-    with pytest.raises(HackError) as error:
+    with pytest.raises(KitError) as error:
         samples.manifests()
 
     said = f"{file} must be one Note, as PROJECT says; its kind is Nota"

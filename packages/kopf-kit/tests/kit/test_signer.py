@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import release
-from kopf_kit.pack.publication.signatures import Keys, Workflow
+from kopf_kit.cli import release
+from kopf_kit.release.signatures import Keys, Workflow
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.rig import run, steps
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_a_step_says_its_name_and_how_long_it_took(capsys: pytest.CaptureFixture
 
 
 def test_a_step_that_fails_quotes_its_log_and_says_what_next() -> None:
-    with pytest.raises(HackError) as failure, steps.step("Bake") as work:
+    with pytest.raises(KitError) as failure, steps.step("Bake") as work:
         work.run(["sh", "-c", "seq 100; echo burnt; exit 1"], timeout=60)
 
     said = str(failure.value)
@@ -41,7 +41,7 @@ def test_a_step_that_fails_quotes_its_log_and_says_what_next() -> None:
 
 
 def test_a_failure_within_two_steps_is_told_once() -> None:
-    with pytest.raises(HackError) as failure, steps.step("Dinner"), steps.step("Bake") as work:
+    with pytest.raises(KitError) as failure, steps.step("Dinner"), steps.step("Bake") as work:
         work.run(["false"], timeout=60)
 
     assert str(failure.value).count("failed after") == 1
@@ -52,9 +52,9 @@ def test_a_failure_ends_what_runs_beside_it() -> None:
 
     def fail() -> None:
         time.sleep(0.3)
-        raise HackError("no flour")
+        raise KitError("no flour")
 
-    with pytest.raises(HackError, match="no flour"):
+    with pytest.raises(KitError, match="no flour"):
         steps.together(lambda: run.output(["sleep", "600"]), fail)
 
     assert time.monotonic() - began < 300

@@ -15,10 +15,10 @@ import pytest
 from msgspec import Meta
 
 import kopf_runtime as kr
-from kopf_kit.pack import acceptable
-from kopf_kit.pack.crds import definition
-from kopf_kit.pack.structural import DeclarationError, Schema, structural
-from kopf_kit.rig.run import HackError
+from kopf_kit.crd import acceptable
+from kopf_kit.crd.generated import definition
+from kopf_kit.crd.structural import DeclarationError, Schema, structural
+from kopf_kit.rig.run import KitError
 from kopf_runtime.declaring.declaration import declared
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
@@ -281,7 +281,7 @@ def test_b15_what_an_api_server_would_refuse_generate_refuses(
     kind = type("Note", (kr.Resource,), {"__annotations__": {"spec": spec}}, kw_only=True)
     crd = definition(declared(kr.custom_resource("example.com", "v1", "notes")(kind)))
 
-    with pytest.raises(HackError, match=r"^notes_operator: notes\.example\.com: ") as error:
+    with pytest.raises(KitError, match=r"^notes_operator: notes\.example\.com: ") as error:
         acceptable.check([crd], "notes_operator")
     assert complaint in str(error.value)
 

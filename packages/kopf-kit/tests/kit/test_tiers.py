@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.commands import release
-from kopf_kit.commands import test as command
-from kopf_kit.pack.publication import source
+from kopf_kit.cli import release
+from kopf_kit.cli import test as command
+from kopf_kit.release import source
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError
-from kopf_kit.tiers import lanes, reports, tested, tier
+from kopf_kit.rig.run import KitError
+from kopf_kit.tiers import lanes, results, tier
 
 REAL = command.TIERS
 #: Runs `make test` with other tiers in another folder.
@@ -26,7 +26,7 @@ CALL = """
 import functools, sys
 from pathlib import Path
 from kopf_kit import __main__
-from kopf_kit.commands import test
+from kopf_kit.cli import test
 wanted, folder, *words = sys.argv[1:]
 folder = Path(folder)
 test.run = functools.partial(test.run, file=folder / "tiers.toml", build=folder)
@@ -36,7 +36,7 @@ sys.exit(__main__.main())
 
 
 #: What a run is limited by, as by the run that this test is in.
-LIMITS = (*tested.LIMITS, lanes.WITHIN)
+LIMITS = (*results.LIMITS, lanes.WITHIN)
 
 
 class Tiers:
@@ -130,7 +130,7 @@ def test_the_first_failing_test_is_named(tiers: Tiers) -> None:
     assert code == 1
     assert "1 passed, 1 failed" in said
     assert "test_it.py::test_bad; " in said
-    assert "::test_good" in "".join(reports.slowest(tiers.folder / "test"))
+    assert "::test_good" in "".join(results.slowest(tiers.folder / "test"))
 
 
 def test_lanes_run_side_by_side_and_a_tier_waits_for_those_that_it_names(tiers: Tiers) -> None:
@@ -200,16 +200,16 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_a_content_keeps_its_hash_when_it_is_committed(here: Path) -> None:
-    before = tested.tree(here)
+    before = results.tree(here)
     ours = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     subprocess.run(["git", "-C", str(here), "add", "."], check=True)
     subprocess.run(["git", "-C", str(here), *ours, "commit", "-qm", "it"], check=True)
-    committed = tested.tree(here)
+    committed = results.tree(here)
     (here / "file").write_text("two\n")
     subprocess.run(["git", "-C", str(here), "diff", "--cached", "--quiet"], check=True)
 
     assert before == committed
-    assert tested.tree(here) != before
+    assert results.tree(here) != before
 
 
 def test_all_goes_on_where_it_stopped(tiers: Tiers) -> None:
@@ -243,20 +243,20 @@ def released(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> Tiers:
     monkeypatch.delenv("UNTESTED", raising=False)
     ours = (tiers.folder / "tiers.toml", tiers.folder)
     monkeypatch.setattr(command.missing, "__defaults__", ours)
-    tested.record(tiers.folder, "tested", "a", 1.0, "1 passed")
-    tested.record(tiers.folder, "old", "b", 1.0, "1 passed")
+    results.record(tiers.folder, "tested", "a", 1.0, "1 passed")
+    results.record(tiers.folder, "old", "b", 1.0, "1 passed")
     return tiers
 
 
 def test_a_release_is_refused_with_what_has_not_passed(released: Tiers) -> None:
     with pytest.raises(
-        HackError, match=r"have not passed for this commit: b\. Run `kopf-kit test-all`"
+        KitError, match=r"have not passed for this commit: b\. Run `kopf-kit test-all`"
     ):
         release._check_tested()
 
 
 def test_a_release_goes_on_once_all_has_passed_for_what_it_is_made_of(released: Tiers) -> None:
-    tested.record(released.folder, "tested", "b", 1.0, "1 passed")
+    results.record(released.folder, "tested", "b", 1.0, "1 passed")
 
     release._check_tested()
 
@@ -320,7 +320,7 @@ def test_a_tier_that_takes_too_long_is_ended(tiers: Tiers) -> None:
 
 def test_a_failure_does_not_hide_that_a_tier_took_too_long() -> None:
     long: Any = SimpleNamespace(name="a")
-    report = reports.Report(passed=2, failed=1, first_failure="test_a.py::test_b")
+    report = results.Report(passed=2, failed=1, first_failure="test_a.py::test_b")
 
     said = str(lanes.Result(long, 124, 3600.0, report, Path("a.log")))
 
@@ -352,8 +352,8 @@ def test_another_image_of_the_pods_is_tested_for_no_release(
 ) -> None:
     for name in (*LIMITS, "BUNDLE_IMG", "CATALOG_IMG", "CLUSTER", "MESSAGE_IMG"):
         monkeypatch.delenv(name, raising=False)
-    assert tested.may_record()
+    assert results.may_record()
 
     monkeypatch.setenv("MESSAGE_IMG", "registry.example.com/busybox:1")
 
-    assert not tested.may_record()
+    assert not results.may_record()

@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from kit.test_new import passes_its_types_and_tests
-from kopf_kit.pack import documents, history, project
-from kopf_kit.rig.run import HackError
-from kopf_kit.template import additions, record, repository, update
-from kopf_kit.template.answers import Answers
-from kopf_kit.template.record import Record
+from kopf_kit.project import definition, documents, versions
+from kopf_kit.rig.run import KitError
+from kopf_kit.scaffold import additions, repository, update
+from kopf_kit.scaffold.repository import Answers, Record
 
 CHECKOUT = Path(__file__).parents[4]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
-TEMPLATE = "packages/kopf-kit/src/kopf_kit/template/templates"
+KIT = "packages/kopf-kit/src/kopf_kit"
+#: Where the template is, and where it was.
+TEMPLATES = (f"{KIT}/scaffold/templates", f"{KIT}/template/templates")
 #: The first commit whose `kopf-kit new` writes what `update` can read.
 FIRST = "90e7021b2d5af25d9afd410d22b208161b18ad36"
 
@@ -29,10 +30,10 @@ def earlier() -> list[str]:
 
     A shallow clone has fewer of them.
     """
-    log = history.git(CHECKOUT, "log", "--reverse", "--format=%H", "--", TEMPLATE).stdout
+    log = versions.git(CHECKOUT, "log", "--reverse", "--format=%H", "--", *TEMPLATES).stdout
     commits = log.decode().split()
     after = commits.index(FIRST) if FIRST in commits else 0
-    return [*commits[after:], *map("v{}".format, history.tagged(CHECKOUT))]
+    return [*commits[after:], *map("v{}".format, versions.tagged(CHECKOUT))]
 
 
 EARLIER = earlier()
@@ -92,7 +93,7 @@ def test_a_further_kind_is_served_described_and_tested(written: Path, kind: str)
     files = additions.kind(written, kind)
 
     assert style(written) == ""
-    made = project.load(written)
+    made = definition.load(written)
     assert [each.kind for each in made.kinds] == ["Cache", kind]
     assert made.kinds[1].qualified_group == "cache.example.com"
     chart = documents.load((written / "charts/cache-operator/Chart.yaml").read_text())
@@ -116,7 +117,7 @@ def test_kinds_may_follow_one_another_in_other_groups(written: Path) -> None:
     additions.kind(written, "Bucket", "storage.example.com")
     additions.kind(written, "Proxy", "example.org")
 
-    groups = [each.qualified_group for each in project.load(written).kinds]
+    groups = [each.qualified_group for each in definition.load(written).kinds]
     assert groups == ["cache.example.com", "storage.example.com", "example.org"]
     assert style(written) == ""
 
@@ -176,7 +177,7 @@ def test_a_kind_that_cannot_be_added_changes_nothing(
     break_it(written)
     before = contents(written)
 
-    with pytest.raises(HackError, match=sentence) as refusal:
+    with pytest.raises(KitError, match=sentence) as refusal:
         additions.kind(written, kind)
 
     assert "\n" not in str(refusal.value)
@@ -194,7 +195,7 @@ def test_olm_comes_later_for_all_kinds(tmp_path: Path) -> None:
     additions.kind(folder, "Bucket")
     assert not (folder / "olm").exists()
     (folder / "olm").mkdir()  # what is generated for OLM is there, too
-    assert not record.read(folder).kinds[0].olm
+    assert not repository.read(folder).kinds[0].olm
 
     files = additions.olm(folder)
 
@@ -203,7 +204,7 @@ def test_olm_comes_later_for_all_kinds(tmp_path: Path) -> None:
         "Cache",
         "Bucket",
     ]
-    with pytest.raises(HackError, match=r"olm/csv\.yaml exists already"):
+    with pytest.raises(KitError, match=r"olm/csv\.yaml exists already"):
         additions.olm(folder)
 
 
@@ -216,7 +217,7 @@ def of_commit(revision: str) -> update.Earlier:
     def write(before: Record, folder: Path) -> None:
         sources = folder.with_name("kit")
         # The packages' licence is a link to that of the checkout.
-        archive = history.git(CHECKOUT, "archive", revision, "packages", "LICENSE").stdout
+        archive = versions.git(CHECKOUT, "archive", revision, "packages", "LICENSE").stdout
         with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
             packed.extractall(sources, filter="data")
         search = os.pathsep.join(map(str, (sources / "packages").glob("*/src")))
@@ -385,7 +386,7 @@ def test_what_cannot_be_updated_is_refused(
     commit(folder)
     edit(folder / "PROJECT", before, after)
 
-    with pytest.raises(HackError, match=sentence):
+    with pytest.raises(KitError, match=sentence):
         update.update(folder, refuse)
 
 
@@ -393,7 +394,7 @@ def test_what_cannot_be_updated_is_refused(
 def test_an_update_without_git_is_refused(tmp_path: Path) -> None:
     changed()(Record(tmp_path, "", (CACHE,), ""), tmp_path)
 
-    with pytest.raises(HackError, match="is not in a git repository, or git is missing; commit it"):
+    with pytest.raises(KitError, match="is not in a git repository, or git is missing; commit it"):
         update.update(tmp_path, refuse)
 
 
@@ -411,7 +412,7 @@ def test_an_index_that_is_not_reached_is_told_and_nothing_is_changed(
     uv.chmod(0o755)
     monkeypatch.setenv("PATH", f"{uv.parent}{os.pathsep}{os.environ['PATH']}")
 
-    with pytest.raises(HackError, match=r"nothing was changed\. uv says: error: Could"):
+    with pytest.raises(KitError, match=r"nothing was changed\. uv says: error: Could"):
         update.update(folder)
 
     assert git(folder, "status", "--porcelain") == ""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import doctor
-from kopf_kit.rig import offline, pinned, tools, versions
-from kopf_kit.rig.run import HackError
-from kopf_offline import entry, golang, pins
+from kopf_kit.cli import doctor
+from kopf_kit.rig import pinned, tools, versions
+from kopf_kit.rig.run import KitError
+from kopf_offline import derived, entry, golang, pins
 
 
 def test_the_table_has_what_the_modules_require() -> None:
@@ -37,17 +37,19 @@ def test_no_version_is_missing_between_those_that_are_proved() -> None:
 
 def test_etcd_and_its_etcdutl_are_of_one_version() -> None:
     for minor, version in pinned.ETCDS.items():
-        text = (golang.RECIPES / "etcd" / minor / "go.mod").read_text()
-        parts = re.findall(r"go\.etcd\.io/etcd/(?:server|etcdutl)/v3 (\S+)", text)
+        modules = derived.PINNED[f"etcd/{minor}"].releases
 
-        assert (versions.minor(version), parts) == (minor, [version, version])
+        assert [module.split()[1] for module in modules] == [version, version]
+        assert versions.minor(version) == minor
     assert pinned.ETCDS[versions.NEWEST_ETCD] == versions.ETCD
 
 
 def test_every_program_has_a_module() -> None:
     for program in golang.PROGRAMS.values():
         older = program.kubernetes != versions.KUBERNETES  # `kopf_offline.older` makes its module
-        assert older or (program.folder / "go.mod").is_file()
+        pinned_by_release = program.folder.as_posix().removeprefix(f"{golang.RECIPES}/")
+        is_derived = older or pinned_by_release in derived.PINNED
+        assert is_derived or (program.folder / "go.mod").is_file()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.Monke
     helm.chmod(0o755)
     monkeypatch.setattr(entry, "programs", lambda names: [Path(f"built/{each}") for each in names])
 
-    assert tools.paths("helm3", "crane", "opm") == [
+    assert tools.paths_of("helm3", "crane", "opm") == [
         Path("built/helm"),
         Path("built/crane"),
         Path("built/opm"),
@@ -170,14 +172,14 @@ def test_what_is_missing_is_told_in_a_sentence_where_nothing_builds_it(
     helm = path / "helm"
     helm.write_text("#!/bin/sh\necho v2.17.0+gabc\n")
     helm.chmod(0o755)
-    monkeypatch.setattr(offline, "is_installed", lambda: False)
+    monkeypatch.setattr(tools, "is_installed", lambda: False)
 
-    with pytest.raises(HackError, match=f"^{sentence}"):
-        tools.paths(*names)
+    with pytest.raises(KitError, match=f"^{sentence}"):
+        tools.paths_of(*names)
 
 
 def test_what_builds_has_all_that_the_kit_asks_for() -> None:
-    asked: offline.Builder = entry  # for the type checker
+    asked: tools.Builder = entry  # for the type checker
 
-    assert offline.builder("nothing:") is asked
+    assert tools.builder("nothing:") is asked
     assert versions.PROGRAMS.keys() == {*golang.PROGRAMS, *golang.KUBERNETES}

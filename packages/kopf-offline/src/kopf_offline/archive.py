@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import platforms
+from kopf_kit.rig import dockerfiles
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _config(image: Image, sums: list[str]) -> bytes:
     return json.dumps(
         {
             "os": "linux",
-            "architecture": platforms.architecture(platforms.host()),
+            "architecture": dockerfiles.architecture(dockerfiles.host()),
             "config": config,
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{checksum}" for checksum in sums]},
         }

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import cache
+from kopf_kit.rig import tools
 from kopf_offline import older
 
 _RECIPES = Path(__file__).resolve().parent
@@ -65,7 +65,7 @@ _BESIDE = re.compile(r"^\s*(?:replace )?(\S+)(?: v\S+)? => \.\./", re.MULTILINE)
 def module(name: str, go: Path) -> Path:
     """Return the folder with a module's go.mod and go.sum, and our own sources.
 
-    Raise HackError if a module is not served, or if the checksums are not those that are pinned.
+    Raise KitError if a module is not served, or if the checksums are not those that are pinned.
     """
     pinned, ours = PINNED[name], _RECIPES / name
 
@@ -90,8 +90,8 @@ def module(name: str, go: Path) -> Path:
         if ours.is_dir():
             shutil.copytree(ours, part, dirs_exist_ok=True)
 
-    recipe = cache.digest(*pinned.releases, pinned.sums, ours)
-    return cache.part(name.replace("/", "-"), "derived", recipe, make)
+    recipe = tools.digest(*pinned.releases, pinned.sums, ours)
+    return tools.part(name.replace("/", "-"), "derived", recipe, make)
 
 
 def _order(version: str) -> tuple[list[int], str]:

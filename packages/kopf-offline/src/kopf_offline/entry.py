@@ -1,4 +1,4 @@
-"""The functions that `kopf_kit` calls, only through `kopf_kit.rig.offline`.
+"""The functions that `kopf_kit` calls, only through `kopf_kit.rig.tools`.
 
 Programs can be built anywhere, images only in the repository of an operator.
 """

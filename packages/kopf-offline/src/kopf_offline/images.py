@@ -11,17 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kopf_kit.rig import (
-    cache,
-    dockerfiles,
-    engine,
-    names,
-    platforms,
-    public_images,
-    registry,
-    versions,
-)
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import dockerfiles, engine, paths, public_images, registry, tools, versions
+from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import Step, step
 from kopf_offline.rootfs import RootFs
 
@@ -139,14 +130,14 @@ def image(name: str, packages: Sequence[str], targets: Sequence[str]) -> str:
     repository = root.name.removesuffix("-base")
     if targets:
         # What the operator's image is built on has to run here, too.
-        wanted = sorted({platforms.host(), *targets}) if root == _RUNTIME else targets
+        wanted = sorted({dockerfiles.host(), *targets}) if root == _RUNTIME else targets
         return _index(repository, {each: _of(root, each) for each in wanted}, settings)
-    plain = root.image(f"{names.prefix()}/{repository}", *settings)
+    plain = root.image(f"{paths.prefix()}/{repository}", *settings)
     return _with_certificates(plain) if root == _BUILD else plain
 
 
 def _recipe(name: str, packages: Sequence[str]) -> tuple[RootFs, Sequence[str]]:
-    """Return what an image is made of; raise HackError if a public one has no substitute."""
+    """Return what an image is made of; raise KitError if a public one has no substitute."""
     if name in _OURS:
         return _OURS[name]
     if packages:
@@ -154,7 +145,7 @@ def _recipe(name: str, packages: Sequence[str]) -> tuple[RootFs, Sequence[str]]:
         hooks = ('install -d -m 1777 "$1/tmp"', _USERS, _NO_DOCS)
         root = RootFs(repository, versions.DEBIAN_IMAGES, ("base-files", *packages), hooks=hooks)
         return root, [f'CMD ["{repository}"]']
-    raise HackError(
+    raise KitError(
         f"{name} cannot be pulled; to have it built here, list the Debian `packages` of that image "
         "in PROJECT"
     )
@@ -165,9 +156,9 @@ def _of(root: RootFs, name: str) -> RootFs:
 
     If its BusyBox cannot run here, ours provides the names of its commands.
     """
-    if name == platforms.host():
+    if name == dockerfiles.host():
         return root
-    architecture = platforms.architecture(name)
+    architecture = dockerfiles.architecture(name)
     hooks = tuple(_name_commands() if hook == _INSTALL_BUSYBOX else hook for hook in root.hooks)
     return replace(root, name=f"{root.name}-{architecture}", architecture=architecture, hooks=hooks)
 
@@ -181,8 +172,8 @@ def _name_commands() -> str:
 
 def _index(repository: str, roots: Mapping[str, RootFs], settings: Sequence[str]) -> str:
     """Push one index of root file systems for platforms to the local registry; return its name."""
-    recipe = cache.digest(*(root.recipe for root in roots.values()), *settings)
-    tag = f"{names.prefix()}/{repository}:{versions.DEBIAN_IMAGES}-{recipe}"
+    recipe = tools.digest(*(root.recipe for root in roots.values()), *settings)
+    tag = f"{paths.prefix()}/{repository}:{versions.DEBIAN_IMAGES}-{recipe}"
     reference = f"{registry.ADDRESS}/{tag}"
     registry.up()
     if not registry.has(tag):
@@ -218,7 +209,7 @@ def _with_certificates(image: str) -> str:
     if bundle is None:
         return image
     inside = "/etc/ssl/certs/ca-certificates.crt"
-    name = f"{image}-{cache.digest(bundle)}"
+    name = f"{image}-{tools.digest(bundle)}"
     if not engine.has_image(name):
         container = engine.docker("create", image).strip()
         try:

@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from kopf_kit.rig import cache, engine, names, paths, preflight, public_images, versions
-from kopf_kit.rig.run import HackError, answer, output
+from kopf_kit.rig import engine, paths, preflight, public_images, versions
+from kopf_kit.rig import tools as rig_tools
+from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import Step, say, step, together
 from kopf_offline import archive, golang, images
 from kopf_offline.rootfs import RootFs
 
-_NAME = f"{names.prefix()}/node"
+_NAME = f"{paths.prefix()}/node"
 
 _BASE = RootFs(
     name="node-base",
@@ -46,7 +47,7 @@ PROGRAMS = ("kubernetes", "kubectl", "etcd", "coredns", "pause")
 
 def reference() -> str:
     """Return the name of the image that belongs to the present recipe."""
-    recipe = cache.digest(
+    recipe = rig_tools.digest(
         _BASE.recipe,
         _PROXY_BASE.recipe,
         golang.recipe("kubernetes"),
@@ -72,7 +73,7 @@ def make(tools: Sequence[str]) -> str:
     )
     golang.go()
     together(lambda: golang.programs([*tools, *PROGRAMS]), _fetch_packages)
-    with cache.lock("node-image"):
+    with rig_tools.lock("node-image"):
         if not engine.has_image(name):
             _make(name)
             _remove_others(name)
@@ -98,7 +99,7 @@ def _make(name: str) -> None:
     """Make the image: fill a container, and keep it."""
     images = _control_plane(golang.program("kubeadm"))
     base = _BASE.image(f"{_NAME}-base")
-    container = f"{names.prefix()}-node-build"
+    container = f"{paths.prefix()}-node-build"
     entrypoint = 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'
     change = ("--change", "ENV container=docker", "--change", "CMD []", "--change", entrypoint)
     with step(f"Node image for Kubernetes {versions.KUBERNETES}") as work:
@@ -150,7 +151,7 @@ def _image(reference: str) -> archive.Image:
             base=_PROXY_BASE.tar() if program == "kube-proxy" else None,
         )
     if program not in PROGRAMS:
-        raise HackError(
+        raise KitError(
             f"kubeadm needs the image {reference}, which kopf_offline/node_image.py does not "
             "build; add it there"
         )

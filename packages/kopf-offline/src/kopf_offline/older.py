@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from kopf_kit.rig import cache
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig import tools
+from kopf_kit.rig.run import KitError, output
 
 #: The version and the hash of each, by its minor version. To add one, give it any hash: what is
 #: refused then names the right one. Not every patch is served; take another one if it is not.
@@ -36,7 +36,7 @@ _REQUIRED = re.compile(r"^\t(\S+) (v\S+)(?: // indirect)?$", re.MULTILINE)
 def module(minor: str, go: Path) -> Path:
     """Return the folder with the go.mod and go.sum of an older Kubernetes.
 
-    Raise HackError if a module is not served, or if the checksums are not those that are pinned.
+    Raise KitError if a module is not served, or if the checksums are not those that are pinned.
     """
     version, pinned = PINNED[minor]
     library = version.replace("v1.", "v0.", 1)
@@ -60,7 +60,7 @@ def module(minor: str, go: Path) -> Path:
         replaces = _lines([f"replace {each.split()[0]} => {each}" for each in staged])
         (part / "go.mod").write_text(f"module older\n\ngo 1.26.0\n\n{requires}\n{replaces}")
 
-    return cache.part("kubernetes", version, pinned[:10], make)
+    return tools.part("kubernetes", version, pinned[:10], make)
 
 
 def checksums(module: dict[str, str]) -> list[str]:
@@ -70,11 +70,11 @@ def checksums(module: dict[str, str]) -> list[str]:
 
 
 def write_sums(folder: Path, sums: Iterable[str], pinned: str, where: str) -> None:
-    """Write go.sum; raise HackError if its hash is not the one that is pinned there."""
+    """Write go.sum; raise KitError if its hash is not the one that is pinned there."""
     written = _lines(sorted(sums))
     found = hashlib.sha256(written.encode()).hexdigest()
     if found != pinned:
-        raise HackError(
+        raise KitError(
             f"the checksums of {where} have the hash {found}, but {pinned} is pinned; correct it "
             "only if you have just changed the version"
         )

@@ -11,16 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kopf_kit.rig import (
-    base_images,
-    cache,
-    dockerfiles,
-    paths,
-    platforms,
-    public_images,
-    registry,
-    versions,
-)
+from kopf_kit.rig import dockerfiles, paths, public_images, registry, tools, versions
 from kopf_kit.rig.steps import step
 from kopf_offline import golang, images
 
@@ -59,15 +50,15 @@ USER 1001
 
 def olm() -> str:
     """Return the name of the image with all programs, in the local registry."""
-    base = base_images.busybox()
-    recipe = cache.digest(_DOCKERFILE, _REGISTRIES, _POLICY, *map(golang.recipe, _PROGRAMS))
+    base = dockerfiles.busybox()
+    recipe = tools.digest(_DOCKERFILE, _REGISTRIES, _POLICY, *map(golang.recipe, _PROGRAMS))
     name = f"olm:{versions.OLM}-{recipe}"
     ref = f"{registry.ADDRESS}/{name}"
     if registry.has(name):
         return ref
     programs = golang.programs(_PROGRAMS)
     with (
-        cache.lock("olm-image"),
+        tools.lock("olm-image"),
         step("Image with OLM's programs") as work,
         tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".olm.") as folder,
     ):
@@ -100,13 +91,13 @@ def _link(source: Path, target: Path) -> None:
 
 def opm(targets: Sequence[str]) -> str:
     """Return the name of the image for this machine and for the platforms' names, as an index."""
-    wanted = sorted({platforms.host(), *targets})
-    recipe = cache.digest(_CATALOG_DOCKERFILE, *map(golang.recipe, _OF_CATALOGS), *wanted)
+    wanted = sorted({dockerfiles.host(), *targets})
+    recipe = tools.digest(_CATALOG_DOCKERFILE, *map(golang.recipe, _OF_CATALOGS), *wanted)
     tag = f"opm:{versions.OPM}-{recipe}"
     reference = f"{registry.ADDRESS}/{tag}"
     registry.up()
     if not registry.has(tag):
-        programs = {platforms.architecture(name): _programs(name) for name in wanted}
+        programs = {dockerfiles.architecture(name): _programs(name) for name in wanted}
         base = images.image(public_images.BUSYBOX, (), wanted)
         with (
             step(f"opm for {', '.join(wanted)}") as work,
@@ -125,8 +116,8 @@ def opm(targets: Sequence[str]) -> str:
 def _programs(platform: str) -> dict[str, Path]:
     """Return the programs for a platform, by name; cross-compile them if it is not ours."""
     wanted = {name: golang.PROGRAMS[name] for name in _OF_CATALOGS}
-    if platform != platforms.host():
-        architecture = platforms.architecture(platform)
+    if platform != dockerfiles.host():
+        architecture = dockerfiles.architecture(platform)
         wanted = {
             name: replace(program, architecture=architecture) for name, program in wanted.items()
         }

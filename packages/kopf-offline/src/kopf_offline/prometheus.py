@@ -8,18 +8,18 @@ import functools
 import shutil
 from pathlib import Path
 
-from kopf_kit.rig import cache, debian
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig import debian, tools
+from kopf_kit.rig.run import KitError, output
 from kopf_kit.rig.steps import step
 
 
 @functools.cache
 def path(name: str) -> Path:
-    """Return the path of `prometheus` or `promtool`; raise HackError if it is not available."""
+    """Return the path of `prometheus` or `promtool`; raise KitError if it is not available."""
     if found := shutil.which(name):
         return Path(found)
     if not debian.can_unpack():
-        raise HackError(f"{name} is missing; put Prometheus and its promtool on the PATH")
+        raise KitError(f"{name} is missing; put Prometheus and its promtool on the PATH")
     version = _candidate()
 
     def make(part: Path) -> None:
@@ -29,7 +29,7 @@ def path(name: str) -> Path:
             work.run(["dpkg-deb", "--extract", package, part], timeout=60)
             package.unlink()
 
-    return cache.part("prometheus", version, cache.digest("extract"), make) / "usr" / "bin" / name
+    return tools.part("prometheus", version, tools.digest("extract"), make) / "usr" / "bin" / name
 
 
 def _candidate() -> str:
@@ -39,7 +39,7 @@ def _candidate() -> str:
         debian.update()
         version = _known()
     if version is None:
-        raise HackError(
+        raise KitError(
             "apt has no package named prometheus; run `sudo apt-get update`, or check apt's sources"
         )
     return version.partition("+")[0].partition("-")[0]

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import cache, debian, engine
-from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig import debian, engine, tools
+from kopf_kit.rig.run import KitError, output
 from kopf_kit.rig.steps import step
 
 # Documentation and translations are of no use in a container.
@@ -38,14 +38,14 @@ class RootFs:
     @property
     def recipe(self) -> str:
         """The hash of everything that it is built from."""
-        return cache.digest(
+        return tools.digest(
             *(self.suite, self.variant, " ".join(self.packages), *self.hooks),
             *([self.architecture] if self.architecture else []),
         )
 
     def tar(self) -> Path:
         """Return the file; build it if it is missing."""
-        folder = cache.part(self.name, self.suite, self.recipe, self._make)
+        folder = tools.part(self.name, self.suite, self.recipe, self._make)
         return folder / "rootfs.tar"
 
     def image(self, reference: str, *changes: str) -> str:
@@ -53,7 +53,7 @@ class RootFs:
 
         `changes` are lines of a Dockerfile that configure it, such as `ENV` and `CMD`.
         """
-        name = f"{reference}:{self.suite}-{cache.digest(self.recipe, *changes)}"
+        name = f"{reference}:{self.suite}-{tools.digest(self.recipe, *changes)}"
         if not engine.has_image(name):
             options = [option for change in changes for option in ("--change", change)]
             engine.docker("import", *options, self.tar(), name, timeout=300)
@@ -99,7 +99,7 @@ def mirrors(suite: str) -> list[str]:
         elif label == "Debian-Security":
             sources.append(f"deb {site} {suite}-security main")
     if not sources:
-        raise HackError(
+        raise KitError(
             "apt has no Debian mirror configured, so no packages can be downloaded. Check "
             "/etc/apt/sources.list and /etc/apt/sources.list.d, then run apt-get update"
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.rig import paths, tools, versions
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 from kopf_offline import compiler, golang, older
 
 
@@ -117,10 +117,10 @@ def test_a_build_that_fails_leaves_no_program(
 
     def fail(*arguments: object) -> None:
         whole(*arguments)  # type: ignore[arg-type]
-        raise HackError("the linker says no")
+        raise KitError("the linker says no")
 
     monkeypatch.setattr(compiler, "build", fail)
-    with pytest.raises(HackError, match="linker"):
+    with pytest.raises(KitError, match="linker"):
         golang.program("kind")
     monkeypatch.setattr(compiler, "build", whole)
 
@@ -150,5 +150,5 @@ def test_a_machine_without_go_where_no_lock_has_one_is_told(
     monkeypatch.setattr(paths, "LOCK", tmp_path / "requirements.txt")
     golang.go.cache_clear()
 
-    with pytest.raises(HackError, match=r"nor is Go 1\.\d+\.\d+ or newer.* install them, or Go"):
+    with pytest.raises(KitError, match=r"nor is Go 1\.\d+\.\d+ or newer.* install them, or Go"):
         golang.go()

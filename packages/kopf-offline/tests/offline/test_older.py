@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 from kopf_offline import derived, older
 
 GO_MOD = """module k8s.io/kubernetes
@@ -95,7 +95,7 @@ def test_other_sources_than_those_that_are_pinned_are_refused(
     monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.4", "0" * 64))
 
     with pytest.raises(
-        HackError, match=r"of Kubernetes v1\.34\.4 in .* have the hash \w{64}, but 0{64} is"
+        KitError, match=r"of Kubernetes v1\.34\.4 in .* have the hash \w{64}, but 0{64} is"
     ):
         older.module("1.34", go)
 
@@ -105,7 +105,7 @@ def test_other_sources_than_those_that_are_pinned_are_refused(
 def test_a_release_that_is_not_served_is_told(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.5", "0" * 64))
 
-    with pytest.raises(HackError, match=r"k8s\.io/kubernetes@v1\.34\.5 is not served"):
+    with pytest.raises(KitError, match=r"k8s\.io/kubernetes@v1\.34\.5 is not served"):
         older.module("1.34", go)
 
 
@@ -132,7 +132,7 @@ def test_a_module_of_several_releases_takes_the_newer_libraries_and_all_checksum
     monkeypatch.setattr(older, "downloaded", downloaded)
     pinned = derived.Derived(("one v1.0.0", "two v1.0.0"), "0" * 64)
     monkeypatch.setitem(derived.PINNED, "some", pinned)
-    with pytest.raises(HackError, match=r"of some in .* have the hash (\w{64})") as refused:
+    with pytest.raises(KitError, match=r"of some in .* have the hash (\w{64})") as refused:
         derived.module("some", go)
     found = str(refused.value).partition("the hash ")[2][:64]
     monkeypatch.setitem(derived.PINNED, "some", derived.Derived(pinned.releases, found))

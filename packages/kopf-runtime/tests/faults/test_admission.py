@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faults.test_versions import BETA, NEWEST, Festivals, festival
-from kopf_kit.pack import admission
+from kopf_kit.project import registered
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import Subject
@@ -119,7 +119,7 @@ def rights(user: str) -> Iterator[Raw]:
 
 def configurations(here: World, where: Raw) -> Iterator[Raw]:
     """Yield the configurations of these functions, asked at a Service about one namespace."""
-    functions = admission.declared(here.subject.manager.webhooks)
+    functions = registered.declared(here.subject.manager.webhooks)
     within = {"matchLabels": {"kubernetes.io/metadata.name": here.namespace}}
     for name, kind in CONFIGURATIONS.items():
         webhooks = [

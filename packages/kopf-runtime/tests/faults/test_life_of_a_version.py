@@ -17,7 +17,7 @@ import pytest
 from faults import fairs
 from faults.test_migration import MIGRATE, rights, stored_versions
 from faults.test_versions import flags as converting
-from kopf_kit.pack import crds
+from kopf_kit.crd import generated
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import World
@@ -59,7 +59,7 @@ async def upgrade(here: World, release: int, *more: str) -> None:
 
 
 async def change_crd(here: World) -> None:
-    versions = crds.of(here.subject.controller)["spec"]["versions"]
+    versions = generated.of(here.subject.controller)["spec"]["versions"]
     await here.cluster.patch(here.subject.crd, {"spec": {"versions": versions}})
 
 

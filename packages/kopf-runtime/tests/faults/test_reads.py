@@ -12,7 +12,7 @@ import pytest
 
 import kopf_runtime as kr
 from faults import holders
-from kopf_kit.pack import rights
+from kopf_kit.project import rights
 from kopf_kit.testing.api_server import OPERATOR
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_runtime.cluster.client import Client

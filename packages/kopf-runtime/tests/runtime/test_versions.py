@@ -14,8 +14,8 @@ from hypothesis.errors import HypothesisException
 from msgspec.structs import replace
 
 import kopf_runtime as kr
-from kopf_kit.pack import crds
-from kopf_kit.testing.versions import assert_lossless
+from kopf_kit.crd import generated
+from kopf_kit.testing.conversions import assert_lossless
 from kopf_runtime.converting.partial import Complete
 from kopf_runtime.converting.versions import ConversionError, Steps, Versions
 from kopf_runtime.declaring.declaration import declared
@@ -273,7 +273,7 @@ def test_an_object_with_metadata_that_no_api_server_sends_is_refused(odd: Any) -
 
 
 def test_the_crd_has_each_version_with_its_schema() -> None:
-    crd = crds.of(festivals.controller)
+    crd = generated.of(festivals.controller)
     served = {
         version["name"]: (version["served"], version["storage"])
         for version in crd["spec"]["versions"]

@@ -1,8 +1,4 @@
-"""Provides a cluster for every target of the Makefile, whatever the machine has.
-
-With CLUSTER=existing it is the cluster of the current kubeconfig, and no cluster is ever created or
-deleted. Otherwise it is a kind cluster with the local registry beside it.
-"""
+"""The cluster of the current kubeconfig, for CLUSTER=existing; used by `kopf_kit.rig.cluster`."""
 
 import os
 import re
@@ -10,22 +6,61 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import (
-    cache,
-    engine,
-    existing,
-    kind,
-    names,
-    offline,
-    public_images,
-    registry,
-    tools,
-)
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import engine, kind, paths, public_images, registry, tools
+from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import say, step
 
+
+def current(kubectl: Path) -> tuple[str, Path]:
+    """Return the current context and its kubeconfig; raise KitError if no cluster answers."""
+    files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    kubeconfigs = [Path(f).absolute() for f in files.split(os.pathsep) if Path(f).is_file()]
+    if Path(files).is_dir():
+        raise KitError(f"CLUSTER=existing: {files} is a folder; set KUBECONFIG to a file in it.")
+    if not kubeconfigs:
+        raise KitError(
+            f"CLUSTER=existing: there is no kubeconfig at {files}. Set KUBECONFIG to the file of "
+            "the cluster to use, or leave CLUSTER out to have a kind cluster created for you."
+        )
+    file = kubeconfigs[0] if len(kubeconfigs) == 1 else _merged(kubectl)
+    ask = (kubectl, "--kubeconfig", file)
+    minified = "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
+    try:
+        server = output([*ask, *minified]).strip()
+    except KitError as error:
+        raise KitError(
+            f"CLUSTER=existing: kubeconfig {files} cannot be used ({_reason(error)}). Set "
+            "KUBECONFIG to the file of the cluster to use, or choose one of its contexts (kubectl "
+            "config use-context …)."
+        ) from error
+    context = answer([*ask, "config", "current-context"])
+    try:
+        output([*ask, "get", "--raw", "/version", "--request-timeout=5s"], timeout=15)
+    except KitError as error:
+        raise KitError(
+            f"CLUSTER=existing: the cluster does not answer ({_reason(error)}). Tried kubeconfig "
+            f"{files}, context {context or 'none is chosen'}, server {server or 'unknown'}. Start "
+            "that cluster, choose another context (kubectl config use-context …), set KUBECONFIG, "
+            "or leave CLUSTER out to have a kind cluster created for you."
+        ) from error
+    return context or "existing", file
+
+
+def _reason(error: KitError) -> str:
+    return str(error).rstrip().splitlines()[-1].strip()
+
+
+def _merged(kubectl: Path) -> Path:
+    """Merge the several files in KUBECONFIG into one; return its path."""
+    file = paths.BUILD / "kubeconfig-existing"
+    file.parent.mkdir(exist_ok=True)
+    file.touch(0o600)
+    file.write_text(output([kubectl, "config", "view", "--raw", "--flatten"]))
+    return file
+
+
 #: kind's own variable, so that several checkouts of the project can each have a cluster.
-NAME = os.environ.get("KIND_CLUSTER_NAME") or names.prefix()
+NAME = os.environ.get("KIND_CLUSTER_NAME") or paths.prefix()
 #: The end-to-end tests have a cluster of their own, so they never touch what a user has created.
 TEST_NAME = f"{NAME}-test"
 
@@ -55,10 +90,10 @@ class Cluster:
 
 
 def is_existing() -> bool:
-    """Tell whether CLUSTER selects the existing cluster; raise HackError if it is invalid."""
+    """Tell whether CLUSTER selects the existing cluster; raise KitError if it is invalid."""
     value = os.environ.get("CLUSTER") or "kind"
     if value not in ("kind", "existing"):
-        raise HackError(
+        raise KitError(
             f"CLUSTER={value} is not valid. Use CLUSTER=existing for the cluster of your current "
             "kubeconfig, or leave CLUSTER out to have a kind cluster created for you."
         )
@@ -66,11 +101,11 @@ def is_existing() -> bool:
 
 
 def check_name(name: str) -> None:
-    """Raise HackError for a name that kind refuses."""
+    """Raise KitError for a name that kind refuses."""
     if not re.fullmatch(r"[a-z0-9.-]+", name):
-        raise HackError(
+        raise KitError(
             f"KIND_CLUSTER_NAME={name} is not valid; use lower case letters, digits, '.' and '-', "
-            f"for example KIND_CLUSTER_NAME={names.prefix()}-2"
+            f"for example KIND_CLUSTER_NAME={paths.prefix()}-2"
         )
 
 
@@ -80,7 +115,7 @@ def up(name: str = NAME) -> Cluster:
         return _existing()
     check_name(name)
     public_images.choice()
-    with cache.lock("cluster"):
+    with tools.lock("cluster"):
         engine.up()
         kind.check_version()
         if not kind.is_well(name):
@@ -101,7 +136,7 @@ def up(name: str = NAME) -> Cluster:
 
 def _existing() -> Cluster:
     kubectl = tools.path("kubectl")
-    context, kubeconfig = existing.current(kubectl)
+    context, kubeconfig = current(kubectl)
     return Cluster(
         name=context,
         kubeconfig=kubeconfig,
@@ -126,14 +161,14 @@ def find() -> Cluster | None:
 def down() -> None:
     """Delete both clusters and their registry; keep images and everything else that was built."""
     if is_existing():
-        raise HackError(
+        raise KitError(
             "CLUSTER=existing: `make` did not create this cluster, so it does not delete it."
         )
     check_name(NAME)
     if not shutil.which("docker"):
         say("There is no Docker engine, so there is nothing to delete.")
         return
-    with cache.lock("cluster"):
+    with tools.lock("cluster"):
         engine.up()
         with step(f"Delete the clusters {NAME} and {TEST_NAME}, and their registry") as work:
             for name in (NAME, TEST_NAME):
@@ -151,7 +186,7 @@ def _prepare() -> None:
     if not public_images.are_in_reach():
         kind.built_image()
     elif missing := tools.missing():
-        if offline.is_installed():
+        if tools.is_installed():
             say(
                 f"    {', '.join(missing)}: not on the PATH in a suitable version, so built from "
                 "source in a few minutes; to avoid that, interrupt this and install what is missing"

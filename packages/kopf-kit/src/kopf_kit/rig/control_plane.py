@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kopf_kit.rig import tools, versions
-from kopf_kit.rig.run import HackError, tail
+from kopf_kit.rig.run import KitError, tail
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager")
 #: Users of every control plane, with their group; their tokens are their names.
@@ -182,10 +182,10 @@ class ControlPlane:
         process.wait(30)
 
     def check(self) -> None:
-        """Raise `HackError` if a component has ended."""
+        """Raise `KitError` if a component has ended."""
         for name, process in self._processes.items():
             if process.poll() is not None:
-                raise HackError(f"{name} has exited; its log ends:\n{tail(self.log(name))}")
+                raise KitError(f"{name} has exited; its log ends:\n{tail(self.log(name))}")
 
     def log(self, name: str) -> str:
         """Return a component's log."""
@@ -215,7 +215,7 @@ class ControlPlane:
                     return
             except OSError as error:
                 if time.monotonic() > deadline:
-                    raise HackError(
+                    raise KitError(
                         f"the API server is not ready after {PATIENCE:.0f} s ({error}); "
                         f"its log ends:\n{tail(self.log('kube-apiserver'))}"
                     ) from error
@@ -237,12 +237,12 @@ def installed_program(name: str) -> Path | None:
 def chosen() -> str:
     """Return the Kubernetes version in the variable KUBERNETES, by default the newest.
 
-    Raise `HackError` if it is not one of `versions.PROVED`.
+    Raise `KitError` if it is not one of `versions.PROVED`.
     """
     minor = os.environ.get("KUBERNETES") or versions.NEWEST
     if minor not in versions.PROVED:
         *others, last = versions.PROVED
-        raise HackError(
+        raise KitError(
             f"KUBERNETES={minor} is not a version that the operator is tested on; "
             f"use {', '.join(others)} or {last}"
         )

@@ -6,8 +6,8 @@ import shutil
 import time
 from collections.abc import Sequence
 
-from kopf_kit.rig import cache
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import tools
+from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import say, step
 
 #: Variables with which the package manager asks nothing.
@@ -41,21 +41,21 @@ def install(what: str, packages: Sequence[str], needs: Sequence[str]) -> None:
     if all(shutil.which(program) for program in needs):
         return
     if os.geteuid() != 0 or not is_debian():
-        raise HackError(
+        raise KitError(
             f"{what}: {', '.join(needs)} is missing. On Debian run this as root, or install:\n"
             f"    apt-get install {' '.join(packages)}"
         )
     for after in (*_PAUSES, None):
         update()
         try:
-            with cache.lock("apt"), step(f"{what}: Debian packages") as work:
+            with tools.lock("apt"), step(f"{what}: Debian packages") as work:
                 work.run(
                     ["apt-get", *_PATIENT, "install", "-qy", "--no-install-recommends", *packages],
                     timeout=10 * 60,
                     env=QUIET,
                 )
             return
-        except HackError as error:
+        except KitError as error:
             if after is None:
                 raise
             say(f"    {error}\n    The mirror may have changed in between: again in {after:.0f} s")
@@ -69,12 +69,12 @@ def update() -> None:
     later. Without its error mode apt would be content with an old list at the first failure.
     """
     command = ["apt-get", *_PATIENT, "-o", "APT::Update::Error-Mode=any", "update", "-q"]
-    with cache.lock("apt"), step("Debian package lists") as work:
+    with tools.lock("apt"), step("Debian package lists") as work:
         for after in (*_PAUSES, None):
             try:
                 work.run(command, timeout=5 * 60, env=QUIET)
                 return
-            except HackError:
+            except KitError:
                 if after is not None:
                     time.sleep(after)
         say(f"    `apt-get update` printed warnings, see {work.log}; continuing")

@@ -1,7 +1,7 @@
 """The Docker engine: found, or installed and started.
 
 `up()` is called before anything else that needs the engine, by `kopf_kit.rig.cluster` and
-`kopf_kit.pack.image`. A running engine is used as it is. If no engine runs, `up()` installs and
+`kopf_kit.image.build`. A running engine is used as it is. If no engine runs, `up()` installs and
 starts Debian's, where that is possible; otherwise the error says what to install or start.
 """
 
@@ -11,8 +11,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from kopf_kit.rig import cache, debian, names, paths, preflight
-from kopf_kit.rig.run import Argument, HackError, answer, output, tail
+from kopf_kit.rig import debian, paths, preflight, tools
+from kopf_kit.rig.run import Argument, KitError, answer, output, tail
 from kopf_kit.rig.steps import Step, step
 
 _PID_FILES = {
@@ -21,7 +21,7 @@ _PID_FILES = {
 }
 
 #: Deliberately outside the cache: the engine needs it as long as it runs.
-_WRAPPER = Path(f"/usr/local/libexec/{names.prefix()}-runc")
+_WRAPPER = Path(f"/usr/local/libexec/{paths.prefix()}-runc")
 
 # The engine gives a privileged container every capability there is. Where the machine's own
 # bounding set lacks CAP_SYS_RESOURCE, runc then refuses to start it; so leave that one out.
@@ -60,7 +60,7 @@ def up() -> None:
 
 def _install() -> None:
     """Install Debian's Docker engine if it is missing, and start it."""
-    with cache.lock("engine"):
+    with tools.lock("engine"):
         if preflight.engine_answers():  # another run started it while this one waited
             return
         packages = {"docker.io": "dockerd", "iptables": "iptables"}
@@ -89,7 +89,7 @@ def has_container(name: str) -> bool:
 def container(name: str, form: str) -> str | None:
     """Return the output of `docker inspect` for a container, or None if it does not exist.
 
-    Raise HackError if the engine does not answer: on a busy machine, this must not be mistaken for
+    Raise KitError if the engine does not answer: on a busy machine, this must not be mistaken for
     a missing container, which would then be created again.
     """
     if not has_container(name):
@@ -131,7 +131,7 @@ def _start(work: Step) -> None:
         ended = process is not None and process.poll() is not None
         if ended or time.monotonic() > deadline:
             end = tail(log.read_text(errors="replace")) if log.exists() else ""
-            raise HackError(f"dockerd does not start; its log, {log}, ends:\n{end}")
+            raise KitError(f"dockerd does not start; its log, {log}, ends:\n{end}")
         time.sleep(0.3)
 
 

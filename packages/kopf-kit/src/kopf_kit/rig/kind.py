@@ -1,4 +1,4 @@
-"""The kind cluster: its health, its creation and deletion; used by `kopf_kit.rig.cluster`."""
+"""A certificate for a server in the kind cluster, where no cert-manager makes one."""
 
 import os
 import shutil
@@ -6,21 +6,33 @@ import tempfile
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from kopf_kit.rig import (
-    control_plane,
-    engine,
-    names,
-    offline,
-    paths,
-    public_images,
-    tools,
-    versions,
-)
-from kopf_kit.rig.run import HackError, answer, output
+from kopf_kit.rig import control_plane, debian, engine, paths, public_images, tools, versions
+from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import Step, say, step
+
+
+def secret(name: str, namespace: str, service: str, work: Step) -> dict[str, Any]:
+    """Return the Secret that cert-manager would create for a Service in the same namespace."""
+    debian.install("Certificates", ["openssl"], needs=("openssl",))
+    host = f"{service}.{namespace}.svc"
+    with tempfile.TemporaryDirectory() as folder:
+        key, crt = Path(folder) / "tls.key", Path(folder) / "tls.crt"
+        work.run(
+            [
+                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "3650"),
+                *("-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"),
+                *("-keyout", key, "-out", crt),
+            ],
+            timeout=60,
+        )
+        data = {"tls.key": key.read_text(), "tls.crt": crt.read_text(), "ca.crt": crt.read_text()}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
+
 
 #: Seconds that a cluster may take to answer before it is recreated; a busy machine is slow.
 _PATIENCE = 60.0
@@ -53,15 +65,15 @@ def kubeconfig(name: str) -> Path:
 
 
 def check_version() -> None:
-    """Raise HackError if KUBERNETES names a version of which no node can be made here."""
+    """Raise KitError if KUBERNETES names a version of which no node can be made here."""
     minor = control_plane.chosen()
     if minor != versions.NEWEST and not public_images.are_in_reach():
-        raise HackError(
+        raise KitError(
             f"KUBERNETES={minor}: a cluster of that version is made of kind's image, which cannot "
             f"be pulled here; leave KUBERNETES out, for a cluster of {versions.NEWEST}"
         )
     if minor not in versions.NODES:
-        raise HackError(
+        raise KitError(
             f"KUBERNETES={minor}: kind {versions.KIND} has no image of that version, which the "
             f"tier `matrix` alone runs; choose {', '.join(versions.NODES)}"
         )
@@ -105,7 +117,7 @@ def is_well(name: str) -> bool:
 
 def _is_other_version(image: str) -> bool:
     """Tell whether a node runs another Kubernetes than KUBERNETES chooses, or is built here."""
-    built = f"{names.prefix()}/node:"
+    built = f"{paths.prefix()}/node:"
     if image.startswith(built) and not image.startswith(f"{built}{versions.KUBERNETES}-"):
         return True
     if os.environ.get("KUBERNETES"):
@@ -159,7 +171,7 @@ def _await_steady(name: str) -> None:
         if answer([*_kubectl(name), "get", "--raw", "/readyz"], timeout=15) == "ok":
             since = since or time.monotonic()
         elif time.monotonic() > deadline:
-            raise HackError(
+            raise KitError(
                 f"the API server of the new cluster {name} comes and goes; `docker exec "
                 f"{node(name)} crictl ps -a` shows what restarts. Run the command again."
             )
@@ -228,7 +240,7 @@ def _resolv_conf() -> Path:
 
 def built_image() -> str:
     """Return the name of a node's image that is built here, and build the missing tools with it."""
-    return offline.builder("the node's image cannot be pulled:").node(tools.missing())
+    return tools.builder("the node's image cannot be pulled:").node(tools.missing())
 
 
 def delete(name: str, work: Step) -> None:

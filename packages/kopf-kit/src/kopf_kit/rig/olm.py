@@ -1,8 +1,7 @@
 """A real Operator Lifecycle Manager in the kind cluster: `python -m kopf_kit olm up|down`.
 
 kopf-offline builds its programs into one image, and has the chart of its own module, by which it is
-installed. `kopf_kit.rig.catalogd` runs beside it. Used by the end-to-end tests that install the
-operator with a Subscription.
+installed. catalogd, the component of OLM v1 that serves catalogs, runs beside it.
 """
 
 import tempfile
@@ -11,10 +10,88 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.rig import catalogd, cluster, offline, versions
+from kopf_kit.rig import cluster, kind, registry, tools, versions
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import HackError, answer, output
+from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import Step, say, step, together
+
+#: Where catalogd runs.
+CATALOGD_NAMESPACE = "olmv1-system"
+_CONTROLLER = "github.com/operator-framework/operator-controller"
+
+
+def extension_kind() -> Path:
+    """Return the file with the CRD of OLM v1's ClusterExtension."""
+    folder = _module() / "helm/olmv1/base/operator-controller/crd/standard"
+    return folder / "olm.operatorframework.io_clusterextensions.yaml"
+
+
+def _module() -> Path:
+    """Return the folder of catalogd's sources, with its chart."""
+    return tools.builder("catalogd's chart is in its Go module:").module(_CONTROLLER)
+
+
+def install(cluster: Cluster, ref: str) -> None:
+    """Install catalogd from the image that contains it; wait until it runs."""
+    with step(f"catalogd {versions.CATALOGD}") as work:
+        work.run(
+            [*cluster.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
+            timeout=120,
+            stdin=yaml.safe_dump_all(
+                [*_manifests(cluster, ref), *_certificate(cluster, work)]
+            ).encode(),
+        )
+        work.run(
+            [
+                *(*cluster.kubectl_command, "-n", CATALOGD_NAMESPACE, "rollout", "status"),
+                *("deployment/catalogd-controller-manager", "--timeout=300s"),
+                "--request-timeout=0",
+            ],
+            timeout=330,
+        )
+
+
+def remove(cluster: Cluster) -> None:
+    """Remove catalogd."""
+    with step("catalogd, away") as work:
+        work.run(
+            [*cluster.kubectl_command, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
+            timeout=150,
+            stdin=yaml.safe_dump_all(_manifests(cluster, "any")).encode(),
+        )
+
+
+def _manifests(cluster: Cluster, ref: str) -> list[dict[str, Any]]:
+    """Return catalogd's manifests, from its chart, for a cluster without cert-manager."""
+    chart = _module() / "helm" / "olmv1"
+    settings = {
+        "options.operatorController.enabled": "false",
+        "options.certManager.enabled": "true",  # so the certificate is taken from a Secret
+        "options.catalogd.deployment.image": ref,
+    }
+    options = [f"--set={name}={value}" for name, value in settings.items()]
+    rendered = output([*cluster.helm_command, "template", "olmv1", chart, *options], timeout=60)
+    manifests = [manifest for manifest in yaml.safe_load_all(rendered) if manifest]
+    for manifest in manifests:
+        if manifest["kind"] == "Deployment":
+            pod = manifest["spec"]["template"]["spec"]
+            pod["containers"][0]["command"] = ["/bin/catalogd"]
+            pod["hostAliases"] = [{"ip": registry.address(), "hostnames": [registry.NAME]}]
+    return [
+        manifest
+        for manifest in manifests
+        if "cert-manager.io" not in manifest["apiVersion"]
+        and manifest["kind"] != "MutatingWebhookConfiguration"  # adds a label; trusts that CA
+    ]
+
+
+def _certificate(cluster: Cluster, work: Step) -> list[dict[str, Any]]:
+    """Return the Secret that cert-manager would create, or nothing if it exists."""
+    name = "catalogd-service-cert-git-version"
+    if answer([*cluster.kubectl_command, "-n", CATALOGD_NAMESPACE, "get", "secret", name]):
+        return []
+    return [kind.secret(name, CATALOGD_NAMESPACE, "catalogd-service", work)]
+
 
 #: The namespace where OLM runs, and where it looks for global catalogs.
 NAMESPACE = "olm"
@@ -30,19 +107,19 @@ def up(name: str = cluster.NAME) -> Cluster:
     """Install OLM and catalogd; takes a few seconds if they are installed."""
     target = cluster.up(name)
     if target.registry is None:
-        raise HackError(
+        raise KitError(
             "CLUSTER=existing: OLM is only put into a cluster that is made here. Leave CLUSTER "
             "out for a kind cluster, or install OLM into yours as its documentation says."
         )
     ref = image()
-    together(lambda: _install_olm(target, ref), lambda: catalogd.install(target, ref))
+    together(lambda: _install_olm(target, ref), lambda: install(target, ref))
     return target
 
 
 def down() -> None:
     """Remove OLM and catalogd, after everything that was installed with a Subscription."""
     if cluster.is_existing():
-        raise HackError(
+        raise KitError(
             "CLUSTER=existing: OLM was not put into this cluster from here, so it is not removed "
             "from here, nor is anything that was installed by it."
         )
@@ -50,7 +127,7 @@ def down() -> None:
     if target is None:
         return
     _remove_olm(target)
-    catalogd.remove(target)
+    remove(target)
 
 
 def _remove_olm(target: Cluster) -> None:
@@ -89,7 +166,7 @@ def _delete_crds(target: Cluster, work: Step) -> None:
 
 def image() -> str:
     """Return the name of the image with all programs, in the local registry."""
-    return offline.builder("no image of OLM's programs can be pulled:").image("olm")
+    return tools.builder("no image of OLM's programs can be pulled:").image("olm")
 
 
 # --- OLM --------------------------------------------------------------------------------------
@@ -121,7 +198,7 @@ def _install_olm(target: Cluster, ref: str) -> None:
         return
     if installed:  # upgraded in place, OLM may wait for its own package server forever
         _remove_olm(target)
-    builder = offline.builder("OLM's chart is in its Go module:")
+    builder = tools.builder("OLM's chart is in its Go module:")
     chart = builder.module(_OLM) / "deploy" / "chart"
     with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
         values = Path(folder) / "values.yaml"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import debian, offline, paths
-from kopf_kit.rig.run import HackError, answer, output
+from kopf_kit.rig import debian, paths, tools
+from kopf_kit.rig.run import KitError, answer, output
 
 #: Disk space in bytes for building everything: sources, compiler caches, programs and images.
 _ROOM = 15 * 10**9
@@ -40,12 +40,12 @@ class Need:
 
 
 def check(needs: Sequence[Need]) -> None:
-    """Raise HackError for the first need that is not met; the later ones depend on it."""
+    """Raise KitError for the first need that is not met; the later ones depend on it."""
     for need in needs:
         if not need.is_met():
             advice = need.advice.get(system(), need.advice["other"])
             quoted = "".join(f"\n    {line}" for line in need.said().splitlines()[-1:])
-            raise HackError(f"this machine lacks {need.name}. {advice}{quoted}")
+            raise KitError(f"this machine lacks {need.name}. {advice}{quoted}")
 
 
 def are_met(needs: Sequence[Need]) -> bool:
@@ -99,7 +99,7 @@ def _engine_error() -> str:
     """Return the docker command's error message, or an empty text if the engine answers."""
     try:
         output(["docker", "version", "-f", "{{.Server.Version}}"])
-    except HackError as error:
+    except KitError as error:
         return str(error)
     return ""
 
@@ -215,7 +215,7 @@ FROM_SOURCE = (
     ),
     Need(
         "kopf-offline, which builds images where none can be pulled",
-        lambda: offline.is_installed(),
+        lambda: tools.is_installed(),
         {
             "other": "Install it with: pip install kopf-offline, or let the Docker engine reach an "
             "image registry (`docker pull busybox` says why it does not)."

@@ -2,8 +2,8 @@
 
 `are_in_reach()` decides between pulling all images, which takes minutes, and building them here
 from Debian packages and Go modules. IMAGES=build or IMAGES=pull decides it beforehand.
-Used by `kopf_kit.rig.cluster`, `kopf_kit.pack.image`, `kopf_kit.rig.registry` and
-`kopf_kit.rig.base_images`.
+Used by `kopf_kit.rig.cluster`, `kopf_kit.image.build`, `kopf_kit.rig.registry` and
+`kopf_kit.rig.dockerfiles`.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kopf_kit.rig import engine, preflight, versions
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import Step, say, step
 
 #: A small image, which is needed anyway, to find out whether a registry can be reached.
@@ -100,7 +100,7 @@ _UNKNOWN = Trouble("it does not serve the image", f"Read the engine's error belo
 def are_in_reach() -> bool:
     """Return whether public images can be pulled; once per run, let the engine pull one.
 
-    Only the engine knows its proxies, mirrors and credentials. Raise HackError if a registry
+    Only the engine knows its proxies, mirrors and credentials. Raise KitError if a registry
     answers but refuses, or if none answers and this machine cannot build the images.
     """
     chosen = choice()
@@ -120,7 +120,7 @@ def are_in_reach() -> bool:
             return True
         trouble = diagnose(error)
         if chosen == "pull" or not trouble.is_unreachable:
-            raise HackError(_explain(BUSYBOX, error))
+            raise KitError(_explain(BUSYBOX, error))
     say(f"    {_host(BUSYBOX)}: {trouble.reason} ({_reason(error)})")
     preflight.check(preflight.FROM_SOURCE)
     return False
@@ -132,7 +132,7 @@ def pull(reference: str) -> str:
         with step(f"Pull {reference}") as work:
             error = _pull(reference, work)
             if error is not None:
-                raise HackError(_explain(reference, error))
+                raise KitError(_explain(reference, error))
     return reference
 
 
@@ -145,10 +145,10 @@ def explained(reference: str, is_there: Callable[[], bool]) -> Iterator[None]:
     try:
         with _told_if_slow(reference, _SLOW_FOR_NODE, is_there):
             yield
-    except HackError as error:
+    except KitError as error:
         if "failed to pull image" not in str(error):
             raise
-        raise HackError(f"{error}\n{_explain(reference, str(error))}") from error
+        raise KitError(f"{error}\n{_explain(reference, str(error))}") from error
 
 
 def diagnose(message: str) -> Trouble:
@@ -159,10 +159,10 @@ def diagnose(message: str) -> Trouble:
 
 
 def choice() -> str:
-    """Return the value of IMAGES: auto, pull or build; raise HackError for any other."""
+    """Return the value of IMAGES: auto, pull or build; raise KitError for any other."""
     value = os.environ.get("IMAGES") or "auto"
     if value not in ("auto", "pull", "build"):
-        raise HackError(
+        raise KitError(
             f"IMAGES={value} is not valid. Use IMAGES=pull to pull public images only, or "
             "IMAGES=build to build all images here. If you leave IMAGES out, they are built only "
             "if no registry can be reached."
@@ -175,7 +175,7 @@ def _pull(reference: str, work: Step) -> str | None:
     try:
         with _told_if_slow(reference, _SLOW):
             work.run(["docker", "pull", reference], timeout=LIMIT)
-    except HackError as error:
+    except KitError as error:
         return str(error)
     return None
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kopf_kit.rig import cache, locked, paths
+from kopf_kit.rig import locked, paths, tools
 from kopf_kit.rig.steps import step
 
 
@@ -27,4 +27,4 @@ def python(name: str, group: str) -> Path:
             )
             work.run([part / "bin" / "python", "-m", "compileall", "-q", part], timeout=300)
 
-    return cache.part(name, version, cache.digest(part_of_lock), make) / "bin" / "python"
+    return tools.part(name, version, tools.digest(part_of_lock), make) / "bin" / "python"

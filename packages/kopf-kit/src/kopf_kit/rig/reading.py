@@ -1,16 +1,14 @@
-"""Reads the files that people write: texts, YAML with the types that kubectl reads, JSON and TOML.
+"""Reads the files that people write, and writes several files or none of them.
 
-What cannot be read is refused with a `HackError` that names the file and the place in it.
-
-YAML has several versions, and its readers differ: `08`, `1:30`, `y` and `2026-11-29` are texts for
-one and numbers, booleans or dates for another. What a cluster gets is what kubectl and Helm read
-(sigs.k8s.io/yaml, on go.yaml.in/yaml/v2), so the kit reads the same.
+Texts, JSON, TOML, and YAML with the types that kubectl reads; what cannot be read is refused with
+its place. A command that fails leaves a repository as it was.
 """
 
+import contextlib
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig.run import KitError
 
 #: What is larger is no file that somebody writes: etcd takes 1.5 MiB, and a catalog has a few.
 _LARGEST = 32 * 2**20
@@ -49,12 +47,12 @@ _OCTAL = re.compile(r"^([-+]?)0(?=[0-7])")
 _Content = TypeVar("_Content")
 
 
-class UnreadableError(HackError, yaml.YAMLError):
+class UnreadableError(KitError, yaml.YAMLError):
     """A file that cannot be read, or is not in the language that it should be in."""
 
 
 def text(file: Path, hint: str = "") -> str:
-    """Return the text of a file; raise HackError, with the hint, if it cannot be read."""
+    """Return the text of a file; raise KitError, with the hint, if it cannot be read."""
     try:
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait
@@ -77,7 +75,7 @@ def _then(hint: str) -> str:
 
 
 def document(file: Path, shape: type[_Content], hint: str = "") -> _Content:
-    """Return what is in a file of YAML with one document; raise HackError if it has another shape.
+    """Return what is in a file of YAML with one document; raise KitError if it has another shape.
 
     The shape is a type that msgspec knows; fields that it does not name stay.
     """
@@ -90,7 +88,7 @@ def documents(file: Path, hint: str = "") -> list[Any]:
 
 
 def toml(file: Path) -> dict[str, Any]:
-    """Return what is in a file of TOML; raise HackError."""
+    """Return what is in a file of TOML; raise KitError."""
     try:
         return tomllib.loads(text(file))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -98,27 +96,27 @@ def toml(file: Path) -> dict[str, Any]:
 
 
 def shaped(value: Any, shape: type[_Content], source: Path | str) -> _Content:
-    """Return a value as it is; raise HackError, which names the field, if it has another shape."""
+    """Return a value as it is; raise KitError, which names the field, if it has another shape."""
     converted(value, shape, source)
     same: _Content = value
     return same
 
 
 def converted(value: Any, type_: type[_Content], source: Path | str) -> _Content:
-    """Return a value as a type; raise HackError, which names the field that has another one."""
+    """Return a value as a type; raise KitError, which names the field that has another one."""
     try:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
-        raise HackError(f"{source}: {' '.join(str(error).split()).replace('`$.', '`')}") from error
+        raise KitError(f"{source}: {' '.join(str(error).split()).replace('`$.', '`')}") from error
 
 
 def load(written: str | bytes, source: Path | str) -> Any:
-    """Return the one document of a text in YAML; raise HackError, which names the source."""
+    """Return the one document of a text in YAML; raise KitError, which names the source."""
     return _loaded(lambda: yaml.load(written, _Loader), source)  # noqa: S506 (a safe one)
 
 
 def load_all(written: str | bytes, source: Path | str) -> list[Any]:
-    """Return the documents of a text in YAML that are not empty; raise HackError."""
+    """Return the documents of a text in YAML that are not empty; raise KitError."""
     everything = _loaded(lambda: list(yaml.load_all(written, _Loader)), source)
     return [each for each in everything if each is not None]
 
@@ -224,3 +222,46 @@ for _name in ("plain", "bool", "int", "float", "null"):
     _Loader.add_constructor(_TAG + _name, _Loader.construct_plain)
 for _name in ("merge", "timestamp"):
     _Loader.add_constructor(_TAG + _name, lambda _, node: node.value)
+
+
+#: Writes the text of a file, or removes it if there is None.
+Write = Callable[[Path, str | None], None]
+
+
+@contextlib.contextmanager
+def all_or_none() -> Iterator[Write]:
+    """Give the block what writes and removes files; where it fails, take back what it did.
+
+    Raise KitError where a file cannot be written.
+    """
+    former: dict[Path, bytes | None] = {}
+    folders: list[Path] = []
+
+    def write(file: Path, text: str | None) -> None:
+        former.setdefault(file, file.read_bytes() if file.is_file() else None)
+        if text is None:
+            file.unlink()
+            return
+        folders.extend(folder for folder in file.parents if not folder.exists())
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    try:
+        yield write
+    except BaseException as error:
+        _take_back(former, folders)
+        if isinstance(error, OSError) and error.filename is not None:
+            raise KitError(f"{error.filename}: {error.strerror}; nothing was written") from error
+        raise
+
+
+def _take_back(former: dict[Path, bytes | None], folders: list[Path]) -> None:
+    for file, content in former.items():
+        with contextlib.suppress(OSError):
+            if content is not None:
+                file.write_bytes(content)
+            elif file.is_file():
+                file.unlink()
+    for folder in sorted({*folders}, reverse=True):
+        with contextlib.suppress(OSError):  # somebody else has written into it
+            folder.rmdir()

@@ -1,7 +1,7 @@
 """Runs commands; used by every module that runs one.
 
-Every failure raises a `HackError`, whose text says what happened, where, and what to do next;
-`kopf_kit.rig.command` prints it without a traceback.
+Every failure raises a `KitError`, whose text says what happened, where, and what to do next;
+`kopf_kit.program` prints it without a traceback.
 
 Every command has a timeout and its own process group, so a timeout, a Ctrl-C, or a failure in a
 parallel step ends it together with its child processes.
@@ -22,17 +22,17 @@ SHORT = 30.0
 Argument = str | Path
 
 
-class HackError(Exception):
+class KitError(Exception):
     """An error for people: it says what happened, where, and what to do next."""
 
     @property
     def reason(self) -> str:
         """What the command said last that failed, or else the message itself; one line."""
         cause = self.__cause__
-        return cause.reason if isinstance(cause, HackError) else str(self).splitlines()[0]
+        return cause.reason if isinstance(cause, KitError) else str(self).splitlines()[0]
 
 
-class CommandError(HackError):
+class CommandError(KitError):
     """A command that failed, with the end of its output."""
 
     @property
@@ -84,9 +84,9 @@ def stopping() -> Iterator[None]:
 
 
 def check_not_stopping() -> None:
-    """Raise HackError if this thread has to end because another one failed."""
+    """Raise KitError if this thread has to end because another one failed."""
     if _stopping.is_set():
-        raise HackError("stopped")
+        raise KitError("stopped")
 
 
 def _execute(
@@ -99,7 +99,7 @@ def _execute(
     cwd: Path | None,
     stdin: Path | bytes | None,
 ) -> tuple[int, bytes, bytes]:
-    """Run a command to its end; raise HackError if it is missing or takes too long."""
+    """Run a command to its end; raise KitError if it is missing or takes too long."""
     check_not_stopping()
     with contextlib.ExitStack() as stack:
         source: int = subprocess.PIPE if isinstance(stdin, bytes) else subprocess.DEVNULL
@@ -116,12 +116,12 @@ def _execute(
                 start_new_session=True,
             )
         except OSError as error:
-            raise HackError(f"cannot run {argv[0]}: {error.strerror}") from error
+            raise KitError(f"cannot run {argv[0]}: {error.strerror}") from error
         _running.add(process)
         try:
             out, err = process.communicate(stdin if isinstance(stdin, bytes) else None, timeout)
         except subprocess.TimeoutExpired as error:
-            raise HackError(f"timed out after {elapsed(timeout)}: {_line(argv)}") from error
+            raise KitError(f"timed out after {elapsed(timeout)}: {_line(argv)}") from error
         finally:
             if process.poll() is None:
                 _kill(process)
@@ -143,7 +143,7 @@ def output(
     cwd: Path | None = None,
     stdin: Path | bytes | None = None,
 ) -> str:
-    """Return a command's stdout; raise HackError, which quotes stderr, if it fails."""
+    """Return a command's stdout; raise KitError, which quotes stderr, if it fails."""
     code, out, err = _execute(
         argv,
         timeout=timeout,
@@ -164,7 +164,7 @@ def answer(
     """Return a command's stripped output, or None if it is missing or fails."""
     try:
         return output(argv, timeout=timeout, env=env).strip()
-    except HackError:
+    except KitError:
         return None
 
 
@@ -177,7 +177,7 @@ def run(
     cwd: Path | None = None,
     stdin: Path | bytes | None = None,
 ) -> None:
-    """Append a command's output to a log; raise HackError, which quotes its end, if it fails."""
+    """Append a command's output to a log; raise KitError, which quotes its end, if it fails."""
     with log.open("ab") as file:
         file.write(f"$ {_line(argv)}\n".encode())
         file.flush()

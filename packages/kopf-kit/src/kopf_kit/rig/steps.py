@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import Argument, HackError, elapsed, run, stopping
+from kopf_kit.rig.run import Argument, KitError, elapsed, run, stopping
 
 #: Seconds between two lines of a long step that say that it is still running.
 HEARTBEAT = 30.0
@@ -53,11 +53,11 @@ class Step:
         cwd: Path | None = None,
         stdin: Path | bytes | None = None,
     ) -> None:
-        """Run a command of this step; raise HackError, which quotes the log's end, if it fails."""
+        """Run a command of this step; raise KitError, which quotes the log's end, if it fails."""
         run(argv, self.log, timeout=timeout, env=env, cwd=cwd, stdin=stdin)
 
 
-class StepError(HackError):
+class StepError(KitError):
     """The failure of a step; its message contains the step's name and log."""
 
 
@@ -85,7 +85,7 @@ def step(title: str) -> Iterator[Step]:
         yield work
     except StepError:  # from a step within this one, whose message is better
         raise
-    except HackError as error:
+    except KitError as error:
         raise StepError(
             f"{title}: failed after {elapsed(work.took)}\n{error}\n"
             f"The whole log is {work.log}\n"

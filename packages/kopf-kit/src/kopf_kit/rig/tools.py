@@ -2,16 +2,131 @@
 
 Both Helm 3 and Helm 4 can serve as `helm`; code that depends on one asks for `helm3` or `helm4`.
 Programs that have to be of exactly one version are always built: only `versions.PROGRAMS` names
-them. Used by all that runs a program, and by people as `python -m kopf_kit tool helm`.
+them. What is built is a part: a folder in the cache, outside the checkout, named
+`<name>-<version>-<hash of its recipe>`. It is built under another name and renamed when it is
+complete, so an existing part is always complete. A lock makes a second run wait for the first.
 """
 
+import contextlib
+import fcntl
 import functools
+import hashlib
+import importlib
+import importlib.util
 import re
 import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO, Protocol, cast
 
-from kopf_kit.rig import offline, versions
-from kopf_kit.rig.run import answer
+from kopf_kit.rig import paths, versions
+from kopf_kit.rig.run import KitError, answer, check_not_stopping, elapsed
+from kopf_kit.rig.steps import say
+
+#: Seconds between two attempts to acquire a lock.
+_POLL = 0.5
+
+
+def digest(*recipe: str | bytes | Path) -> str:
+    """Return a short hash of a recipe: texts, files, and folders with their contents."""
+    total = hashlib.sha256()
+    for piece in recipe:
+        if isinstance(piece, Path):
+            for file in sorted(piece.rglob("*")) if piece.is_dir() else [piece]:
+                if file.is_file() and "__pycache__" not in file.parts:
+                    total.update(file.relative_to(piece.parent).as_posix().encode() + b"\0")
+                    total.update(hashlib.sha256(file.read_bytes()).digest())
+        else:
+            text = piece.encode() if isinstance(piece, str) else piece
+            total.update(hashlib.sha256(text).digest())
+    return total.hexdigest()[:10]
+
+
+@contextlib.contextmanager
+def lock(name: str, patience: float = 60 * 60) -> Iterator[None]:
+    """Hold a lock, so that no other run, in this or another process, does the same work.
+
+    A run that has to wait prints a message, and raises KitError after `patience` seconds.
+    """
+    folder = paths.cache() / "lock"
+    folder.mkdir(exist_ok=True)
+    began = time.monotonic()
+    with (folder / name).open("w") as file:
+        while not _taken(file):
+            check_not_stopping()
+            waited = time.monotonic() - began
+            if waited > patience:
+                raise KitError(
+                    f"another run has been working on {name} for {elapsed(waited)}; "
+                    f"it holds the lock {file.name}. Wait for it or stop it, then try again"
+                )
+            if waited < _POLL:
+                say(f"    another run is working on {name}; waiting for it")
+            time.sleep(_POLL)
+        yield
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def part(name: str, version: str, recipe: str, make: Callable[[Path], None]) -> Path:
+    """Return the folder of a part; if it is missing, `make` fills it once."""
+    folder = paths.cache() / f"{name}-{version}-{recipe}"
+    if folder.is_dir():
+        return folder
+    with lock(f"part-{name}"):
+        if folder.is_dir():  # another run has built it while this one waited
+            return folder
+        prefix = f".{folder.name}."
+        for left_over in folder.parent.glob(f"{prefix}*"):
+            shutil.rmtree(left_over)  # left by a killed run: we hold the lock now
+        unfinished = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+        try:
+            make(unfinished)
+            unfinished.chmod(0o755)
+            unfinished.rename(folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+_ENTRY = "kopf_offline.entry"
+
+
+class Builder(Protocol):
+    """The functions of `kopf_offline.entry`, which describes them."""
+
+    def programs(self, names: Sequence[str]) -> list[Path]: ...  # noqa: D102
+
+    def module(self, name: str) -> Path: ...  # noqa: D102
+
+    def image(  # noqa: D102
+        self, name: str, packages: Sequence[str] = (), targets: Sequence[str] = ()
+    ) -> str: ...
+
+    def node(self, tools: Sequence[str] = ()) -> str: ...  # noqa: D102
+
+
+def is_installed() -> bool:
+    """Return whether kopf-offline is installed."""
+    return importlib.util.find_spec("kopf_offline") is not None
+
+
+def builder(lacks: str) -> Builder:
+    """Return kopf-offline's functions; without it, raise KitError, which begins with `lacks`."""
+    if not is_installed():
+        raise KitError(
+            f"{lacks} install kopf-offline (`pip install kopf-offline`), which builds it with Go"
+        )
+    return cast("Builder", importlib.import_module(_ENTRY))
+
 
 #: The tools that create and use a cluster.
 NAMES = ("kind", "kubectl", "helm")
@@ -43,10 +158,10 @@ _BUILT = {"helm3": "helm"}
 
 def path(name: str) -> Path:
     """Return the path of a program; if none on the PATH fits, build it, which takes a minute."""
-    return paths(name)[0]
+    return paths_of(name)[0]
 
 
-def paths(*names: str) -> list[Path]:
+def paths_of(*names: str) -> list[Path]:
     """Return the paths of programs; build those together of which none on the PATH fits."""
     programs = {name: program for name in names if (program := _found(name))}
     missing = [name for name in names if name not in programs]
@@ -57,7 +172,7 @@ def paths(*names: str) -> list[Path]:
 def built(*names: str) -> list[Path]:
     """Return the paths of programs in the pinned version; build those that are missing.
 
-    Raise HackError where kopf-offline is not there.
+    Raise KitError where kopf-offline is not there.
     """
     if not names:
         return []
@@ -67,7 +182,7 @@ def built(*names: str) -> list[Path]:
         lacks += f" put it on the PATH ({pages}), or"
     elif set(names) <= {"etcd", *versions.CONTROL_PLANE}:  # see `control_plane.installed_program`
         lacks += " put it on the PATH or into the folder in KUBEBUILDER_ASSETS, or"
-    return offline.builder(lacks).programs([_BUILT.get(name, name) for name in names])
+    return builder(lacks).programs([_BUILT.get(name, name) for name in names])
 
 
 def kubernetes(minor: str, *names: str) -> list[Path]:

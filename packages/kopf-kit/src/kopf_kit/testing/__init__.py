@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
     from kopf_kit.rig.cluster import Cluster as Cluster
-    from kopf_kit.rig.run import HackError as HackError
+    from kopf_kit.rig.run import KitError as KitError
     from kopf_kit.testing import calls as calls
     from kopf_kit.testing.cluster import Cluster as ApiServer  # noqa: F401
     from kopf_kit.testing.installed import Installed as Installed
@@ -32,13 +32,13 @@ _NAMES = {
     "ApiServer": "cluster:Cluster",
     "Cluster": "installed:Cluster",
     "Faults": "proxy:Proxy",
-    "HackError": "installed:HackError",
+    "KitError": "installed:KitError",
     "Installed": "installed:Installed",
     "Kind": "subject:Kind",
     "Kubectl": "installed:Kubectl",
     "Operator": "process:Operator",
     "Parent": "subject:Parent",
-    "Plain": "plain:Plain",
+    "Plain": "subject:Plain",
     "Subject": "subject:Subject",
     "World": "world:World",
     "calls": "calls:",

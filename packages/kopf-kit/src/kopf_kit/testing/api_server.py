@@ -1,11 +1,60 @@
-"""A control plane of plain processes, for tests; `kubelet` simulates what runs its Pods."""
+"""A control plane of plain processes, for tests, with its kubectl and the operator's roles."""
 
 import contextlib
+import json
 import os
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-from kopf_kit.rig.control_plane import AUDITED, GARBAGE, ControlPlane, audit, chosen
+from kopf_kit.project import rights
+from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import ADMIN, AUDITED, GARBAGE, ControlPlane, audit, chosen
+from kopf_kit.testing.cluster import Raw
+from kopf_runtime import Manager
+
+
+def kubectl(plane: ControlPlane, *arguments: str, stdin: list[Raw] | None = None) -> str:
+    """Run kubectl with all rights, with these objects as its input; return its output."""
+    done = subprocess.run(
+        [
+            *(tools.path("kubectl"), f"--server={plane.server}", f"--token={ADMIN}"),
+            *("--insecure-skip-tls-verify", *arguments),
+        ],
+        input=json.dumps({"apiVersion": "v1", "kind": "List", "items": stdin or []}),
+        env={**os.environ, "KUBECONFIG": os.devnull},
+        capture_output=True,
+        text=True,
+        timeout=330,
+    )
+    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+_API = "rbac.authorization.k8s.io"
+
+
+def declared_rules(operator: Manager[Any]) -> list[Raw]:
+    """Return exactly the rules that an operator's declaration needs, and those for its Lease."""
+    return [*(rule for _, rule in rights.rules(operator)), rights.LEASES]
+
+
+def granted(name: str, rules: Iterable[Raw], user: str, namespace: str | None) -> list[Raw]:
+    """Return a user's role and binding of this name for a namespace, or for all if it is None."""
+    prefix = "" if namespace else "Cluster"
+    meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return [
+        {"apiVersion": f"{_API}/v1", "kind": f"{prefix}Role", "metadata": meta, "rules": [*rules]},
+        {
+            "apiVersion": f"{_API}/v1",
+            "kind": f"{prefix}RoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": _API, "kind": f"{prefix}Role", "name": name},
+            "subjects": [{"apiGroup": _API, "kind": "User", "name": user}],
+        },
+    ]
+
 
 #: The user that an operator is, unless its subject names another; its token is its name.
 OPERATOR = "system:serviceaccount:operators:operator"

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.commands import crd, deploy, operators, push
-from kopf_kit.pack import image, nested
-from kopf_kit.pack.project import PROJECT
-from kopf_kit.pack.references import pinned
-from kopf_kit.rig import base_images, engine, kind, registry
+from kopf_kit.cli import crd, deploy, operators, push
+from kopf_kit.image import build
+from kopf_kit.image.references import pinned
+from kopf_kit.project import nested
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import dockerfiles, engine, kind, registry
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import CommandError, HackError, output
+from kopf_kit.rig.run import CommandError, KitError, output
 
 #: Seconds that a command may take; kubectl's own waits are shorter.
 TIMEOUT = 400.0
@@ -110,11 +111,11 @@ def push_image(cluster: Cluster, name: str, dockerfile: Path) -> str:
     Return the name by which the kind cluster pulls it, with its digest.
     """
     if cluster.registry is None:
-        raise HackError(
+        raise KitError(
             f"{name} is built for the kind cluster; for yours, push the image of {dockerfile} to a "
             "registry that it pulls from"
         )
-    return pinned(image.push(image.build(f"{cluster.registry}/{name}:dev", dockerfile)))
+    return pinned(build.push(build.build(f"{cluster.registry}/{name}:dev", dockerfile)))
 
 
 def stand_in(cluster: Cluster, public: str, dockerfile: Path | None = None) -> None:
@@ -127,9 +128,9 @@ def stand_in(cluster: Cluster, public: str, dockerfile: Path | None = None) -> N
     if cluster.registry is not None:
         ref = f"{cluster.registry}/{name}"
         if dockerfile is None:
-            base_images.copy(public, ref)
+            dockerfiles.copy(public, ref)
         else:
-            image.push(image.build(ref, dockerfile))
+            build.push(build.build(ref, dockerfile))
         registry.join(kind.node(cluster.name), host)
 
 

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from kopf_kit.rig.cluster import Cluster as E2eCluster
     from kopf_kit.rig.control_plane import ControlPlane
     from kopf_kit.testing.cluster import Cluster
-    from kopf_kit.testing.converting import Conversions
     from kopf_kit.testing.installed import Installed, Kubectl
     from kopf_kit.testing.process import Operator
     from kopf_kit.testing.proxy import Proxy
     from kopf_kit.testing.subject import Subject
+    from kopf_kit.testing.webhook import Conversions
     from kopf_kit.testing.world import World
 
 pytest.register_assert_rewrite("kopf_kit.testing.conformance")
@@ -144,7 +144,7 @@ def subjects(request: pytest.FixtureRequest) -> Sequence[Subject]:
 @pytest.fixture(scope="session")
 def conversions() -> Iterator[Conversions]:
     """Convert objects of kinds with several versions, whatever happens to the operators."""
-    from kopf_kit.testing.converting import Conversions
+    from kopf_kit.testing.webhook import Conversions
 
     server = Conversions()
     yield server
@@ -159,7 +159,7 @@ def api_server(subjects: Sequence[Subject], conversions: Conversions) -> Iterato
     """
     import logging
 
-    from kopf_kit.rig.run import HackError
+    from kopf_kit.rig.run import KitError
     from kopf_kit.testing import api_server, cluster, subject
 
     async def prepare(plane: ControlPlane) -> None:
@@ -173,7 +173,7 @@ def api_server(subjects: Sequence[Subject], conversions: Conversions) -> Iterato
             asyncio.run(prepare(plane))
             plane.start_controllers(*api_server.CONTROLLERS)
             yield plane
-    except HackError as error:
+    except KitError as error:
         pytest.fail(str(error), pytrace=False)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import elapsed, tail
 from kopf_kit.rig.steps import say
-from kopf_kit.tiers import reports
-from kopf_kit.tiers.reports import Report
+from kopf_kit.tiers import results
+from kopf_kit.tiers.results import Report
 from kopf_kit.tiers.tier import LANES, Tier
 
 _NOTHING_SELECTED = 5  # pytest's exit code
@@ -122,7 +122,7 @@ class Run:
         if code == _NOTHING_SELECTED and (self._options or tier.may_be_empty):
             code = 0
         seconds = time.monotonic() - began
-        return Result(tier, code, seconds, reports.read(self._folder, tier.name), log)
+        return Result(tier, code, seconds, results.report(self._folder, tier.name), log)
 
     def _execute(self, tier: Tier, command: str, log: Path) -> int:
         env = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from kopf_kit.rig import names, paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import KitError
 
 Set = Literal["check", "test", "all", "asked"]
 Lane = Literal["computes", "waits"]
@@ -64,20 +64,20 @@ class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 def read(file: Path) -> dict[str, Tier]:
-    """Return the tiers by name, in the file's order; raise HackError if something is wrong."""
+    """Return the tiers by name, in the file's order; raise KitError if something is wrong."""
     try:
         tiers = msgspec.toml.decode(file.read_bytes(), type=dict[str, Tier])
     except (OSError, msgspec.MsgspecError) as error:
-        raise HackError(f"{file}: {error}") from error
+        raise KitError(f"{file}: {error}") from error
     named = {name: msgspec.structs.replace(tier, name=name) for name, tier in tiers.items()}
     for name, tier in named.items():
         if bool(tier.run) == bool(tier.pytest):
-            raise HackError(f"{file}: the tier {name} needs either `run` or `pytest`")
+            raise KitError(f"{file}: the tier {name} needs either `run` or `pytest`")
         choose(named, tier.after)
     if file != DEFAULT:
         return named
     # How the code of an adopted operator has to look is its author's matter.
-    left_out = ("lint", "types") if names.is_adopted() else ()
+    left_out = ("lint", "types") if paths.is_adopted() else ()
     return {
         name: tier
         for name, tier in named.items()
@@ -91,8 +91,8 @@ def of_set(tiers: dict[str, Tier], set_name: Set) -> list[Tier]:
 
 
 def choose(tiers: dict[str, Tier], names: Sequence[str], *, with_long: bool = False) -> list[Tier]:
-    """Return the tiers with these names; raise HackError with the list if one is unknown."""
+    """Return the tiers with these names; raise KitError with the list if one is unknown."""
     if unknown := [name for name in names if name not in tiers]:
-        raise HackError(f"there is no tier {unknown[0]}; choose from {', '.join(tiers)}")
+        raise KitError(f"there is no tier {unknown[0]}; choose from {', '.join(tiers)}")
     chosen = {*names, *(f"{name}{LONG}" for name in names if with_long)}
     return [tier for name, tier in tiers.items() if name in chosen]

@@ -1,7 +1,7 @@
 """What an author declares about a kind, except its fields: names, columns, rules and scale.
 
 `custom_resource` attaches it to a class. `manager` serves the kind that the class declares, and
-`kopf_kit.pack` generates its CustomResourceDefinition. Types and `msgspec.Meta` declare the fields,
+`kopf_kit.crd` generates its CustomResourceDefinition. Types and `msgspec.Meta` declare the fields,
 and decoding enforces them too.
 """
 

@@ -1,0 +1,1 @@
+"""The Helm chart: templates, values with schema and README, and the dashboard."""

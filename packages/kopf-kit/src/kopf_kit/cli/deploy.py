@@ -1,0 +1,125 @@
+"""`kopf-kit deploy` and `undeploy`: install and remove the operator by Helm; the demo uses them.
+
+Both can be repeated, in any order; they do not touch what somebody else installed.
+"""
+
+import base64
+import json
+
+import click
+
+from kopf_kit.cli import crd, operators
+from kopf_kit.cli.operators import NAMESPACE, RELEASE
+from kopf_kit.image.references import check_given
+from kopf_kit.project import documents, registered
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.release import artifacts
+from kopf_kit.release.artifacts import Published
+from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import kind as rig_kind
+from kopf_kit.rig import paths, tools
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import Argument, answer, output
+from kopf_kit.rig.steps import Step, say, step
+
+_TIMEOUT = "3m"
+
+
+@click.command()
+def deploy_command() -> None:
+    """Install the operator by Helm: from IMG, or else from the image that is built here."""
+    check_given("IMG")
+    cluster = clusters.up()
+    install(cluster)
+    kind = PROJECT.kinds[0].kind
+    sample = PROJECT.samples[kind][0].relative_to(paths.CHECKOUT)
+    say(
+        f"The operator runs in the namespace {NAMESPACE}. Declare a {kind}:\n"
+        f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f {sample}"
+    )
+
+
+@click.command()
+def undeploy_command() -> None:  # noqa: D103 (the program has its help)
+    undeploy()
+
+
+def install(cluster: Cluster, *options: str) -> None:
+    """Install the operator by Helm, or upgrade it, with these options; wait until it is ready."""
+    operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
+    operators.resume(cluster)  # an interrupted `kopf-kit dev` may have left it paused
+    crd.wait_while_deleted(cluster)
+    if (owner := crd.release(cluster)) not in ("", f"{NAMESPACE}/{RELEASE}"):
+        say(
+            f"note: the CRD {crd.NAMES} is marked as part of the Helm release {owner}; it becomes "
+            f"part of {NAMESPACE}/{RELEASE}, which upgrades it from now on."
+        )
+    published = artifacts.publish_installation(cluster)
+    with step("The operator, by Helm") as work:
+        if _is_half_done(cluster):
+            # Helm refuses to touch a release that an interrupted run left. The CRD is kept.
+            work.run(_helm_uninstall(cluster), timeout=240)
+        own = [*_helm_upgrade(cluster, published), *_certificate(cluster, work)]
+        work.run([*own, *options], timeout=240)
+
+
+def undeploy() -> None:
+    """Run `kopf-kit undeploy`: the CRD and its objects stay."""
+    cluster = clusters.find()
+    if cluster is None:
+        return
+    with step("The operator's release: uninstall") as work:
+        work.run(_helm_uninstall(cluster), timeout=240)
+    for other in operators.others(cluster):
+        say(f"note: the operator {other} still runs; `kopf-kit deploy` did not install it.")
+    if crd.is_there(cluster):
+        say(f"The {PROJECT.many} and their CRD are still there; `kopf-kit uninstall` deletes all.")
+
+
+# --- Helm -------------------------------------------------------------------------------------
+
+
+def _helm_upgrade(cluster: Cluster, published: Published) -> list[Argument]:
+    return [
+        *(*cluster.helm_command, "upgrade", "--install", RELEASE, published.chart),
+        *("--namespace", NAMESPACE, "--create-namespace"),
+        *("--wait", "--timeout", _TIMEOUT, "--reset-values"),
+        "--take-ownership",  # of a CRD that `kopf-kit install` or a former release put there
+        # Helm 4 applies on the server, which tells its fields from those of `kopf-kit install`.
+        *(["--force-conflicts"] if _is_helm_4(cluster) else []),
+        *published.options,
+    ]
+
+
+def _certificate(cluster: Cluster, work: Step) -> list[Argument]:
+    """Return the options with a certificate for webhooks; no cert-manager is in a kind cluster."""
+    if cluster.existing or not any(webhook.handler for webhook in registered.of(PROJECT)):
+        return []
+    name = f"{RELEASE}-webhook"
+    kubectl = [*cluster.kubectl_command, "-n", NAMESPACE]
+    shown = [*kubectl, "get", "secret", name, "-o", "jsonpath={.data.tls\\.crt}"]
+    if not answer(shown):
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        made = [namespace, rig_kind.secret(name, NAMESPACE, name, work)]
+        work.run([*kubectl, "apply", "-f", "-"], timeout=60, stdin=documents.text(*made).encode())
+    bundle = base64.b64decode(output(shown)).decode()
+    webhooks = {"certificate": "secret", "secretName": name, "caBundle": bundle}
+    return ["--set-json", f"webhooks={json.dumps(webhooks)}"]
+
+
+def _helm_uninstall(cluster: Cluster) -> list[Argument]:
+    return [
+        *(*cluster.helm_command, "uninstall", RELEASE, "--namespace", NAMESPACE),
+        *("--ignore-not-found", "--wait", "--timeout", _TIMEOUT),
+    ]
+
+
+def _is_helm_4(cluster: Cluster) -> bool:
+    return tools.fits("helm4", output([cluster.helm, "version", "--short"]))
+
+
+def _is_half_done(cluster: Cluster) -> bool:
+    """Return whether a Helm command was interrupted while it worked on the release."""
+    states = ("--pending", "--uninstalling")
+    half_done = output([*cluster.helm_command, "list", "-n", NAMESPACE, *states, "--short"])
+    return RELEASE in half_done.split()

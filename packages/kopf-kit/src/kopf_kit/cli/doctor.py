@@ -1,0 +1,82 @@
+"""`kopf-kit doctor`: what the commands need, and whether this machine and repository have it."""
+
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from typing import NamedTuple
+
+import click
+
+from kopf_kit import compatible
+from kopf_kit.rig import paths, preflight, tools
+from kopf_kit.rig.run import KitError, answer
+
+
+class Finding(NamedTuple):
+    """The result of one check; only some commands need what is optional."""
+
+    name: str
+    is_well: bool
+    says: str
+    optional: bool = False
+
+
+@click.command()
+def command() -> int:
+    """Check Python, uv, the container engine, kind, kubectl, helm and the versions.
+
+    Exit with 1 if something that every command needs is missing.
+    """
+    is_well = True
+    for finding in findings():
+        mark = "ok" if finding.is_well else "-" if finding.optional else "WRONG"
+        print(f"{mark:<6} {finding.name:<10} {finding.says}")
+        is_well &= finding.is_well or finding.optional
+    return 0 if is_well else 1
+
+
+def findings() -> Iterator[Finding]:
+    """Yield the result of each check, in the order in which the commands need it."""
+    version = platform.python_version()
+    yield Finding("python", sys.version_info >= (3, 11), f"{version} ({sys.executable})")
+    for name in (compatible.KIT, compatible.RUNTIME):
+        yield Finding(name.removeprefix("kopf-"), True, f"{name} {metadata.version(name)}")
+    uv = shutil.which("uv")
+    yield Finding(
+        "uv",
+        bool(uv),
+        (answer(["uv", "--version"]) or "") if uv else "not there: https://docs.astral.sh/uv/",
+        optional=True,
+    )
+    try:
+        preflight.check(preflight.ENGINE)
+        says = answer(["docker", "version", "--format", "{{.Server.Version}}"]) or "answers"
+        yield Finding("engine", True, says)
+    except KitError as error:
+        says = " ".join(str(error).split())
+        yield Finding("engine", False, f"{says} Only what needs a cluster needs it.", optional=True)
+    missing = tools.missing()
+    for name in tools.NAMES:
+        says = f"this needs {tools.wanted(name)}: " + (
+            "built when it is needed"
+            if tools.is_installed()
+            else "install it, or kopf-offline, which builds it"
+        )
+        present = name not in missing
+        yield Finding(name, present, str(shutil.which(name)) if present else says, optional=True)
+    yield from _of_repository()
+
+
+def _of_repository() -> Iterator[Finding]:
+    if not paths.has_project():
+        yield Finding("PROJECT", False, "not in this folder or above it: `kopf-kit new`", True)
+        return
+    try:
+        wrong = list(compatible.problems(paths.CHECKOUT))
+        yield Finding("PROJECT", True, f"{paths.prefix()} in {paths.CHECKOUT}")
+    except KitError as error:
+        wrong = [str(error)]
+    for sentence in wrong:
+        yield Finding("versions", False, sentence)

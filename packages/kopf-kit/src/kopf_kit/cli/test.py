@@ -1,0 +1,182 @@
+"""`kopf-kit check`, `test` and `test-all`: the tiers of tests/tiers.toml; `slowest`.
+
+A repository without that file has the kit's own tiers: `kopf_kit.tiers.tier.DEFAULT`.
+
+    kopf-kit test --tier unit,chart          only these tiers
+    kopf-kit test --tier faults -k frozen    further words go to pytest
+    kopf-kit test-all --part olm             of a tier, the quick and the long part
+    kopf-kit test-all --again                also what has passed for this content
+    kopf-kit test --list                     tell what would run, and end
+
+Each tier's output and pytest's reports are in build/test. What has passed is kept in build/tested:
+`test-all` leaves it out, so that it goes on where it stopped, and `kopf-kit release` asks for it.
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kopf_kit.program import PASSES_ON
+from kopf_kit.rig import cluster, engine, paths, preflight, public_images
+from kopf_kit.rig.run import KitError, elapsed
+from kopf_kit.rig.steps import say
+from kopf_kit.tiers import lanes, tier
+from kopf_kit.tiers import results as tiers_results
+from kopf_kit.tiers.lanes import Result
+from kopf_kit.tiers.tier import Set, Tier
+
+_OURS = paths.CHECKOUT / "tests" / "tiers.toml"
+TIERS = _OURS if _OURS.is_file() else tier.DEFAULT
+_COMMANDS = {"check": "kopf-kit check", "test": "kopf-kit test", "all": "kopf-kit test-all"}
+
+
+def _of_a_set(set_name: Set, text: str) -> click.Command:
+    """Return the command that runs a set of tiers, or those that its options name."""
+
+    @click.command(context_settings=PASSES_ON, help=text)
+    @click.option("--tier", "--part", "names", multiple=True, help="Only these: NAME[,NAME…].")
+    @click.option("--list", "tell", is_flag=True, help="Print what would run, and exit.")
+    @click.option("--again", is_flag=True, help="Also run what has passed for this content.")
+    @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
+    def command(names: tuple[str, ...], *, tell: bool, again: bool, rest: tuple[str, ...]) -> int:
+        chosen = [name for part in names for name in part.split(",")]
+        return run(set_name, rest, names=chosen, tell=tell, again=again)
+
+    return command
+
+
+check = _of_a_set("check", "Run the tiers of tests that need no cluster.")
+test = _of_a_set("test", "Run the tiers that must pass before a change lands.")
+test_all = _of_a_set("all", "Run all tiers, from where the last run stopped.")
+
+
+@click.command(context_settings=PASSES_ON)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
+def faults(rest: tuple[str, ...]) -> int:
+    """Run the tier `faults`: the operator is killed, and its requests fail, at every write."""
+    return run("test", rest, names=["faults"])
+
+
+@click.command()
+def slowest() -> None:  # noqa: D103 (the program has its help)
+    lines = tiers_results.slowest(paths.BUILD / "test")
+    if not lines:
+        raise KitError("there is no report of a run in build/test; `kopf-kit test` writes one")
+    print("\n".join(lines))
+
+
+def run(
+    set_name: Set,
+    options: Sequence[str],
+    file: Path = TIERS,
+    build: Path = paths.BUILD,
+    *,
+    names: Sequence[str] = (),
+    tell: bool = False,
+    again: bool = False,
+) -> int:
+    """Run a set's tiers, or the named ones; return 0 only if none failed.
+
+    `options` go to pytest; `tell` only prints what would run.
+    """
+    tiers = tier.read(file)
+    chosen = tier.choose(tiers, names, with_long=set_name == "all")
+    chosen = _possible(chosen or tier.of_set(tiers, set_name))
+    content = tiers_results.tree() if tiers_results.may_record() and not options else ""
+    if content and set_name == "all" and not again:
+        before = tiers_results.passed(build, content)
+        for done in (done for done in chosen if done.name in before):
+            say(f"  passed before with this content: {done.name} (--again repeats it)")
+        chosen = [due for due in chosen if due.name not in before]
+    _tell(_COMMANDS[set_name], chosen, build / "test")
+    if tell or not chosen:
+        return 0
+    if any(due.cluster for due in chosen):
+        _check_machine(file)
+    return _run(chosen, options, build, content)
+
+
+def _check_machine(file: Path) -> None:
+    """Raise KitError with what is missing for tests with a cluster, and how to get it."""
+    if file != tier.DEFAULT:
+        preflight.check(preflight.TESTS)
+    if not cluster.is_existing():
+        engine.up()
+        public_images.are_in_reach()
+
+
+def missing(content: str, file: Path = TIERS, build: Path = paths.BUILD) -> list[str]:
+    """Return the tiers of `kopf-kit test-all` that have not passed for a content."""
+    passed = tiers_results.passed(build, content)
+    return [due.name for due in tier.of_set(tier.read(file), "all") if due.name not in passed]
+
+
+def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -> int:
+    # A tier of a run that is within a test of another one leaves the latter's files alone.
+    folder = build / "test" / os.environ.get(lanes.WITHIN, "")
+    folder.mkdir(parents=True, exist_ok=True)
+    for former in (*folder.glob("*.xml"), *folder.glob("*.log")):
+        former.unlink()
+    times = _times(folder)
+
+    def ended(result: Result) -> None:
+        name = result.tier.name
+        if not options:
+            times[name] = round(result.seconds, 1)
+            (folder / "times.json").write_text(json.dumps(times, indent=1) + "\n")
+        if content and result.code:
+            tiers_results.forget(build, content, name)
+        elif content:
+            tiers_results.record(build, content, name, result.seconds, str(result.report))
+        if len(tiers) > 1:
+            say(str(result))
+
+    began = time.monotonic()
+    results = lanes.Run(folder, options, ended)(tiers, show=len(tiers) == 1)
+    order = [tier.name for tier in tiers]
+    results.sort(key=lambda result: order.index(result.tier.name))
+    failed = [result for result in results if result.code]
+    print("\n" + "\n".join(map(str, results)), flush=True)
+    took = elapsed(time.monotonic() - began)
+    print(
+        f"{len(failed)} of {len(results)} tiers failed, in {took}; `kopf-kit slowest`", flush=True
+    )
+    if len(tiers) > 1:
+        for result in failed:
+            print(lanes.last_words(result), flush=True)
+    return 1 if failed else 0
+
+
+def _possible(tiers: list[Tier]) -> list[Tier]:
+    """With CLUSTER=existing, leave out the tiers that need a kind cluster; return the others."""
+    if not cluster.is_existing():
+        return tiers
+    for lacking in (lacking for lacking in tiers if lacking.own_cluster):
+        say(f"  left out with CLUSTER=existing: {lacking.name}")
+    return [tier for tier in tiers if not tier.own_cluster]
+
+
+def _tell(command: str, tiers: list[Tier], folder: Path) -> None:
+    """Print what will run, and how long it took the last time."""
+    times = _times(folder)
+    lines = [f"{command}: {len(tiers)} tiers, logs in {folder}"]
+    for lane in tier.LANES:
+        ours = [tier for tier in tiers if tier.lane == lane]
+        took = sum(times.get(tier.name, 0) for tier in ours)
+        duration = f", {elapsed(took)} the last time" if took else ""
+        lines += [f"  what {lane}{duration}"] if ours else []
+        for due in ours:
+            before = elapsed(times[due.name]) if due.name in times else "–"
+            lines.append(f"    {due.name:<14} {before:>7}  {due.says}")
+    say("\n".join(lines))
+
+
+def _times(folder: Path) -> dict[str, float]:
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads((folder / "times.json").read_text()))
+    return {}

@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: made of classes, judged, and compared with the last ones."""

@@ -1,0 +1,1 @@
+"""The operator's image: its Dockerfile, its contents, and the names of images."""

@@ -1,0 +1,117 @@
+"""The command line of the plugin of an operator without a package of its own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from kopf_kit.kubectl import cli, diagnosis, status, subject, support, why
+from kopf_kit.kubectl.text import Text
+
+HELP = Text(
+    """\
+Say how {many} fare, why, and what is wrong with their operator.
+
+Usage: kubectl {command} COMMAND [OPTION ...]
+
+Commands:
+  status            all of them at a glance
+    -A              of all namespaces
+    -w              live, until Ctrl-C
+    -o json         for scripts
+  why [KIND/]NAME   why one is not ready, with its conditions and Events
+  why -f FILE       what the API server says of a manifest; nothing is created
+  doctor            is the operator installed, ready, leading, allowed; is all served
+  support-bundle    a file for those who help you: no Secrets, no texts; -f FILE.tar.gz
+
+Options, as in kubectl:
+  -n, --namespace   where the object is; without it, the current context's namespace
+  --context, --kubeconfig, --cluster, --user, --server, --as, --as-group, --request-timeout
+  --version, -h, --help
+
+Exit codes:
+  0  nothing is wrong           2  the command line is wrong
+  1  something is wrong         3  it cannot be told: no kubectl, cluster, right, object, file
+
+The language follows the locale (LC_ALL, LANG). NO_COLOR turns the colours off.
+Version {version}: {home}
+""",
+    """\
+{many}의 상태와 그 이유, 오퍼레이터의 문제를 알려 줍니다.
+
+사용법: kubectl {command} 명령 [옵션 ...]
+
+명령:
+  status            전체를 한눈에
+    -A              모든 네임스페이스
+    -w              실시간으로, Ctrl-C를 누를 때까지
+    -o json         스크립트용
+  why [종류/]이름   준비되지 않은 이유와 컨디션, 이벤트
+  why -f FILE       매니페스트에 대한 API 서버의 판단. 아무것도 만들지 않습니다
+  doctor            오퍼레이터의 설치, 준비, 리더, 권한, 처리하는 네임스페이스 점검
+  support-bundle    지원을 요청할 때 보낼 파일. 시크릿과 텍스트는 담지 않습니다. -f FILE.tar.gz
+
+옵션 (kubectl과 같음):
+  -n, --namespace   오브젝트의 네임스페이스. 없으면 현재 컨텍스트의 네임스페이스
+  --context, --kubeconfig, --cluster, --user, --server, --as, --as-group, --request-timeout
+  --version, -h, --help
+
+종료 코드:
+  0  문제없음                    2  명령을 잘못 입력함
+  1  문제가 있음                 3  알 수 없음: kubectl, 클러스터, 권한, 오브젝트, 파일이 없음
+
+언어는 로케일(LC_ALL, LANG)을 따릅니다. NO_COLOR를 설정하면 색을 쓰지 않습니다.
+버전 {version}: {home}
+""",
+)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    ours = subject.current()
+    words = {"many": ours.many, "command": ours.command, "version": ours.version, "home": ours.home}
+    # Not shortened, and on several lines.
+    help_text = Text(*(text.format(**words) for text in HELP))
+    parser, command = cli.parser(help_text)
+    subparser = command("status")
+    subparser.add_argument("-A", "--all-namespaces", action="store_true")
+    form = subparser.add_mutually_exclusive_group()
+    form.add_argument("-w", "--watch", action="store_true")
+    form.add_argument("-o", "--output", choices=["json"])
+    which = command("why").add_mutually_exclusive_group(required=True)
+    which.add_argument("name", nargs="?", metavar="[KIND/]NAME")
+    which.add_argument("-f", "--filename", metavar="FILE")
+    command("doctor")
+    command("support-bundle").add_argument("-f", "--filename", metavar="FILE")
+    arguments = parser.parse_args(argv)
+    return _command(arguments) if arguments.command else _shown(help_text)
+
+
+def _command(arguments: argparse.Namespace) -> int:
+    kubectl = cli.kubectl(arguments)
+    if arguments.command == "status":
+        if arguments.watch:
+            return status.live(kubectl, everywhere=arguments.all_namespaces)
+        as_json = arguments.output == "json"
+        return status.show(kubectl, everywhere=arguments.all_namespaces, as_json=as_json)
+    if arguments.command == "why":
+        if arguments.filename:
+            return why.of_file(kubectl, arguments.filename)
+        return why.of_name(kubectl, arguments.name)
+    if arguments.command == "doctor":
+        return diagnosis.report(kubectl)
+    return support.write(kubectl, arguments.filename)
+
+
+def _shown(help_text: Text) -> int:
+    print(help_text, end="")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the plugin; return the exit code."""
+    return cli.guarded(lambda: _run(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,361 @@
+"""Checks of an operator: `doctor` prints all, `why` those that explain why an object waits."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any, NamedTuple
+
+from kopf_kit.kubectl import client, subject
+from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.findings import FAILS, NOTE, UNKNOWN, WELL, Finding
+from kopf_kit.kubectl.installation import Operator
+from kopf_kit.kubectl.objects import age
+from kopf_kit.kubectl.subject import Right
+from kopf_kit.kubectl.text import Text, ago, some
+
+Object = dict[str, Any]
+
+
+class Question(NamedTuple):
+    """Whether an account has a right, in a namespace or in all, to an object or to all."""
+
+    account: str
+    right: Right
+    namespace: str = ""
+    name: str = ""
+
+
+#: A test compares them with the chart's roles.
+LEASE = tuple(Right("coordination.k8s.io", "leases", verb) for verb in ("get", "update", "create"))
+SELECTING = tuple(Right("", "namespaces", verb) for verb in ("list", "watch"))
+#: Maximum number of namespaces to check: each takes one request per right.
+MAX_NAMESPACES = 10
+#: The largest number of questions to a kubectl: it sends so many requests without a pause.
+BATCH = 300
+
+
+def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list[str]:
+    """Return the rights that an operator lacks, with the namespace; raise `KubectlError`.
+
+    Without namespaces, it checks the cluster-wide rights.
+    """
+    account = operator.account
+    questions = [
+        Question(account, right, namespace, right.name)
+        for namespace in (namespaces or [""])[:MAX_NAMESPACES]
+        for right in subject.current().rights
+    ]
+    if operator.selector:
+        questions += [Question(account, right) for right in SELECTING]
+    if operator.elects:
+        where, name = operator.lease_namespace, operator.lease_name
+        questions += [
+            Question(account, right, where, "" if right.verb == "create" else name)
+            for right in LEASE
+        ]
+    return [
+        f"{question.right} ({question.namespace or '*'})"
+        for question, allowed in zip(questions, answers(kubectl, questions))
+        if not allowed
+    ]
+
+
+def answers(kubectl: Kubectl, questions: list[Question]) -> list[bool]:
+    """Return the API server's answers; raise `KubectlError`."""
+    allowed: list[bool] = []
+    flags = ("--validate=false", "--output=json", "--filename=-")
+    for start in range(0, len(questions), BATCH):
+        reviews = [_review(*question) for question in questions[start : start + BATCH]]
+        printed = kubectl.ask("create", *flags, send=_list(reviews))
+        allowed += [bool(answer["status"].get("allowed")) for answer in _documents(printed)]
+    return allowed
+
+
+def _list(items: list[Object]) -> Object:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _review(user: str, right: Right, namespace: str, name: str) -> Object:
+    resource, _, sub = right.resource.partition("/")
+    attributes = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": sub,
+        "verb": right.verb,
+        "namespace": namespace,
+        "name": name,
+    }
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {key: value for key, value in attributes.items() if value},
+        },
+    }
+
+
+def _documents(printed: str) -> list[Object]:
+    """Return the JSON documents in kubectl's output: one after the other, or in one List."""
+    documents: list[Object] = []
+    decoder, rest = json.JSONDecoder(), printed.strip()
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        documents += document["items"] if document.get("kind") == "List" else [document]
+        rest = rest[end:].strip()
+    return documents
+
+
+#: What the administrators of a namespace installed, they could have made to be misunderstood: a
+#: `helm upgrade` or `helm rollback` by somebody else would give it what they ask for.
+THEIRS = Text(
+    "Leave it to the administrators of {which}: they alone vouch for this operator. Unless you "
+    "installed it yourself, grant it nothing, and run no helm command for it.",
+    "{which} 네임스페이스의 관리자에게 맡기십시오. 이 오퍼레이터는 그 관리자만 보증합니다. 직접 "
+    "설치한 것이 아니라면 권한을 부여하거나 helm 명령을 실행하지 마십시오.",
+)
+IGNORED = Text(
+    "ignored: {which}. Whoever may edit a namespace can make what looks like an operator there",
+    "무시함: {which}. 네임스페이스를 편집할 수 있는 사용자는 오퍼레이터처럼 보이는 것을 만들 수 "
+    "있습니다",
+)
+YOURS = Text(
+    "If you installed one of them yourself, install it again from your own chart or manifests: no "
+    "role or binding of the cluster names it.",
+    "직접 설치한 것이 있으면 가지고 있는 차트나 매니페스트로 다시 설치하십시오. 그것을 가리키는 "
+    "클러스터의 롤이나 바인딩이 없습니다.",
+)
+
+
+def about(operator: Operator, finding: Finding) -> Finding:
+    """Return a finding that names its operator, with advice that is safe to follow."""
+    if operator.only is not None and finding.todo is not None:
+        finding = finding._replace(todo=THEIRS.format(which=some(operator.only)))
+    return finding._replace(about=operator.title)
+
+
+def ignored(alike: list[str]) -> Finding:
+    """Return what is said of Deployments that only look like an operator."""
+    return Finding(NOTE, IGNORED.format(which=some(alike)), YOURS)
+
+
+#: Seconds without a renewal after which a Lease counts as abandoned; clocks may differ.
+SILENT = 90.0
+#: Seconds for which a Pod's token may be valid: by then the kubelet has fetched a new one.
+TOKEN = 3600.0
+#: Seconds for which an API server may accept a token that is not valid any more.
+CACHED = 15.0
+
+NOT_INSTALLED = Text("no operator is installed", "오퍼레이터가 설치되어 있지 않습니다")
+_INSTALL = "helm install {name} charts/{name} --namespace {name} --create-namespace"
+INSTALL = Text(f"Install it: {_INSTALL}", f"설치하십시오: {_INSTALL}")
+ALL = Text("all namespaces", "모든 네임스페이스")
+SHARED = Text(
+    "{one} and {other} both act on the {many} of {which}",
+    "{one}, {other} 둘 다 같은 {many} 오브젝트를 처리합니다: {which}",
+)
+SEPARATE = Text(
+    "Give each its own namespaces by the chart's value watchNamespaces or watchNamespaceSelector, "
+    "or uninstall one of them.",
+    "차트의 값 watchNamespaces나 watchNamespaceSelector로 네임스페이스를 나누거나, 둘 중 하나를 "
+    "제거하십시오.",
+)
+NO_NAME = Text(
+    "the operator cannot elect a leader: its Lease has no valid name",
+    "오퍼레이터가 리더를 선출할 수 없습니다. 리스(Lease)의 이름이 올바르지 않습니다",
+)
+CORRECT = Text(
+    "Correct the arguments --lease-name and --lease-namespace of its Deployment.",
+    "디플로이먼트의 플래그 --lease-name과 --lease-namespace를 고치십시오.",
+)
+#: How much is quoted of a name that is none.
+QUOTED = 200
+_DELETE = "kubectl -n {namespace} delete lease {name}"
+ABANDONED = Text(
+    "The Lease's holder is not a Pod of the operator. If it is gone, delete the Lease: " + _DELETE,
+    "리스(Lease)를 가진 레플리카가 오퍼레이터의 파드가 아닙니다. 이미 없어졌으면 리스를 "
+    f"삭제하십시오: {_DELETE}",
+)
+_RESTART = "kubectl -n {namespace} rollout restart deployment/{name}"
+GONE = Text(
+    "the ServiceAccount {account} is missing, so the API server refuses the operator (401)",
+    "{account} 서비스어카운트가 없어 API 서버가 오퍼레이터를 거부합니다(401)",
+)
+RESTORE = Text(
+    f"`helm upgrade` brings it back; then restart the operator: {_RESTART}",
+    f"`helm upgrade`로 복구한 뒤에 오퍼레이터를 재시작하십시오: {_RESTART}",
+)
+NEWER = Text(
+    "the ServiceAccount {account} was created after the operator's Pod started, so the Pod's "
+    "token is not valid (401)",
+    "{account} 서비스어카운트가 파드보다 나중에 만들어져 파드의 토큰이 유효하지 않습니다(401)",
+)
+RESTART = Text(f"Restart the operator: {_RESTART}", f"오퍼레이터를 재시작하십시오: {_RESTART}")
+_LOGS = "kubectl -n {namespace} logs deployment/{name}"
+
+
+def _alert(name: str) -> str:
+    return subject.current().alert(name)
+
+
+def not_installed() -> Finding:
+    """Return the finding that no operator is installed."""
+    todo = INSTALL.format(name=subject.current().name)
+    return Finding(FAILS, NOT_INSTALLED, todo, runbook=_alert("Down"))
+
+
+def leads(operator: Operator) -> Finding:
+    """Check whether one of the replicas leads."""
+    if not operator.elects:
+        return Finding(
+            WELL, Text("no election: its one replica works", "선출 없이 레플리카 하나가 일합니다")
+        )
+    lease = f"{operator.lease_namespace}/{operator.lease_name}"
+    if not client.is_name(operator.lease_name) or not client.is_namespace(operator.lease_namespace):
+        return Finding(FAILS, NO_NAME, CORRECT, lease[:QUOTED], _alert("NoLeader"))
+    spec = (operator.lease or {}).get("spec") or {}
+    holder, since = spec.get("holderIdentity") or "", age(spec.get("renewTime") or "")
+    # The holder is a process of a Pod: its name, and a suffix.
+    holder = holder.partition("_")[0]
+    ours = holder in [pod["metadata"]["name"] for pod in operator.pods]
+    if ours and (since or 0) < SILENT:
+        return Finding(
+            WELL,
+            Text("{holder} leads", "리더는 {holder}입니다").format(holder=holder),
+        )
+    detail = f"Lease {lease}: "
+    if operator.lease is None:
+        detail += "-"
+    else:
+        detail += f"holderIdentity={holder or '-'}, renewTime={ago(since or 0)} ago"
+    todo = Text(
+        "A new leader takes half a minute. If it stays, the log says whether the Lease could be "
+        f"written: {_LOGS} --all-pods | grep -i lease",
+        "새 리더가 선출되기까지 30초쯤 걸립니다. 계속되면 리스(Lease)를 쓸 수 있는지 로그에서 "
+        f"확인하십시오: {_LOGS} --all-pods | grep -i lease",
+    ).format(namespace=operator.namespace, name=operator.name)
+    if holder and not ours and (since or 0) >= SILENT:
+        todo = ABANDONED.format(namespace=operator.lease_namespace, name=operator.lease_name)
+    says = Text("no replica of the operator leads", "오퍼레이터의 리더가 없습니다")
+    return Finding(FAILS, says, todo, detail, _alert("NoLeader"))
+
+
+def accepted(kubectl: Kubectl, operator: Operator) -> Finding | None:
+    """Return the finding about a token that the API server does not accept, or None.
+
+    A Pod's token belongs to the ServiceAccount that there was when the kubelet fetched it, even if
+    another one has the same name now.
+    """
+    name = operator.account.rpartition(":")[2]
+    try:
+        account = kubectl.get("serviceaccounts", name, operator.namespace)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return None
+    words = {"namespace": operator.namespace, "name": operator.name, "account": name}
+    if account is None:
+        return Finding(
+            FAILS, GONE.format(**words), RESTORE.format(**words), runbook=_alert("Forbidden")
+        )
+    created = str(account["metadata"]["creationTimestamp"])
+    former = [
+        pod
+        for pod in operator.pods
+        if "deletionTimestamp" not in pod["metadata"]
+        and str((pod.get("status") or {}).get("startTime") or created) < created
+    ]
+    since = age(created) or 0
+    renewed = age(((operator.lease or {}).get("spec") or {}).get("renewTime") or "")
+    works = renewed is not None and renewed < since - CACHED
+    if not former or works or since > TOKEN:
+        return None
+    return Finding(
+        FAILS, NEWER.format(**words), RESTART.format(**words), runbook=_alert("Forbidden")
+    )
+
+
+def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Finding:
+    """Check whether the operator has its rights, in these namespaces or in all."""
+    try:
+        lacks = missing(kubectl, operator, namespaces)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return Finding(
+            UNKNOWN,
+            Text(
+                "you may not ask what the operator may do",
+                "오퍼레이터의 권한을 조회할 권한이 없습니다",
+            ),
+        )
+    if not lacks:
+        return Finding(WELL, Text("the operator has all its rights", "필요한 권한이 모두 있습니다"))
+    return Finding(
+        FAILS,
+        Text("the operator lacks rights", "오퍼레이터에 필요한 권한이 없습니다"),
+        Text(
+            "`helm upgrade` brings the roles and bindings back; with rbac.create=false an "
+            "administrator has to grant them.",
+            "`helm upgrade`로 롤과 바인딩을 복구하십시오. rbac.create=false이면 관리자가 권한을 "
+            "부여해야 합니다.",
+        ),
+        ", ".join(lacks),
+        _alert("Forbidden"),
+    )
+
+
+def serves(kubectl: Kubectl, operator: Operator, namespace: str) -> bool:
+    """Return whether the operator is configured to serve a namespace; raise `KubectlError`."""
+    return namespace in served(kubectl, operator, {namespace})
+
+
+def served(kubectl: Kubectl, operator: Operator, existing: set[str]) -> set[str]:
+    """Return which of these namespaces the operator is to serve; raise `KubectlError`."""
+    if operator.selector:
+        if not client.is_selector(operator.selector):
+            return set()
+        chosen = kubectl.list("namespaces", f"--selector={operator.selector}")
+        return existing & {namespace["metadata"]["name"] for namespace in chosen}
+    return existing & {*operator.namespaces} if operator.namespaces else existing
+
+
+def shared(kubectl: Kubectl, operators: list[Operator], existing: set[str]) -> Finding | None:
+    """Return the finding about two operators that serve the same namespaces, or None."""
+    acting = [operator for operator in operators if operator.deployment["spec"].get("replicas", 1)]
+    all_served = [(operator, served(kubectl, operator, existing)) for operator in acting]
+    for (first, of_first), (second, of_second) in itertools.combinations(all_served, 2):
+        both = sorted(of_first & of_second)
+        if not both:
+            continue
+        which = ALL if of_first == of_second == existing else Text.of(some(both))
+        many = subject.current().many
+        says = SHARED.format(which=which, many=many, one=first.title, other=second.title)
+        return Finding(FAILS, says, SEPARATE)
+    return None
+
+
+def unserved(operators: list[Operator], namespace: str) -> Finding:
+    """Return the finding about a namespace that no operator serves."""
+    selectors = ", ".join(operator.selector for operator in operators if operator.selector)
+    todo = Text(
+        "Add it to the chart's value watchNamespaces, and keep the others there.",
+        "차트의 값 watchNamespaces에 추가하십시오. 다른 네임스페이스는 그대로 두십시오.",
+    )
+    if selectors:
+        todo = Text(
+            "Give it the labels that the operator selects: kubectl label namespace {it} … ({of})",
+            "오퍼레이터가 선택하는 레이블을 설정하십시오: kubectl label namespace {it} … ({of})",
+        ).format(it=namespace, of=selectors)
+    return Finding(
+        FAILS,
+        Text(
+            "no operator serves the namespace {it}",
+            "{it} 네임스페이스를 처리하는 오퍼레이터가 없습니다",
+        ).format(it=namespace),
+        todo,
+        runbook=_alert("Unserved"),
+        about=some([operator.title for operator in operators]),
+    )

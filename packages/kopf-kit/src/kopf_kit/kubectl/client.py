@@ -1,0 +1,414 @@
+"""Runs the user's own kubectl, which knows the kubeconfig, the login and the proxy.
+
+Everything that is read from a cluster may have been written by a tenant: a flag of a Deployment, a
+field of a status. Names that are not valid in Kubernetes never reach kubectl or a command that the
+user is advised to run; and what is no option stands behind `--`.
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kopf_kit.kubectl import subject
+from kopf_kit.kubectl.text import Text, printable
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAMESPACE = re.compile(_LABEL)
+_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_KEY = rf"({_LABEL}(\.{_LABEL})*/)?{_VALUE}"
+#: A requirement of a label selector: `key`, `!key`, `key=value`, `key in (a,b)`.
+_REQUIREMENT = re.compile(
+    rf" *(! *{_KEY}|{_KEY}( *(=|==|!=) *({_VALUE})?"
+    rf"| +(in|notin) *\( *({_VALUE})?( *, *({_VALUE})?)* *\))?) *"
+)
+#: The longest namespace, name, and selector; the last is our own limit.
+_NAMESPACE_SIZE, _NAME_SIZE, _SELECTOR_SIZE = 63, 253, 1024
+
+
+def is_namespace(text: object) -> bool:
+    """Return whether it is a name of a namespace, a DNS-1123 label."""
+    return _is(text, _NAMESPACE, _NAMESPACE_SIZE)
+
+
+def is_name(text: object) -> bool:
+    """Return whether it is a name of an object, a DNS-1123 subdomain."""
+    return _is(text, _NAME, _NAME_SIZE)
+
+
+def is_selector(text: object) -> bool:
+    """Return whether it is a label selector."""
+    if not isinstance(text, str) or len(text) > _SELECTOR_SIZE:
+        return False
+    return all(_REQUIREMENT.fullmatch(part) for part in re.split(r",(?![^(]*\))", text))
+
+
+def _is(text: object, pattern: re.Pattern[str], size: int) -> bool:
+    return isinstance(text, str) and len(text) <= size and bool(pattern.fullmatch(text))
+
+
+class Refusal(NamedTuple):
+    """One way in which kubectl fails."""
+
+    key: str
+    #: A pattern of kubectl's output.
+    pattern: str
+    says: Text
+    todo: Text
+
+
+MISSING = Refusal(
+    "missing",
+    r"^$",
+    Text("kubectl is not installed.", "kubectl이 설치되어 있지 않습니다."),
+    Text(
+        "Install it, or put it on the PATH: https://kubernetes.io/docs/tasks/tools/",
+        "kubectl을 설치하거나 PATH에 추가하십시오: https://kubernetes.io/ko/docs/tasks/tools/",
+    ),
+)
+SLOW = Refusal(
+    "unreachable",
+    r"^$",
+    Text("kubectl has not answered in time.", "kubectl이 제때 응답하지 않았습니다."),
+    Text(
+        "Is the cluster reachable? Try: kubectl get --raw /readyz",
+        "클러스터에 연결할 수 있는지 확인하십시오: kubectl get --raw /readyz",
+    ),
+)
+OTHER = Refusal(
+    "other",
+    r"",
+    Text("kubectl has failed.", "kubectl이 실패했습니다."),
+    Text("What it says is below.", "kubectl의 출력은 아래에 있습니다."),
+)
+#: What the API server says if a webhook or a policy refuses an object.
+ADMISSION = r"admission webhook .* denied|ValidatingAdmissionPolicy"
+#: Why a file cannot be tried: kubectl does not ask its API server, or the user lacks the right.
+FILES = (
+    Refusal(
+        "unreadable",
+        r"(?m)^error: .*(the path .* does not exist|permission denied|unable to read URL"
+        r"|error reading \[)",
+        Text("The file {file} cannot be read.", "{file} 파일을 읽을 수 없습니다."),
+        Text(
+            "Check the path, and whether you may read it. In a folder, only .yaml, .yml and .json "
+            "files count.",
+            "경로와 읽기 권한을 확인하십시오. 폴더를 지정했다면 .yaml, .yml, .json 파일만 "
+            "읽습니다.",
+        ),
+    ),
+    Refusal(
+        "no-manifest",
+        r"(?m)^error: .*(error parsing |invalid object to validate|(apiVersion|kind) not set"
+        r"|no objects passed to apply|unable to decode)",
+        Text("The file {file} is not a manifest.", "{file} 파일은 매니페스트가 아닙니다."),
+        Text(
+            "It must be YAML or JSON with apiVersion, kind, metadata and spec; "
+            "`kubectl explain {crd}` lists the fields.",
+            "apiVersion, kind, metadata, spec이 있는 YAML이나 JSON이어야 합니다. "
+            "필드는 `kubectl explain {crd}` 명령으로 확인하십시오.",
+        ),
+    ),
+    Refusal(
+        "no-right",
+        rf'(?s)^(?!.*({ADMISSION})).*is forbidden: User "[^"]*" cannot ',
+        Text("You may not create what is in {file}.", "{file}의 오브젝트를 만들 권한이 없습니다."),
+        Text(
+            "Ask an administrator for the ClusterRole {crd}-edit in your namespace, or name a "
+            "namespace that you may write in: -n NAMESPACE",
+            "관리자에게 네임스페이스의 ClusterRole {crd}-edit을 요청하거나, 쓸 수 있는 "
+            "네임스페이스를 지정하십시오: -n NAMESPACE",
+        ),
+    ),
+)
+#: The first one whose pattern matches is used.
+REFUSALS = (
+    Refusal(
+        "no-kind",
+        r"doesn't have a resource type|no matches for kind|could not find the requested resource",
+        Text(
+            "The cluster does not know the kind {kind}: its CRD is missing.",
+            "클러스터에 {kind} 종류(kind)가 없습니다. CRD가 설치되어 있지 않습니다.",
+        ),
+        Text(
+            "Install the operator's chart with crds.install=true, or apply crds.yaml of a release. "
+            "Is it the right cluster? kubectl config current-context",
+            "오퍼레이터의 차트를 crds.install=true로 설치하거나 릴리스의 crds.yaml을 적용하십시오. "
+            "클러스터가 맞는지도 확인하십시오: kubectl config current-context",
+        ),
+    ),
+    Refusal(
+        "forbidden",
+        r"\(Forbidden\)",
+        Text("The cluster does not allow you to look.", "클러스터에서 조회할 권한이 없습니다."),
+        Text(
+            "Ask an administrator for the ClusterRole {crd}-view in your namespace, "
+            "or name a namespace that you may read: -n NAMESPACE",
+            "관리자에게 네임스페이스의 ClusterRole {crd}-view를 요청하거나, "
+            "조회할 수 있는 네임스페이스를 지정하십시오: -n NAMESPACE",
+        ),
+    ),
+    Refusal(
+        "login",
+        r"\(?Unauthorized\)?|must be logged in|getting credentials|asked for the client to provide",
+        Text("The cluster does not accept your login.", "클러스터가 로그인 정보를 거부했습니다."),
+        Text(
+            "Log in again as your cluster asks for it; `kubectl auth whoami` tells if it worked.",
+            "클러스터에 다시 로그인하십시오. `kubectl auth whoami`로 확인할 수 있습니다.",
+        ),
+    ),
+    Refusal(
+        "not-found",
+        r"\(NotFound\)",
+        Text("What you asked for is not there.", "찾는 것이 없습니다."),
+        Text("Check the name and the namespace.", "이름과 네임스페이스를 확인하십시오."),
+    ),
+    Refusal(
+        "config",
+        r"Error in configuration|context .* does not exist|no context exists"
+        r"|no configuration has been provided|error loading config"
+        r"|stat .*: no such file|invalid configuration"
+        r"|cluster .* does not exist|auth info .* does not exist|localhost:8080",
+        Text(
+            "The kubeconfig does not say which cluster to ask.",
+            "kubeconfig에서 클러스터를 찾을 수 없습니다.",
+        ),
+        Text(
+            "List what there is with `kubectl config get-contexts`; choose one with --context, "
+            "or another file with --kubeconfig.",
+            "`kubectl config get-contexts`로 목록을 보고 --context로 고르거나, --kubeconfig로 다른 "
+            "파일을 지정하십시오.",
+        ),
+    ),
+    Refusal(
+        "old",
+        r"unknown flag|unknown shorthand flag|unknown command",
+        Text("This kubectl is too old.", "kubectl이 너무 오래되었습니다."),
+        Text(
+            "Install one of the cluster's version: https://kubernetes.io/docs/tasks/tools/",
+            "클러스터와 같은 버전을 설치하십시오: https://kubernetes.io/ko/docs/tasks/tools/",
+        ),
+    ),
+    Refusal(
+        "unreachable",
+        r"Unable to connect|was refused|dial tcp|i/o timeout|no such host|TLS handshake|x509"
+        r"|deadline exceeded|Client\.Timeout|request canceled|ServiceUnavailable"
+        r"|EOF|connection reset|unable to handle the request",
+        Text("The cluster does not answer.", "클러스터가 응답하지 않습니다."),
+        Text(
+            "Is it up, and are network, VPN and proxy as they should be? "
+            "Try: kubectl get --raw /readyz",
+            "클러스터가 켜져 있는지, 네트워크와 VPN, 프록시를 확인하십시오: kubectl get --raw "
+            "/readyz",
+        ),
+    ),
+)
+
+
+def refusal(message: str) -> Refusal:
+    """Return the cause of a failure of kubectl with this output."""
+    return _filled(next((case for case in REFUSALS if re.search(case.pattern, message)), OTHER))
+
+
+def of_file(message: str) -> Refusal | None:
+    """Return why a file cannot be tried, or None if the API server says what is wrong with it."""
+    cases = (case for case in FILES if re.search(case.pattern, message))
+    return next(map(_filled, cases), None)
+
+
+def _filled(refusal: Refusal) -> Refusal:
+    """Return a refusal whose sentences name the kind."""
+    kind = subject.current().kinds[0]
+    words = {"kind": kind.kind, "crd": kind.resource, "file": "{file}"}
+    return refusal._replace(says=refusal.says.format(**words), todo=refusal.todo.format(**words))
+
+
+Object = dict[str, Any]
+
+#: Timeout of a command in seconds.
+PATIENCE = 60.0
+#: Seconds after which kubectl's stderr is shown while it runs: it may ask for a login.
+SILENT = 3.0
+#: Number of lines that are quoted from kubectl's error.
+_LINES = 6
+
+
+class KubectlError(Exception):
+    """kubectl failed; this says why, and what it printed."""
+
+    def __init__(self, refusal: Refusal, said: str = "") -> None:
+        super().__init__(said)
+        self.refusal, self.said = refusal, said
+
+    @property
+    def key(self) -> str:
+        """The keyword of the cause."""
+        return self.refusal.key
+
+
+class Kubectl:
+    """kubectl with the options that the user gave, such as --context."""
+
+    def __init__(self, options: Sequence[str] = (), namespace: str | None = None) -> None:
+        self.options = [*options]
+        self.namespace = namespace
+
+    def list(self, kind: str, *arguments: str, everywhere: bool = False) -> list[Object]:
+        """Return the objects of a kind in this namespace or in all; raise `KubectlError`."""
+        where = ["--all-namespaces"] if everywhere else self._here()
+        printed = self.ask("get", *where, *arguments, "--output=json", "--", kind)
+        items: list[Object] = json.loads(printed)["items"]
+        return items
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
+        """Return an object, or None if it does not exist; raise `KubectlError`."""
+        if not is_name(name) or not (namespace is None or is_namespace(namespace)):
+            return None
+        where = [f"--namespace={namespace}"] if namespace else self._here()
+        printed = self.ask("get", *where, "--ignore-not-found", "--output=json", "--", kind, name)
+        return dict(json.loads(printed)) if printed.strip() else None
+
+    def here(self) -> str:
+        """Return the name of the default namespace; raise `KubectlError`."""
+        if self.namespace:
+            return self.namespace
+        path = "--output=jsonpath={.contexts[0].context.namespace}"
+        return self.ask("config", "view", "--minify", path).strip() or "default"
+
+    def ask(self, *arguments: str, send: Object | None = None) -> str:
+        """Run kubectl and return its output; raise `KubectlError`."""
+        body = None if send is None else json.dumps(send)
+        with self._start(arguments, body is not None) as process:
+            errors = _Errors(process)
+            timer = threading.Timer(PATIENCE, process.kill)
+            timer.start()
+            try:
+                if body is not None and process.stdin is not None:
+                    process.stdin.write(body)
+                    process.stdin.close()
+                printed = process.stdout.read() if process.stdout else ""
+                code = process.wait()
+                late = not timer.is_alive()
+            finally:
+                timer.cancel()
+                message = errors.end()
+        if code and late:
+            raise KubectlError(SLOW, message)
+        if code:
+            raise KubectlError(refusal(message), message)
+        return str(printed)
+
+    def logs(self, pod: str, *flags: str) -> int:
+        """Print the log of a Pod with a valid name; return kubectl's exit code.
+
+        On a terminal, without what controls it; elsewhere, as it is.
+        """
+        command = self._command(["logs", *self._here(), *flags, "--", pod])
+        try:
+            if not sys.stdout.isatty():
+                return subprocess.call(command)
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+                for line in process.stdout or ():
+                    text = line.decode(errors="replace").removesuffix("\n")
+                    print(printable(text.expandtabs()), flush=True)
+            return process.returncode
+        except FileNotFoundError:
+            raise KubectlError(MISSING) from None
+
+    def watch(self, kind: str, *, everywhere: bool = False) -> Iterator[Object]:
+        """Yield the events of the objects of a kind until the API server ends the watch.
+
+        Each is {"type": "ADDED", "object": …}; the existing objects come first.
+        """
+        where = ["--all-namespaces"] if everywhere else self._here()
+        flags = ("--watch", "--output-watch-events", "--output=json")
+        with self._start(("get", *where, *flags, "--", kind), False) as process:
+            errors = _Errors(process)
+            try:
+                yield from _documents(process)
+                code = process.wait()
+            finally:
+                process.kill()
+                message = errors.end()
+        if code:
+            raise KubectlError(refusal(message), message)
+
+    def _here(self) -> Sequence[str]:
+        return [f"--namespace={self.namespace}"] if self.namespace else []
+
+    def _command(self, arguments: Sequence[str]) -> Sequence[str]:
+        return ["kubectl", *self.options, *arguments]
+
+    def _start(self, arguments: Sequence[str], sends: bool) -> subprocess.Popen[str]:
+        try:
+            return subprocess.Popen(
+                self._command(arguments),
+                stdin=subprocess.PIPE if sends else None,  # a login may ask for a password
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except FileNotFoundError:
+            raise KubectlError(MISSING) from None
+
+
+class _Errors:
+    """Collects a process's stderr, and also shows it if the process takes long."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._lines: list[str] = []
+        self._shown = 0
+        self._lock = threading.Lock()
+        self._late = threading.Event()
+        self._timer = threading.Timer(SILENT, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._process.stderr or ():
+            self._lines.append(line)
+            if self._late.is_set():
+                self._show()
+
+    def _show(self) -> None:
+        self._late.set()
+        with self._lock:
+            sys.stderr.writelines(
+                f"{printable(line.rstrip())}\n" for line in self._lines[self._shown :]
+            )
+            sys.stderr.flush()
+            self._shown = len(self._lines)
+
+    def end(self) -> str:
+        """Return the last lines, without klog's lines that repeat them."""
+        self._timer.cancel()
+        self._reader.join(1.0)
+        lines = [line.strip() for line in self._lines if line.strip()]
+        plain = [line for line in lines if not line[:5].removeprefix("E").isdigit()]
+        return "\n".join((plain or lines)[-_LINES:])
+
+
+def _documents(process: subprocess.Popen[str]) -> Iterator[Object]:
+    """Yield the JSON documents that a process prints one after the other."""
+    decoder, buffer = json.JSONDecoder(), ""
+    for line in process.stdout or ():
+        buffer += line
+        if line[:1] not in "}{":  # kubectl indents the lines inside a document
+            continue
+        try:
+            document, end = decoder.raw_decode(buffer.lstrip())
+        except ValueError:
+            continue
+        buffer = buffer.lstrip()[end:]
+        yield document

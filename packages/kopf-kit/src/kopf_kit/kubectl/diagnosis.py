@@ -1,0 +1,236 @@
+"""`kubectl NAME doctor`: checks that the operator is installed, ready, leading, and allowed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from kopf_kit.kubectl import checks, client, pods, subject, survey
+from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.findings import FAILS, NOTE, UNKNOWN, WAITS, WELL, Finding, lines, mark
+from kopf_kit.kubectl.installation import Operator
+from kopf_kit.kubectl.objects import Judge, fare
+from kopf_kit.kubectl.subject import Kind
+from kopf_kit.kubectl.text import Text, pad, some, width
+
+Object = dict[str, Any]
+
+CLUSTER, CRD, OPERATOR = (
+    Text("Cluster", "클러스터"),
+    Text("Kind", "종류"),
+    Text("Operator", "오퍼레이터"),
+)
+READY, LEADER, RIGHTS = Text("Ready", "준비"), Text("Leader", "리더"), Text("Rights", "권한")
+SERVED = Text("Namespaces", "네임스페이스")
+TITLES = (CLUSTER, CRD, OPERATOR, READY, LEADER, RIGHTS, SERVED)
+#: Minor versions by which kubectl may differ from the cluster, according to Kubernetes' policy.
+SKEW = 1
+
+ALL_WELL = Text("All is well.", "모두 정상입니다.")
+SOME_WRONG = Text(
+    "{n} of {all} checks found something wrong.", "{all}개 항목 중 {n}개에 문제가 있습니다."
+)
+OF_ONLY = Text("{it}, for {which} alone", "{it}, 처리하는 네임스페이스: {which}")
+MAY_NOT = Text("you may not look", "조회할 권한이 없습니다")
+
+
+class Check(NamedTuple):
+    """A line of the report."""
+
+    title: Text
+    finding: Finding
+
+
+def report(kubectl: Kubectl, judge: Judge = fare) -> int:
+    """Print the result of each check; return the exit code."""
+    findings = []
+    titles = (*TITLES, *(_title(kind) for kind in subject.current().kinds))
+    room = max(width(str(title)) for title in titles) + 3
+    for title, finding in check(kubectl, judge):
+        print(f"{mark(finding.level)} {pad(str(title), room)}{finding.says}", flush=True)
+        if finding.level != WELL:
+            below = lines(finding)
+            if below:
+                print(*(f"  {line}" for line in below), sep="\n", flush=True)
+        findings += [finding] * (finding.level != NOTE)
+    wrong = sum(finding.level == FAILS for finding in findings)
+    print()
+    if wrong:
+        print(SOME_WRONG.format(n=wrong, all=len(findings)))
+    elif all(finding.level == WELL for finding in findings):
+        print(ALL_WELL)
+    return 1 if wrong else 0
+
+
+def _title(kind: Kind) -> Text:
+    return Text(kind.many, kind.kind)
+
+
+def check(kubectl: Kubectl, judge: Judge = fare) -> Iterator[Check]:
+    """Yield each check as soon as it is done; raise `KubectlError` if kubectl fails."""
+    yield Check(CLUSTER, _cluster(kubectl))
+    served, version = [], ""
+    for kind in subject.current().kinds:
+        finding, version = _kind(kubectl, kind)
+        yield Check(CRD, finding)
+        served += [kind] * (finding.level != FAILS)
+    try:
+        operators, alike = survey.look(kubectl)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        operators, alike = [], []
+        yield Check(OPERATOR, Finding(UNKNOWN, MAY_NOT, detail=error.said))
+    else:
+        if not operators:
+            yield Check(OPERATOR, checks.not_installed())
+    for operator in operators:
+        about = partial(checks.about, operator)
+        yield Check(OPERATOR, _installed(operator, version))
+        yield Check(READY, about(pods.runs(operator)))
+        yield Check(LEADER, about(checks.leads(operator)))
+        refused = checks.accepted(kubectl, operator)
+        allowed = refused or checks.allowed(kubectl, operator, operator.namespaces)
+        yield Check(RIGHTS, about(allowed))
+    if alike:
+        note = checks.ignored(alike)
+        yield Check(OPERATOR, note._replace(todo=None) if operators else note)
+    if served:
+        yield from _served(kubectl, operators, served, judge)
+
+
+def _cluster(kubectl: Kubectl) -> Finding:
+    """Ask for the versions; this is the first request, and it fails if there is no cluster."""
+    versions = json.loads(kubectl.ask("version", "--output=json"))
+    own, server = (versions[side]["gitVersion"] for side in ("clientVersion", "serverVersion"))
+    says = Text("Kubernetes {server}, kubectl {own}", "쿠버네티스 {server}, kubectl {own}")
+    finding = Finding(WELL, says.format(server=server, own=own))
+    if abs(_minor(own) - _minor(server)) <= SKEW:
+        return finding
+    return finding._replace(
+        level=WAITS,
+        todo=Text(
+            "Kubernetes supports a kubectl that is at most one minor version off: install one.",
+            "쿠버네티스는 마이너 버전이 하나까지 다른 kubectl을 지원합니다. 맞는 버전을 "
+            "설치하십시오.",
+        ),
+    )
+
+
+def _minor(version: str) -> int:
+    match = re.match(r"v\d+\.(\d+)", version)
+    return int(match[1]) if match else 0
+
+
+def _kind(kubectl: Kubectl, kind: Kind) -> tuple[Finding, str]:
+    """Return whether the kind is served, and the version of the operator in its CRD."""
+    lacking = client.refusal("no matches for kind")
+    missing = Finding(
+        FAILS,
+        Text("the CRD {kind} is missing", "{kind} CRD가 없습니다").format(kind=kind.resource),
+        lacking.todo,
+        runbook=subject.current().alert("Unserved"),
+    )
+    try:
+        crd = kubectl.get("customresourcedefinitions.apiextensions.k8s.io", kind.resource)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return _discovered(kubectl, kind, missing), ""
+    if crd is None:
+        return missing, ""
+    version = (crd["metadata"].get("labels") or {}).get("app.kubernetes.io/version", "")
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    wrong = [
+        str(c.get("message"))
+        for c in conditions
+        if (c["type"], c["status"]) in (("Established", "False"), ("NamesAccepted", "False"))
+    ]
+    served = [v["name"] for v in crd["spec"]["versions"] if v.get("served")]
+    if wrong or kind.version not in served:
+        says = Text("the CRD {kind} is not served", "{kind} CRD가 제공되지 않습니다")
+        return missing._replace(
+            says=says.format(kind=kind.resource), detail="; ".join(wrong)
+        ), version
+    installed = f"{kind.resource}/{kind.version} ({version or '?'})"
+    return Finding(WELL, Text.of(installed)), version
+
+
+def _discovered(kubectl: Kubectl, kind: Kind, missing: Finding) -> Finding:
+    """Look for the kind by discovery, which every user may read."""
+    group = kind.resource.partition(".")[2]
+    try:
+        kubectl.ask("get", "--raw", f"/apis/{group}/{kind.version}")
+    except KubectlError as error:
+        if error.key not in ("not-found", "no-kind"):
+            raise
+        return missing
+    says = Text("{kind}/{v} is served", "{kind}/{v} 제공됨")
+    return Finding(WELL, says.format(kind=kind.resource, v=kind.version))
+
+
+def _installed(operator: Operator, crd: str) -> Finding:
+    says = Text.of(f"{operator.title} ({operator.version or '?'})")
+    if operator.only is not None:
+        return Finding(WELL, OF_ONLY.format(it=says, which=some(operator.only)))
+    if not crd or not operator.version or crd == operator.version:
+        return Finding(WELL, says)
+    todo = Text(
+        "The CRD is of version {crd}: `helm upgrade` with crds.install=true brings this one's.",
+        "CRD의 버전은 {crd}입니다. crds.install=true로 `helm upgrade`하면 같은 버전이 됩니다.",
+    )
+    return Finding(WAITS, says, todo.format(crd=crd))
+
+
+def _served(
+    kubectl: Kubectl, operators: list[Operator], kinds: list[Kind], judge: Judge
+) -> Iterator[Check]:
+    """Check that all namespaces are served, and that the operator has looked at all objects."""
+    try:
+        objects = [(kind, kubectl.list(kind.resource, everywhere=True)) for kind in kinds]
+        existing = {namespace["metadata"]["name"] for namespace in kubectl.list("namespaces")}
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        yield Check(SERVED, Finding(UNKNOWN, MAY_NOT, detail=error.said))
+        return
+    if operators:
+        used = {
+            str(manifest["metadata"].get("namespace") or "")
+            for _, all_ in objects
+            for manifest in all_
+        }
+        yield Check(SERVED, _namespaces(kubectl, operators, used - {""}, existing))
+    for kind, of_kind in objects:
+        yield Check(_title(kind), judge(kind, of_kind))
+
+
+def _namespaces(
+    kubectl: Kubectl, operators: list[Operator], used: set[str], existing: set[str]
+) -> Finding:
+    for operator in operators:
+        gone = sorted({*operator.namespaces} - existing)
+        if not gone:
+            continue
+        says = Text(
+            "namespace {gone} is in watchNamespaces but does not exist",
+            "처리하도록 지정된 {gone} 네임스페이스가 없습니다",
+        )
+        todo = Text(
+            "Create it, or take it out of the chart's value watchNamespaces.",
+            "만들거나 차트의 값 watchNamespaces에서 빼십시오.",
+        )
+        says = says.format(gone=", ".join(gone))
+        finding = Finding(FAILS, says, todo, runbook=subject.current().alert("Unserved"))
+        return checks.about(operator, finding)
+    both = checks.shared(kubectl, operators, existing)
+    if both is not None:
+        return both
+    for namespace in sorted(used):
+        if not any(checks.serves(kubectl, operator, namespace) for operator in operators):
+            return checks.unserved(operators, namespace)
+    says = Text("all that have {many} are served", "{many} 오브젝트가 있는 곳을 모두 처리함")
+    return Finding(WELL, says.format(many=subject.current().many))

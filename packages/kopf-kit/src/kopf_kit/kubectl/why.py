@@ -1,0 +1,236 @@
+"""`kubectl NAME why`: explains why an object is not ready, by its conditions and Events."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from kopf_kit.kubectl import checks, client, pods, subject, survey
+from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
+from kopf_kit.kubectl.objects import NOT_SEEN, State, age, state
+from kopf_kit.kubectl.subject import Kind
+from kopf_kit.kubectl.text import Text, ago, paint, shown
+
+Object = dict[str, Any]
+
+COLORS = {WELL: "green", WAITS: "yellow", FAILS: "red", UNKNOWN: "yellow"}
+#: How many of an object's last Events are shown.
+EVENTS = 5
+#: Seconds within which a healthy operator has looked at an object.
+PROMPT = 5.0
+
+READY = Text("it is ready", "준비되었습니다")
+NOT_READY = Text("it is not ready ({reason})", "준비되지 않았습니다({reason})")
+NO_CONDITION = Text(
+    "it has no Ready condition; its Events are below",
+    "Ready 컨디션이 없습니다. 이벤트는 아래와 같습니다",
+)
+DELETING = Text(
+    "it is being deleted, but something holds it", "삭제되는 중이며 무엇인가 붙잡고 있습니다"
+)
+FINALIZERS = Text(
+    "These finalizers hold it: {it}. Their owners take them off when they are done.",
+    "다음 파이널라이저가 붙잡고 있습니다: {it}. 소유자가 정리를 마치면 제거합니다.",
+)
+SOON = Text("the operator is about to look at it", "오퍼레이터가 곧 확인합니다")
+LOG = Text(
+    "The operator runs and leads; its log says what it does. `kubectl {command} doctor` checks the "
+    "rest.",
+    "오퍼레이터는 실행 중이며 리더도 있습니다. 하는 일은 로그에 있습니다. 나머지는 "
+    "`kubectl {command} doctor`가 확인합니다.",
+)
+BESIDES = Text("{says}. Besides, {more}", "{says}. 또한 {more}")
+EDITED = Text("this is of an earlier version of it; {says}", "이전 버전에 대한 상태입니다. {says}")
+FOR = Text("for {age}", "{age} 동안")
+OTHERS, EVENT = Text("Conditions", "컨디션"), Text("Events", "이벤트")
+
+
+def of_name(kubectl: Kubectl, name: str) -> int:
+    """Print why each object called NAME, or KIND/NAME, is not ready; return the exit code."""
+    word, _, name = name.rpartition("/")
+    kinds = [kind for kind in subject.current().kinds if not word or _is_called(kind, word)]
+    manifests = [
+        (kind, manifest) for kind in kinds if (manifest := kubectl.get(kind.resource, name))
+    ]
+    if not manifests:
+        complain(_unknown(kubectl, kinds, word, name))
+        return 3
+    codes = [_explain(kubectl, kind, manifest) for kind, manifest in manifests]
+    return max(codes)
+
+
+def of_file(kubectl: Kubectl, file: str) -> int:
+    """Print the API server's answer to a dry run of a manifest; return the exit code."""
+    try:
+        kubectl.ask("apply", "--dry-run=server", f"--filename={file}")
+    except KubectlError as error:
+        wrong = client.of_file(error.said)
+        if wrong is not None:
+            complain(Finding(UNKNOWN, wrong.says.format(file=file), wrong.todo, error.said))
+            return 3
+        if error.key != "other" and error.key != "forbidden":
+            raise
+        says = Text("the API server refuses it", "API 서버가 거부합니다")
+        if re.search(client.ADMISSION, error.said):
+            says = Text(
+                "an admission webhook or policy refuses it", "어드미션 웹훅이나 정책이 거부합니다"
+            )
+        todo = Text("Correct what the details name.", "자세한 내용에 나온 부분을 고치십시오.")
+        _tell(file, Finding(UNKNOWN, says, todo, error.said))
+        return 1
+    _tell(file, Finding(UNKNOWN, Text("the API server accepts it", "API 서버가 받아들입니다")))
+    return 0
+
+
+def _tell(title: str, finding: Finding, reason: str = "", *more: str) -> None:
+    """Print a finding, and further lines below it."""
+    print(paint(f"{title}: {finding.says}.", COLORS[finding.level]))
+    if below := [*lines(finding, reason), *more]:
+        print("", *below, sep="\n")
+
+
+def _is_called(kind: Kind, word: str) -> bool:
+    plural = kind.resource.partition(".")[0]
+    return word.lower() in (kind.kind.lower(), plural, kind.resource)
+
+
+def _explain(kubectl: Kubectl, kind: Kind, given: Object) -> int:
+    now = state(kind, given)
+    finding = look(kubectl, now, given)
+    seconds = age(now.since)
+    reason = now.reason
+    if reason and seconds is not None:
+        reason = f"{reason}, {FOR.format(age=ago(seconds))}"
+    more = [f"  {OTHERS}: {shown(', '.join(now.others))}"] if now.others else []
+    if finding.level != WELL and (events := _events(kubectl, now)):
+        more += [f"  {EVENT}:", *(f"    {shown(event)}" for event in events)]
+    _tell(now.title, finding, reason, *more)
+    return 0 if finding.level in (WELL, UNKNOWN) else 1
+
+
+def look(kubectl: Kubectl, now: State, given: Object) -> Finding:
+    """Return the finding about an object; raise `KubectlError`."""
+    if now.deleting:
+        by = ", ".join(given["metadata"].get("finalizers") or ())
+        return Finding(WAITS, DELETING, FINALIZERS.format(it=by) if by else None)
+    if now.ready == "True":
+        return Finding(WELL, READY, detail=now.message)
+    held_up = held(kubectl, now.namespace, seen=bool(now.ready))
+    if now.ready:
+        finding = Finding(FAILS, NOT_READY.format(reason=now.reason), detail=now.message)
+        if held_up is None or not held_up.about:
+            return finding
+        says = BESIDES.format(says=finding.says, more=held_up.says)
+        return held_up._replace(says=says, detail=f"{now.message}; {held_up.detail}".rstrip("; "))
+    if held_up is None:
+        held_up = _not_seen(now)
+    return held_up._replace(says=EDITED.format(says=held_up.says)) if now.edited else held_up
+
+
+def _not_seen(now: State) -> Finding:
+    ours = subject.current()
+    if not ours.tells:
+        return Finding(UNKNOWN, NO_CONDITION)
+    if (age(now.since) or 0) < PROMPT:
+        return Finding(WAITS, SOON)
+    todo = LOG.format(command=ours.command)
+    return Finding(WAITS, NOT_SEEN, todo, runbook=ours.alert("QueueStuck"))
+
+
+def held(kubectl: Kubectl, namespace: str, *, seen: bool) -> Finding | None:
+    """Return why no operator looks at the objects of a namespace, or None if there is no reason.
+
+    `seen` says that one did: then it is no trouble if the user may not look for it.
+    """
+    try:
+        operators, alike = survey.look(kubectl)
+        serving = [
+            operator
+            for operator in operators
+            if not namespace or checks.serves(kubectl, operator, namespace)
+        ]
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return None if seen else _may_not_look()
+    if not operators:
+        absent = checks.not_installed()
+        return absent._replace(detail=str(checks.ignored(alike).says) if alike else "")
+    if not serving:
+        return checks.unserved(operators, namespace)
+    for operator in serving:
+        for finding in (
+            checks.accepted(kubectl, operator),
+            pods.runs(operator),
+            checks.leads(operator),
+            checks.allowed(kubectl, operator, [namespace] if namespace else []),
+        ):
+            if finding is not None and finding.level == FAILS:
+                return checks.about(operator, finding)
+    return None
+
+
+def _may_not_look() -> Finding:
+    todo = Text(
+        "You may not see the operator: ask an administrator to run `kubectl {command} doctor`.",
+        "오퍼레이터를 조회할 권한이 없습니다. 관리자에게 `kubectl {command} doctor` 실행을 "
+        "요청하십시오.",
+    )
+    return Finding(WAITS, NOT_SEEN, todo.format(command=subject.current().command))
+
+
+def _events(kubectl: Kubectl, now: State) -> list[str]:
+    """Return the last Events of an object, the newest first; none if they may not be read."""
+    chosen = f"involvedObject.name={now.name},involvedObject.kind={now.kind.kind}"
+    in_namespace = Kubectl(kubectl.options, now.namespace or "default")
+    try:
+        events = in_namespace.list("events", f"--field-selector={chosen}")
+    except KubectlError:
+        return []
+    events = [event for event in events if event["involvedObject"].get("uid") in (None, now.uid)]
+    events.sort(key=_time, reverse=True)
+    return [
+        "  ".join(
+            (
+                ago(age(_time(event)) or 0),
+                str(event.get("type")),
+                str(event.get("reason")),
+                str(event.get("message", "")),
+            )
+        )
+        for event in events[:EVENTS]
+    ]
+
+
+def _time(event: Object) -> str:
+    """Return when an Event happened last, however it was counted."""
+    series = event.get("series") or {}
+    return str(
+        series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    )
+
+
+def _unknown(kubectl: Kubectl, kinds: list[Kind], word: str, name: str) -> Finding:
+    if not kinds:
+        says = Text("the operator has no kind {kind}", "오퍼레이터에 {kind} 종류(kind)가 없습니다")
+        todo = Text("It has: {it}.", "다음 종류가 있습니다: {it}.")
+        names = ", ".join(kind.kind.lower() for kind in subject.current().kinds)
+        return Finding(UNKNOWN, says.format(kind=word), todo.format(it=names))
+    existing = [
+        manifest["metadata"]["name"] for kind in kinds for manifest in kubectl.list(kind.resource)
+    ]
+    says = Text(
+        "there is no {kinds} {name} in the namespace {here}",
+        "네임스페이스 {here}에 이름이 {name}인 {kinds} 오브젝트가 없습니다",
+    )
+    todo = Text(
+        "In another namespace? `kubectl {command} status -A` lists them all.",
+        "다른 네임스페이스에 있다면 `kubectl {command} status -A`로 모두 볼 수 있습니다.",
+    ).format(command=subject.current().command)
+    close = difflib.get_close_matches(name, existing, 3)
+    if close:
+        todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
+    kind_names = " / ".join(kind.kind for kind in kinds)
+    return Finding(UNKNOWN, says.format(name=name, here=kubectl.here(), kinds=kind_names), todo)

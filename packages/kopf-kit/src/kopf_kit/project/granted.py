@@ -1,0 +1,420 @@
+"""What the roles that an author wrote allow, and where: nothing here gets wider than they give it.
+
+The files may have other objects, too. If they bind roles, the operator has what is bound to its
+ServiceAccount, there. Without any binding, a ClusterRole is for what the operator watches, and a
+Role for its own namespace.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kopf_kit.project import adopted
+from kopf_kit.rig.run import KitError
+
+Manifest = dict[str, Any]
+Rule = dict[str, list[str]]
+
+#: In the chart's value `watchNamespaces`, the namespace that the operator itself is in.
+OWN = "$(POD_NAMESPACE)"
+_HINT = "`rights` names files with roles"
+_FIELDS = ("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs")
+#: The resources of Kubernetes that are in no namespace, by their group.
+_OF_THE_CLUSTER = {
+    "": ("componentstatuses", "namespaces", "nodes", "persistentvolumes"),
+    "admissionregistration.k8s.io": (
+        *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+        *("mutatingwebhookconfigurations", "validatingadmissionpolicies"),
+        *("validatingadmissionpolicybindings", "validatingwebhookconfigurations"),
+    ),
+    "apiextensions.k8s.io": ("customresourcedefinitions",),
+    "apiregistration.k8s.io": ("apiservices",),
+    "authentication.k8s.io": ("selfsubjectreviews", "tokenreviews"),
+    "authorization.k8s.io": (
+        *("selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"),
+    ),
+    "certificates.k8s.io": ("certificatesigningrequests", "clustertrustbundles", "signers"),
+    "flowcontrol.apiserver.k8s.io": ("flowschemas", "prioritylevelconfigurations"),
+    "kopf.dev": ("clusterkopfpeerings",),
+    "metrics.k8s.io": ("nodes",),
+    "networking.k8s.io": ("ingressclasses", "ipaddresses", "servicecidrs"),
+    "node.k8s.io": ("runtimeclasses",),
+    "rbac.authorization.k8s.io": ("clusterrolebindings", "clusterroles"),
+    "resource.k8s.io": ("deviceclasses", "devicetaintrules", "resourceslices"),
+    "scheduling.k8s.io": ("priorityclasses",),
+    "storage.k8s.io": (
+        *("csidrivers", "csinodes", "storageclasses", "volumeattachments"),
+        "volumeattributesclasses",
+    ),
+}
+
+
+@dataclass
+class Grants:
+    """Rules, each with its reason, by where they hold."""
+
+    #: In each watched namespace, or in the cluster if the operator watches all.
+    watched: list[tuple[str, Rule]] = field(default_factory=list)
+    #: In the operator's own namespace.
+    own: list[tuple[str, Rule]] = field(default_factory=list)
+    #: In the cluster, whichever namespaces are watched: about what is in no namespace.
+    cluster: list[tuple[str, Rule]] = field(default_factory=list)
+    #: Sentences on what the chart does not give.
+    left_out: list[str] = field(default_factory=list)
+
+    def add(self, other: "Grants") -> None:
+        """Add the rules and sentences of another that are not among them."""
+        self.watched += [each for each in other.watched if each not in self.watched]
+        self.own += [each for each in other.own if each not in self.own]
+        self.cluster += [each for each in other.cluster if each not in self.cluster]
+        self.left_out += [each for each in other.left_out if each not in self.left_out]
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All rules, wherever they hold."""
+        return [rule for _, rule in (*self.watched, *self.own, *self.cluster)]
+
+
+class _Role(NamedTuple):
+    file: Path
+    name: str
+    manifest: Manifest
+
+    @property
+    def rules(self) -> list[Rule]:
+        return self.manifest.get("rules") or []
+
+    def __str__(self) -> str:
+        return f"the {self.manifest['kind']} {self.name} in {self.file.name}"
+
+
+def split(rules: Iterable[tuple[str, Rule]], crds: Sequence[Manifest]) -> Grants:
+    """Return rules of the whole cluster: what is in namespaces, and what is in none."""
+    wide = {(crd["spec"]["group"], crd["spec"]["names"]["plural"]) for crd in _wide(crds)}
+    wide |= {(group, name) for group, names in _OF_THE_CLUSTER.items() for name in names}
+    grants = Grants()
+    for why, rule in rules:
+        for here, part in _parts(rule, wide):
+            (grants.cluster if here else grants.watched).append((why, part))
+    return grants
+
+
+def _wide(crds: Sequence[Manifest]) -> list[Manifest]:
+    return [crd for crd in crds if crd["spec"].get("scope") == "Cluster"]
+
+
+def _parts(rule: Rule, wide: set[tuple[str, str]]) -> Iterator[tuple[bool, Rule]]:
+    """Yield the parts of a rule, and whether each is about what is in no namespace."""
+    if rule.get("nonResourceURLs"):
+        yield True, rule
+        return
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for group in rule["apiGroups"]:
+        known = wide if group != "*" else {("*", name) for _, name in wide}
+        halves: tuple[list[str], list[str]] = ([], [])
+        for resource in rule["resources"]:
+            halves[(group, resource.partition("/")[0]) in known].append(resource)
+        groups.setdefault((tuple(halves[0]), tuple(halves[1])), []).append(group)
+    for halves_, of in groups.items():
+        for here, resources in enumerate(halves_):
+            if resources:
+                yield bool(here), {**rule, "apiGroups": of, "resources": [*resources]}
+
+
+def read(
+    files: Sequence[Path], crds: Sequence[Manifest] = (), namespaces: Sequence[str] = ()
+) -> Grants:
+    """Return what an operator may do by these files; raise KitError where they do not say it.
+
+    `crds` are its own, and `namespaces` those that it watches by default.
+    """
+    objects = [
+        (file, each)
+        for file in files
+        for each in adopted.manifests_in(file, _HINT)
+        if is_object(each)
+    ]
+    roles = [
+        _Role(file, each["metadata"]["name"], _checked(file, each))
+        for file, each in objects
+        if is_role(each)
+    ]
+    names = ", ".join(map(str, files))
+    for file in {*files} - {
+        of for of, each in objects if is_role(each) or bound(each) or runs_as(each)
+    }:
+        raise KitError(f"{file} has no role and no binding of one; name files with these")
+    if not any(role.rules or role.manifest.get("aggregationRule") for role in roles):
+        raise KitError(f"{names} must have a Role or ClusterRole with `rules`")
+    bindings = [(file, each) for file, each in objects if bound(each)]
+    home = _home([each for _, each in objects], names, bound=bool(bindings))
+    where = _bound(roles, bindings, home, names) if bindings else _unbound(roles, home, names)
+    return _granted(where, roles, crds, home, namespaces)
+
+
+class _Home(NamedTuple):
+    """The operator's ServiceAccount, and its namespace; empty where no file says it."""
+
+    namespace: str = ""
+    account: str = ""
+
+
+def is_object(manifest: Any) -> bool:
+    """Return whether it is an object of Kubernetes with a name."""
+    match manifest:
+        case {"kind": str(), "metadata": {"name": str()}}:
+            return True
+    return False
+
+
+def is_role(manifest: Manifest) -> bool:
+    """Return whether an object is a Role or a ClusterRole."""
+    return manifest["kind"] in ("Role", "ClusterRole")
+
+
+def _checked(file: Path, role: Manifest) -> Manifest:
+    """Return a role; raise KitError where a rule is none that the API server takes."""
+    rules = role.get("rules") or []
+    for number, rule in enumerate(rules if isinstance(rules, list) else [rules], 1):
+        texts = isinstance(rule, dict) and all(
+            isinstance(rule.get(key, []), list) and all(isinstance(one, str) for one in rule[key])
+            for key in _FIELDS
+            if rule.get(key) is not None
+        )
+        about = texts and (
+            bool(rule.get("nonResourceURLs"))
+            != bool(rule.get("apiGroups") and rule.get("resources"))
+        )
+        if not (about and rule.get("verbs") and isinstance(rules, list)):
+            raise KitError(
+                f"{file}: rule {number} of the {role['kind']} {role['metadata']['name']} must have "
+                "`verbs`, and either `apiGroups` with `resources` or `nonResourceURLs`"
+            )
+        if rule.get("nonResourceURLs") and role["kind"] == "Role":
+            raise KitError(
+                f"{file}: rule {number} of the Role {role['metadata']['name']} has "
+                "nonResourceURLs, which are in no namespace: only a ClusterRole can have them"
+            )
+    kept = [{key: rule[key] for key in _FIELDS if rule.get(key)} for rule in rules]
+    return {**role, "rules": kept}
+
+
+def _home(objects: Sequence[Manifest], names: str, *, bound: bool) -> _Home:
+    """Return which ServiceAccount is the operator's: that of a workload, or the only one bound."""
+    running = {pair for each in objects for pair in runs_as(each)}
+    subjects = {pair for each in objects for pair in accounts(each)}
+    if len(running) != 1 and bound:
+        named = {name for _, name in running}
+        running = {pair for pair in subjects if not named or pair[1] in named}
+    spaces = {space for space, _ in running if space}
+    if bound and (len({name for _, name in running}) > 1 or len(spaces) > 1):
+        listed = ", ".join(sorted(f"{space}/{name}".lstrip("/") for space, name in running))
+        raise KitError(
+            f"{names} bind roles to the ServiceAccounts {listed}, and nothing says which of them "
+            "is the operator's: name files with its roles and bindings alone, or its Deployment too"
+        )
+    name = next((name for _, name in running), "")
+    # A workload or a ServiceAccount may leave the namespace to kustomize or to kubectl.
+    spaces = spaces or {space for space, other in subjects if space and other == name}
+    spaces = spaces or {
+        _namespace(each)
+        for each in objects
+        if each["kind"] in ("Role", "RoleBinding", "ServiceAccount") and _namespace(each)
+    }
+    return _Home(next(iter(spaces)) if len(spaces) == 1 else "", name)
+
+
+def _namespace(manifest: Manifest) -> str:
+    return str(manifest["metadata"].get("namespace") or "")
+
+
+def accounts(manifest: Manifest) -> set[tuple[str, str]]:
+    """Return the ServiceAccounts that a binding names, each with its namespace."""
+    subjects = manifest.get("subjects") if "roleRef" in manifest else None
+    return {
+        (str(subject.get("namespace") or ""), str(subject.get("name")))
+        for subject in (subjects if isinstance(subjects, list) else ())
+        if isinstance(subject, dict) and subject.get("kind") == "ServiceAccount"
+    }
+
+
+def bound(manifest: Manifest) -> set[tuple[str, str]]:
+    """Return the kind and the name of the role that a binding binds."""
+    match manifest:
+        case {
+            "kind": "RoleBinding" | "ClusterRoleBinding",
+            "roleRef": {"kind": str(kind), "name": str(name)},
+        }:
+            return {(kind, name)}
+    return set()
+
+
+def runs_as(manifest: Manifest) -> set[tuple[str, str]]:
+    """Return the ServiceAccount of a workload's Pods, with its namespace."""
+    match manifest:
+        case {"spec": {"template": {"spec": {"containers": [*_]} as pod}}}:
+            account = pod.get("serviceAccountName") or pod.get("serviceAccount") or "default"
+            return {(_namespace(manifest), str(account))}
+    return set()
+
+
+def _is_for(subject: Mapping[str, Any], home: _Home) -> bool:
+    """Return whether a binding's subject is, or includes, the operator's ServiceAccount."""
+    kind, name = subject.get("kind"), subject.get("name")
+    if kind == "ServiceAccount":
+        return name == home.account and subject.get("namespace", "") in ("", home.namespace)
+    if kind == "User":
+        return name == f"system:serviceaccount:{home.namespace}:{home.account}"
+    groups = ("system:authenticated", "system:serviceaccounts")
+    return kind == "Group" and name in (*groups, f"system:serviceaccounts:{home.namespace}")
+
+
+#: A role, the namespace in which it is bound, or None in the whole cluster; or a sentence.
+_Bound = tuple[_Role | None, str | None, str]
+
+
+def _bound(
+    roles: Sequence[_Role], bindings: Sequence[tuple[Path, Manifest]], home: _Home, names: str
+) -> list[_Bound]:
+    """Return the roles that are bound to the operator, each with where."""
+    where: list[_Bound] = []
+    for file, binding in bindings:
+        if not any(_is_for(subject, home) for subject in binding.get("subjects") or ()):
+            continue
+        space = None if binding["kind"] == "ClusterRoleBinding" else _namespace(binding)
+        kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]
+        fitting = [
+            role
+            for role in roles
+            if (role.manifest["kind"], role.name) == (kind, name)
+            and (kind == "ClusterRole" or _same(_namespace(role.manifest), space or "", home))
+        ]
+        if len({str(role.rules) for role in fitting}) > 1:
+            raise KitError(f"{names} have the {kind} {name} twice, with other rules; keep one")
+        if fitting:
+            where.append((fitting[0], space, ""))
+        else:
+            sentence = (
+                f"{file.name} binds the operator to the {kind} {name}, whose rules none of the "
+                "files has, so the chart does not give them: name their file with --rights, or a "
+                "role with what the operator uses of them, which `kopf-kit rights record` writes"
+            )
+            where.append((None, space, sentence))
+    held = {id(role) for role, _, _ in where}
+    if not any(role for role, _, _ in where):
+        raise KitError(
+            f"{names} bind no role to the operator's ServiceAccount {home.account or '(none)'}; "
+            "name the files with its roles and bindings"
+        )
+    for role in roles:
+        if id(role) not in held and not _is_selected(role, [each for each, _, _ in where if each]):
+            sentence = f"{role} is not bound to the operator, so the chart does not have its rules"
+            where.append((None, None, sentence))
+    return where
+
+
+def _same(one: str, other: str, home: _Home) -> bool:
+    return (one or home.namespace) == (other or home.namespace)
+
+
+def _unbound(roles: Sequence[_Role], home: _Home, names: str) -> list[_Bound]:
+    """Return the roles of files without a binding, each with where it holds."""
+    spaces = {_namespace(role.manifest) for role in roles if role.manifest["kind"] == "Role"}
+    if len(spaces - {"", home.namespace}) > 1:
+        listed = ", ".join(sorted(spaces))
+        raise KitError(
+            f"{names} have Roles in the namespaces {listed}, and nothing says which of them is the "
+            "operator's: name the file with its RoleBindings, too"
+        )
+    selecting = [role for role in roles if role.manifest.get("aggregationRule")]
+    return [
+        (role, _namespace(role.manifest) if role.manifest["kind"] == "Role" else None, "")
+        for role in roles
+        if role in selecting or not _is_selected(role, selecting)
+    ]
+
+
+def _granted(
+    where: Sequence[_Bound],
+    roles: Sequence[_Role],
+    crds: Sequence[Manifest],
+    home: _Home,
+    namespaces: Sequence[str],
+) -> Grants:
+    """Return the rules of bound roles by where they hold in the chart."""
+    grants = Grants()
+    spaces = {id(role): {at for other, at, _ in where if other is role} for role, _, _ in where}
+    for role, space, left_out in where:
+        if role is None:
+            grants.add(Grants(left_out=[left_out]))
+            continue
+        rules, sentences = _rules(role, roles)
+        given = [(f"The handlers need it: {role.file.name} has it.", rule) for rule in rules]
+        grants.add(Grants(left_out=sentences))
+        if space is None:
+            grants.add(split(given, crds))
+            continue
+        # What is in no namespace, such as a URL, nobody may touch by a RoleBinding.
+        given = [(why, rule) for why, rule in given if not rule.get("nonResourceURLs")]
+        if space in namespaces and spaces[id(role)].issuperset(namespaces):
+            grants.add(Grants(watched=given))
+        elif _same(space, "", home):
+            grants.add(Grants(own=given))
+        else:
+            sentence = (
+                f"{role} holds in the namespace {space}, and the chart gives rights in the "
+                "operator's own namespace, in those that it watches, or in the cluster: so it does "
+                "not give these; write a template for them into the chart's templates"
+            )
+            grants.add(Grants(left_out=[sentence]))
+    return grants
+
+
+def _rules(role: _Role, roles: Sequence[_Role]) -> tuple[list[Rule], list[str]]:
+    """Return the rules of a role: those of the ClusterRoles that it aggregates, if it does so."""
+    if not role.manifest.get("aggregationRule"):
+        return role.rules, []
+    selected, found = [role], list[_Role]()
+    while selected:  # one that is selected may aggregate others
+        by = selected.pop()
+        for other in roles:
+            if _is_selected(other, [by]) and not any(other is each for each in found):
+                found.append(other)
+                selected += [other] if other.manifest.get("aggregationRule") else []
+    plain = [other for other in found if not other.manifest.get("aggregationRule")]
+    sentence = (
+        f"{role} has the rules of all ClusterRoles with its labels, and the chart only those of "
+        f"these files: {', '.join(other.name for other in plain) or 'none'}"
+    )
+    return [rule for other in plain for rule in other.rules], [sentence]
+
+
+def _is_selected(role: _Role, by: Sequence[_Role]) -> bool:
+    """Return whether Kubernetes adds the rules of a ClusterRole to one that aggregates."""
+    labels = role.manifest["metadata"].get("labels") or {}
+    return role.manifest["kind"] == "ClusterRole" and any(
+        _selects(selector, labels)
+        for other in by
+        if other is not role
+        for selector in (other.manifest.get("aggregationRule") or {}).get("clusterRoleSelectors")
+        or ()
+    )
+
+
+def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    if any(
+        labels.get(name) != value for name, value in (selector.get("matchLabels") or {}).items()
+    ):
+        return False
+    for need in selector.get("matchExpressions") or ():
+        value, values = labels.get(need["key"]), need.get("values") or ()
+        fits = {
+            "In": value in values,
+            "NotIn": value not in values,
+            "Exists": value is not None,
+            "DoesNotExist": value is None,
+        }
+        if not fits[need["operator"]]:
+            return False
+    return True

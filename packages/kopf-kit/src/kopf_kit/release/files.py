@@ -1,0 +1,137 @@
+"""All files of a release with their checksums: Python packages, manifests, and an image of them."""
+
+import hashlib
+import importlib
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from kopf_kit.image.references import image_parts
+from kopf_kit.olm import manifests
+from kopf_kit.project import packages
+from kopf_kit.project.definition import PROJECT
+from kopf_kit.project.versions import NAME, Release
+from kopf_kit.release import krew, statements
+from kopf_kit.rig import paths, registry
+
+CHECKSUMS = "checksums.txt"
+#: Only releases need what it imports, so it is imported where it is used.
+_MATERIALS = "kopf_kit.release.materials"
+
+
+def check() -> None:
+    """Raise KitError where the packages are missing that only releases need."""
+    importlib.import_module(_MATERIALS)
+
+
+def write(
+    folder: Path,
+    release: Release,
+    published: Mapping[str, str],
+    commit: str,
+    date: datetime,
+    public_keys: Sequence[Path],
+) -> None:
+    """Write the files of a release into a folder, in the place of what is there.
+
+    `published` has all that is in the registry, by its digest.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    packages.build(folder)
+    krew.write(folder)
+    texts = {
+        **manifests.texts(*_naming_images(release)),
+        "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
+        "provenance.json": provenance(release.version, commit, date),
+        **_of_images(release, date),
+        **{
+            file.name: file.read_text()
+            for file in sorted(paths.CHECKOUT.glob("LICEN[CS]E*"))
+            if file.is_file()
+        },
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    for place in dict.fromkeys((PROJECT.built, PROJECT.root)):
+        for page in (place / "docs").glob("runbooks*.md"):
+            shutil.copy(page, folder)
+    for key in public_keys:
+        shutil.copy(key, folder)
+    (folder / CHECKSUMS).write_text(_checksums(folder))
+
+
+def _naming_images(release: Release) -> list[str]:
+    """Return Helm's options that name a release's images."""
+    images = {"image": release.image}
+    images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
+    return [
+        f"--set-string={where}.{part}={text}"
+        for where, ref in images.items()
+        for part, text in image_parts(ref).items()
+    ]
+
+
+def provenance(version: str, commit: str, date: datetime) -> str:
+    """Return the statement of where a release comes from."""
+    lock = _lock()
+    locks = {lock.name: hashlib.sha256(lock.read_bytes()).hexdigest()} if lock else {}
+    return statements.provenance(version, commit, date, locks)
+
+
+def image_materials(image: str, version: str, date: datetime) -> str:
+    """Return the bill of materials of an image of one platform."""
+    from kopf_kit.release import materials
+
+    repository, _, digest = image.partition("@")
+    purl = f"pkg:oci/{NAME}@{digest.replace(':', '%3A')}?repository_url={repository}"
+    with tempfile.NamedTemporaryFile(suffix=".tar") as exported:
+        registry.crane("export", image, exported.name)
+        return materials.of_image(Path(exported.name), materials.subject(NAME, version, purl), date)
+
+
+def push(folder: Path, ref: str, date: datetime) -> str:
+    """Push the image of a release's files, unless it is there; return it by its digest.
+
+    Raises KitError where the registry has other files of that release.
+    """
+    files = {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+    programs = [name for name, content in files.items() if content.startswith(b"#!")]
+    with tempfile.NamedTemporaryFile(suffix=".tar") as layer:
+        layer.write(registry.archive(files, date, programs=programs))
+        layer.flush()
+        return registry.push_layer(Path(layer.name), ref)
+
+
+def _lock() -> Path | None:
+    """Return the lock: this repository's, or uv's, which all others have.
+
+    An adopted operator has what PROJECT names, or uv's, or none if it has a Dockerfile of its own.
+    """
+    ours = paths.LOCK
+    if PROJECT.adopted:
+        ours = PROJECT.root / (PROJECT.adopted.requirements or "uv.lock")
+        return ours if ours.is_file() else None
+    return ours if ours.is_file() else paths.CHECKOUT / "uv.lock"
+
+
+def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
+    return {
+        f"image-{platform.replace('/', '-')}.cdx.json": image_materials(ref, release.version, date)
+        for platform, ref in registry.platforms(release.image).items()
+    }
+
+
+def _checksums(folder: Path) -> str:
+    """Return the checksums of a folder's files, as `sha256sum --check` reads them."""
+    return "".join(
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n"
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    )

@@ -1,0 +1,214 @@
+"""What is added to a repository later: a further kind, the files of OLM, or a workflow."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+from kopf_kit.project import documents
+from kopf_kit.rig import paths, reading
+from kopf_kit.rig.run import KitError
+from kopf_kit.scaffold import repository
+from kopf_kit.scaffold.repository import Answers, Record
+
+_CSV = Path(repository.OLM, "csv.yaml")
+_CHART = "charts/{}/Chart.yaml"
+#: What the code of a kind uses of the operator's module.
+_USED = ("Annotated", "Any", "Iterable", "Settings", "kr", "manager", "msgspec")
+_SAMPLES = re.compile(r"^    samples:\n(?:      .*\n)+", re.MULTILINE)
+_RESOURCES = re.compile(r"^resources:\n(?:[ -].*\n)+", re.MULTILINE)
+_CRDS = re.compile(r"^  artifacthub\.io/crds: \|\n(?:    .*\n)+", re.MULTILINE)
+_WORKFLOW = Path(".github", "workflows", "release.yaml")
+#: What an adopted operator's workflow does in place of what follows this in that of the template.
+_FIRST_STEP = "      - run: "
+_STEPS = """\
+      - run: pipx install uv
+      # The operator's own Python, in which its handlers are read.
+      - run: {own}
+      # kopf-offline builds what is not on the PATH: cosign, OLM's validators.
+      - run: uv tool install "kopf-kit[release,testing]=={kit}" --with "kopf-offline[go]=={kit}"
+      - run: kopf-kit verify
+      - run: kopf-kit e2e
+      - run: kopf-kit e2e-olm
+      - run: kopf-kit release "${{TAG#v}}"
+        env:
+          TAG: ${{{{ github.ref_name }}}}
+          REGISTRY: ghcr.io/${{{{ github.repository_owner }}}}
+          UNTESTED: "yes" # the steps above are the tests
+"""
+
+
+def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
+    """Add a kind, by default of the first one's group; return the files that are written.
+
+    Raise KitError if it cannot be added; nothing is written then.
+    """
+    before = repository.read(folder)
+    first = before.kinds[0]
+    answers = Answers(first.name, kind, group or first.group, olm=first.olm)
+    if taken := [each.kind for each in before.kinds if each.singular == answers.singular]:
+        raise KitError(f"PROJECT has the kind {taken[0]} already; choose another one")
+    for each in before.kinds:
+        shared = {each.singular, each.plural} & {answers.singular, answers.plural}
+        if shared and each.group == answers.group:
+            raise KitError(
+                f"both {each.kind} and {kind} would be called {shared.pop()}; choose another kind"
+            )
+    texts = _code(before, answers) | _descriptions(before, answers)
+    _add(texts, folder)
+    return sorted(texts)
+
+
+def olm(folder: Path) -> list[Path]:
+    """Add the files of OLM; return those that are written. Raise KitError if any exists."""
+    before = repository.read(folder)
+    first, *others = (Answers(each.name, each.kind, each.group, olm=True) for each in before.kinds)
+    files = repository.files(first)
+    texts = {path: text for path, text in files.items() if path.parts[0] == repository.OLM}
+    if there := [folder / path for path in texts if (folder / path).exists()]:
+        raise KitError(f"{there[0]} exists already: this repository has the files of OLM")
+    for each in others:
+        texts[_CSV] += _described(each)
+    _add(texts, folder)
+    return sorted(texts)
+
+
+def workflow(folder: Path) -> list[Path]:
+    """Add the workflow that releases an adopted operator; return its file.
+
+    Raise KitError if it exists, or if `kopf-kit new` wrote the repository, which has one.
+    """
+    if (folder / _WORKFLOW).exists():
+        raise KitError(f"{folder / _WORKFLOW} exists already; it stays as it is")
+    adopted = paths.read(folder, dict[str, Any]).get("plugins", {}).get(paths.PLAIN)
+    if adopted is None:
+        raise KitError(f"{folder} is not of an operator that `kopf-kit adopt` packages")
+    required = adopted.get("requirements") or "requirements.txt"
+    needed = f"-r {required}" if (folder / required).is_file() else "."
+    own = f"uv venv && uv pip install {needed}"
+    if not adopted.get("requirements") and (folder / "uv.lock").is_file():
+        own = "uv sync --frozen"
+    template = (repository.TEMPLATES / f"{_WORKFLOW}.in").read_text()
+    begin = template.partition(_FIRST_STEP)[0].replace("make release", "kopf-kit release")
+    text = begin + _STEPS.format(own=own, kit=repository.version())
+    _add({_WORKFLOW: text}, folder)
+    return [_WORKFLOW]
+
+
+def _add(texts: dict[Path, str], folder: Path) -> None:
+    """Write all of these texts into a repository; raise KitError if it stays as it is."""
+    former = {file: file.read_bytes() for name in texts if (file := folder / name).is_file()}
+    try:
+        repository.lay_out(texts, folder)
+    except OSError as error:
+        for file in (folder / name for name in texts):
+            if file.is_file() and file not in former:
+                file.unlink()
+            elif file.is_file() and file.read_bytes() != former[file]:
+                file.write_bytes(former[file])
+        raise KitError(f"{error.filename}: {error.strerror}; nothing was written") from error
+
+
+def _code(before: Record, answers: Answers) -> dict[Path, str]:
+    """Return the texts of the operator's module, of the kind's test, and of its sample."""
+    module = _text(before, before.module)
+    names = _names(module)
+    if missing := [name for name in _USED if name not in names]:
+        raise KitError(
+            f"{before.module} has no {missing[0]}, which the code of a kind uses; import it there"
+        )
+    own = answers.kind, f"{answers.kind}Spec"
+    for name in (*own, f"desired_{answers.singular}", f"{answers.singular}_controller"):
+        if name in names:
+            raise KitError(f"{before.module} has a {name} already; choose another kind")
+    sample = repository.fill("templates/examples/sample.yaml.in", answers)
+    # Of the same name, the objects of both kinds would want the same ConfigMap.
+    sample = sample.replace("name: sample\n", f"name: {answers.singular}-sample\n")
+    new = {
+        Path("tests", "unit", f"test_{answers.singular}.py"): "kind/test.py.in",
+        _sample(answers): "",
+    }
+    for path in new:
+        if (before.folder / path).exists():
+            raise KitError(f"{path} exists already; choose another kind, or rename the file")
+    texts = {path: repository.fill(name, answers) if name else sample for path, name in new.items()}
+    code = repository.fill("kind/operator.py.in", answers)
+    return {**texts, before.module: module.rstrip("\n") + "\n" + code}
+
+
+def _descriptions(before: Record, answers: Answers) -> dict[Path, str]:
+    """Return the texts of the files in YAML that list the kinds."""
+    files = repository.files(answers)
+    project, chart = Path("PROJECT"), Path(_CHART.format(answers.name))
+    sample = f"      {answers.kind}: {_sample(answers).as_posix()}\n"
+    text = _text(before, project)
+    text = _inserted(text, _SAMPLES, sample, project)
+    text = _inserted(text, _RESOURCES, _lines(files[project], _RESOURCES), project)
+    texts = {project: text}
+    if [each["kind"] for each in documents.load(text)["resources"]] != [
+        *(each.kind for each in before.kinds),
+        answers.kind,
+    ]:
+        raise KitError(f"{project}: add the kind {answers.kind} to `resources` by hand")
+    if (before.folder / chart).is_file() and _CRDS.search(_text(before, chart)):
+        crds = _lines(files[chart], _CRDS)
+        texts[chart] = _inserted(_text(before, chart), _CRDS, crds, chart)
+    if answers.olm:
+        text = _text(before, _CSV).rstrip("\n") + "\n" + _described(answers)
+        if answers.kind not in (documents.load(text).get("kinds") or {}):
+            raise KitError(f"{_CSV}: `kinds` must be its last section; move it to the end")
+        texts[_CSV] = text
+    return texts
+
+
+def _described(answers: Answers) -> str:
+    """Return what olm/csv.yaml says of a kind."""
+    return repository.files(answers)[_CSV].partition("\nkinds:\n")[2]
+
+
+def _sample(answers: Answers) -> Path:
+    return Path("examples", f"{answers.singular}.yaml")
+
+
+def _lines(text: str, pattern: re.Pattern[str]) -> str:
+    """Return the lines below the first one of what a pattern finds."""
+    match = pattern.search(text)
+    assert match is not None, pattern
+    return match[0].partition("\n")[2]
+
+
+def _inserted(text: str, after: re.Pattern[str], lines: str, path: Path) -> str:
+    match = after.search(text)
+    if match is None:
+        begin = after.pattern[1:].partition(r"\n")[0].replace("\\", "").strip()
+        raise KitError(
+            f"{path} lacks the section `{begin}` in the form of `kopf-kit new`, into which this "
+            f"belongs; add it, with: {lines!r}"
+        )
+    return text[: match.end()] + lines + text[match.end() :]
+
+
+def _text(before: Record, path: Path) -> str:
+    return reading.text(before.folder / path)
+
+
+def _names(code: str) -> set[str]:
+    """Return what a module's code gives a name to, at its top."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError as error:
+        raise KitError(f"the operator's module is not valid Python: {error}") from error
+    names = set[str]()
+    for node in tree.body:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                names |= {alias.asname or alias.name for alias in node.names}
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.add(node.name)
+            case _:
+                names |= {
+                    each.id
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+                }
+    return names

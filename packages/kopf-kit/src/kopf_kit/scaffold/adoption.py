@@ -1,0 +1,319 @@
+"""What `kopf-kit adopt` writes of an operator on plain kopf: its PROJECT, and nothing else."""
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kopf_kit.project import adopted, container, documents, granted, rights
+from kopf_kit.project.granted import Grants
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import KitError
+from kopf_kit.scaffold import discovery, repository
+from kopf_kit.scaffold.discovery import Operator
+from kopf_kit.scaffold.repository import check_name
+
+Manifest = dict[str, Any]
+
+_PROJECT = """\
+# What this repository is, for kopf-kit and for those who read it. The form is that of kubebuilder and
+# operator-sdk: https://book.kubebuilder.io/reference/project-config
+cliVersion: {kit}
+domain: {domain}
+layout:
+  - {plugin}
+plugins:
+  # An operator on plain kopf, packaged as it is.
+  {plugin}:
+    # The module that `kopf run -m` runs.
+    module: {module}
+    # The version of the operator and of its chart, and its day.
+    version: {version}
+    created: "{today}"
+    # The page of the operator; images are named after its owner.
+    home: {home}
+    description: {description}
+    crds: [{crds}]
+    # The manifests of each kind; the first one is what the documents show.
+    samples:
+{samples}
+{optional}projectName: {name}
+resources:
+{resources}version: "3"
+"""  # noqa: E501
+_REQUIREMENTS = "    # What the image installs.\n    requirements: {}\n"
+_RIGHTS = "    # What the handlers do beyond what kopf itself does.\n    rights: {}\n"
+_ENVIRONMENT = "    # The variables that its code reads.\n    environment: {}\n"
+_WATCHED = (
+    "    # What it watches unless a user of the chart says otherwise.\n    watchNamespaces: {}\n"
+)
+_COMMAND = "    # How its own Dockerfile starts it.\n    command: {}\n"
+_NO_OLM = (
+    "    # It is not for OLM, which would give rights more widely than its roles.\n    olm: false\n"
+)
+#: What is not a requirements.txt, and can be named as what the image installs.
+_READ = ("uv.lock", "poetry.lock", "pyproject.toml", "setup.cfg")
+#: The version where nothing says it.
+_FIRST = "0.1.0"
+_STAGE = re.compile(r"^\s*FROM\s", re.MULTILINE | re.IGNORECASE)
+
+
+def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
+    """Return the text of PROJECT, and sentences on what it leaves out; raise KitError.
+
+    With `run`, the module is imported, which tells what its handlers watch.
+    """
+    root = operator.root
+    _check(operator)
+    crds = _crds(operator)
+    _check_image(operator)
+    handlers = rights.Handlers()
+    if run:
+        handlers = rights.handlers(operator.module, root, crds, dict(operator.environment))
+    roles = [root / name for name in operator.rights]
+    grants = granted.read(roles, crds, _watched(operator)) if roles else Grants()
+    sampled = {
+        discovery.sampled(obj)
+        for name in operator.samples
+        for obj in discovery.manifests(root / name)
+    }
+    # The first kind is the one that the documents show.
+    crds.sort(key=lambda crd: crd["spec"]["names"]["kind"] not in sampled)
+    kinds = [crd["spec"]["names"]["kind"] for crd in crds]
+    wide = [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"].get("scope") == "Cluster"]
+    no_olm = rights.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
+    return _text(operator, crds, olm=not no_olm), [
+        *_about_the_code(operator, handlers),
+        *_about_the_container(operator),
+        *_about_samples([kind for kind in kinds if kind not in sampled]),
+        *([f"{no_olm}: so `olm: false` is in PROJECT"] if no_olm else []),
+        *_about_rights(operator, grants),
+    ]
+
+
+def _check(operator: Operator) -> None:
+    """Raise KitError where what is said cannot be in a PROJECT."""
+    check_name(operator.name)
+    if not discovery.HOME.fullmatch(operator.home):
+        raise KitError(
+            f"`{operator.home}` is not a page such as https://github.com/acme/notes-operator; "
+            "name one with --home"
+        )
+    if (chart := operator.root / "charts" / operator.name / "values.yaml").is_file():
+        raise KitError(
+            f"{chart.parent} is a chart already, and the kit's would have its name: name another "
+            "with --name"
+        )
+
+
+def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
+    resources = [_resource(crd) for crd in crds]
+    kinds = [resource["kind"] for resource in resources]
+    optional = _REQUIREMENTS.format(operator.requirements) if operator.requirements else ""
+    optional += _RIGHTS.format(_listed(operator.rights)) if operator.rights else ""
+    if operator.environment:
+        optional += _ENVIRONMENT.format(json.dumps(dict(operator.environment), ensure_ascii=False))
+    if watched_ := _watched(operator):
+        optional += _WATCHED.format(json.dumps(watched_))
+    if operator.command:
+        optional += _COMMAND.format(json.dumps(operator.command, ensure_ascii=False))
+        optional += f"    ports: {json.dumps(operator.container.ports)}\n"
+    if operator.dockerfile not in ("", "Dockerfile"):
+        optional += f"    dockerfile: {operator.dockerfile}\n"
+    optional += "" if olm else _NO_OLM
+    served = (
+        f"A Kubernetes operator that serves the kind{'s' * (len(kinds) > 1)} {', '.join(kinds)}"
+    )
+    return _PROJECT.format(
+        kit=repository.version(),
+        domain=resources[0]["domain"],
+        plugin=paths.PLAIN,
+        module=operator.module,
+        version=operator.version or _FIRST,
+        today=f"{datetime.now(UTC):%Y-%m-%d}",
+        home=operator.home,
+        description=documents.scalar(operator.description or served),
+        crds=", ".join(operator.crds),
+        samples="\n".join(_samples(operator, kinds)),
+        optional=optional,
+        name=operator.name,
+        resources=textwrap.indent(documents.text(resources), "  "),
+    )
+
+
+def _watched(operator: Operator) -> list[str]:
+    """Return what it watches by default; a namespace that only its start says is its own."""
+    spaces = operator.namespaces or ()
+    return [*dict.fromkeys(granted.OWN if space.startswith("$(") else space for space in spaces)]
+
+
+def _about_the_code(operator: Operator, handlers: rights.Handlers) -> Iterator[str]:
+    """Yield sentences on what the code needs that PROJECT does not give it."""
+    if not operator.version:
+        yield f"nothing says the version, so it is {_FIRST}: change it in PROJECT"
+    if handlers.unknown:
+        yield (
+            f"handlers watch {', '.join(handlers.unknown)}, whose plural no file says: give the "
+            "right to list, watch and patch them with --rights"
+        )
+    if handlers.webhooks:
+        yield (
+            f"the API server will ask the webhooks {', '.join(handlers.webhooks)}: cert-manager "
+            "makes their certificate, unless the chart's value webhooks.certificate is `secret`"
+        )
+    if handlers.unset:
+        yield (
+            f"{operator.module} reads the variables {', '.join(handlers.unset)}, which are not "
+            "set: give those that it needs by --env NAME=VALUE; users change them by the chart's "
+            "value environment"
+        )
+    for file in discovery.files(operator.root, "*.py"):
+        if "peering.mandatory = True" in discovery.code(file):
+            yield (
+                f"{file.relative_to(operator.root)} makes kopf's peering mandatory, so the "
+                "operator would wait for it, and has one replica without: in a later function with "
+                "@kopf.on.startup(), set `settings.peering.mandatory` to False"
+            )
+
+
+def _about_the_container(operator: Operator) -> Iterator[str]:
+    """Yield sentences on how the image runs, and what of that is not as its Dockerfile has it."""
+    file, image = operator.dockerfile, operator.container
+    if operator.command:
+        yield (
+            f"{file} starts it by `{' '.join(image.command)}`, and so does the chart: watched "
+            "namespaces, probes and log are the program's own, and so are webhooks; with --module "
+            f"{operator.module}, `kopf run` starts it"
+        )
+    elif image.command and not container.kopf_run(image.command):
+        yield (
+            f"{file} starts it by `{' '.join(image.command)}`, and the chart by `kopf run -m "
+            f"{operator.module}`: what else the former does is missing"
+        )
+    if file and not operator.requirements and image.is_root:
+        yield f"{file} has no user, so the image gets the user 65532"
+    spaces = operator.namespaces or ()
+    if any(space.startswith("$(") for space in spaces):
+        yield (
+            f"{file} watches {', '.join(spaces)}, which only its start says: watchNamespaces in "
+            "PROJECT has the operator's own namespace"
+        )
+    elif spaces:
+        yield f"the chart watches {', '.join(spaces)} by default, as {file} does"
+
+
+def _about_samples(hidden: list[str]) -> Iterator[str]:
+    if hidden:
+        yield (
+            f"OLM's consoles do not show {', '.join(hidden)}, of which there is no sample: name a "
+            "file with --sample if users create one"
+        )
+
+
+def _about_rights(operator: Operator, grants: Grants) -> Iterator[str]:
+    """Yield sentences on what the chart, or OLM, does not give, and what it should not have to."""
+    yield from grants.left_out
+    if not operator.rights:
+        yield "what handlers write is not known: name a Role that has it with --rights"
+    if grants.own:
+        listed = sorted({name for _, rule in grants.own for name in rule["resources"]})
+        yield (
+            f"the operator has rights to {', '.join(listed)} in its own namespace alone: OLM gives "
+            "these wherever it watches, so OLM lets it watch its own namespace only"
+        )
+    for rule in grants.rules:
+        if "*" in (*rule.get("apiGroups", ()), *rule.get("resources", ()), *rule["verbs"]):
+            yield (
+                f"a rule of {', '.join(operator.rights)} has a *: {json.dumps(rule)}; name each, "
+                "as `kopf-kit rights record` does"
+            )
+
+
+def _crds(operator: Operator) -> list[Manifest]:
+    """Return the CRDs; raise KitError where two are of one kind, or none is there."""
+    files: dict[str, str] = {}
+    crds = []
+    for name in operator.crds:
+        for crd in adopted.definitions_in(operator.root / name):
+            kind = crd["spec"]["names"]["kind"]
+            if kind in files:
+                raise KitError(
+                    f"{files[kind]} and {name} both have the kind {kind}; name one with --crd"
+                )
+            if not re.fullmatch("[A-Z][A-Za-z0-9]{0,62}", kind):
+                raise KitError(
+                    f"{name} has the kind {kind}: the kit takes a kind of letters and digits that "
+                    f"begins with an upper-case letter, such as {kind.capitalize()}"
+                )
+            files[kind] = name
+            crds.append(crd)
+    if not crds:
+        raise KitError(
+            f"{operator.root} has no CustomResourceDefinition in YAML: name its file with --crd"
+        )
+    return crds
+
+
+def _check_image(operator: Operator) -> None:
+    """Raise KitError where nothing says what the image holds, or as whom it runs."""
+    file, user = operator.root / operator.dockerfile, operator.container.user
+    if operator.requirements:
+        if not (operator.root / operator.requirements).is_file():
+            raise KitError(f"{operator.root / operator.requirements} does not exist")
+        name = operator.requirements.rpartition("/")[2]
+        if name.endswith((".lock", ".toml", ".json")) and name not in _READ:
+            raise KitError(
+                f"{name} is not what the kit installs from: name one of {', '.join(_READ)}, or a "
+                "requirements.txt, which your tool exports"
+            )
+    elif operator.dockerfile:
+        if not operator.container.is_root and not user.isdigit():
+            raise KitError(
+                f"{file} runs as {user}, and the kubelet starts the operator only with a numeric "
+                "user that is not root; end it with one, such as `USER 65532`, or name with "
+                "--requirements what an image of the kit's installs"
+            )
+    elif not (operator.root / "uv.lock").is_file():
+        raise KitError(
+            f"{operator.root} has no Dockerfile, uv.lock or requirements.txt, so nothing says what "
+            "the image installs; name a file with --requirements"
+        )
+
+
+def _samples(operator: Operator, kinds: list[str]) -> Iterator[str]:
+    """Yield the lines of the samples of each kind."""
+    files: dict[str, list[str]] = {kind: [] for kind in kinds}
+    for name in operator.samples:
+        objects = discovery.manifests(operator.root / name)
+        kind = discovery.sampled(objects[0]) if len(objects) == 1 else None
+        if kind not in files:
+            raise KitError(
+                f"{name} must be one object of {', '.join(kinds)} with a name, to be a sample"
+            )
+        files[kind].append(name)
+    for kind, listed in files.items():
+        if not listed and kind == kinds[0]:
+            raise KitError(f"there is no sample of {kind}; name a file with one with --sample")
+        yield f"      {kind}: {_listed(listed)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+
+
+def _resource(crd: Manifest) -> Manifest:
+    """Return a kind in the form of kubebuilder, whose groups end with a domain."""
+    spec = crd["spec"]
+    first, _, rest = spec["group"].partition(".")
+    group = {"group": first} if "." in rest else {}
+    return {
+        "api": {"crdVersion": "v1", "namespaced": spec["scope"] == "Namespaced"},
+        "controller": True,
+        "domain": rest if group else spec["group"],
+        **group,
+        "kind": spec["names"]["kind"],
+        "plural": spec["names"]["plural"],
+        "version": adopted.stored(crd)["name"],
+    }

@@ -1,0 +1,260 @@
+"""What a repository says of an operator on plain kopf, for `kopf-kit adopt`."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+from kopf_kit.project import adopted, container, contents, granted, registered, written
+from kopf_kit.project.container import Container, KopfRun
+from kopf_kit.rig import paths, reading
+from kopf_kit.rig.run import KitError, answer
+
+Manifest = dict[str, Any]
+
+HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+(?:/[^/\s]+)+?)(?:\.git)?/?")
+_HANDLER = re.compile(r"^@kopf\.(on\.\w+|daemon|timer|index)\(", re.MULTILINE)
+#: The kinds by which operators on kopf know of each other; it has one replica, and needs none.
+_PEERING = ("KopfPeering", "ClusterKopfPeering")
+#: What says what an image installs, where there is neither a Dockerfile nor a lock of uv's.
+_REQUIRED = ("requirements.txt", "poetry.lock", "setup.cfg")
+#: Folders of a repository that are not about its operator.
+_OTHERS = {"build", "dist", "node_modules", "venv", "tests", "test"}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What a repository, or its author, says of an operator; paths are relative to `root`."""
+
+    root: Path
+    name: str = ""
+    module: str = ""
+    home: str = ""
+    crds: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
+    requirements: str = ""
+    #: With the files that bind these roles.
+    rights: tuple[str, ...] = ()
+    #: Variables with their values.
+    environment: tuple[tuple[str, str], ...] = ()
+    #: The author's own Dockerfile, if there is one.
+    dockerfile: str = ""
+    container: Container = field(default_factory=Container)
+    #: What starts it, if not `kopf run`.
+    command: tuple[str, ...] = ()
+    #: What that command says to watch; None where it does not say it.
+    namespaces: tuple[str, ...] | None = None
+    #: The modules that register handlers.
+    modules: tuple[str, ...] = ()
+    #: Empty if the repository does not say it.
+    version: str = ""
+    description: str = ""
+
+
+def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
+    """Return what an author says, completed with what the repository says.
+
+    With `run`, its Python is asked for the installed version.
+    """
+    file = root / "pyproject.toml"
+    about = _about(file) if file.is_file() else {}
+    remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
+    pages = (HOME.fullmatch(page) for page in (*about.get("urls", {}).values(), remote))
+    home = next((f"https://{'/'.join(page.groups())}" for page in pages if page), "")
+    crds = said.crds or _found(root, _is_own_crd)
+    kinds = {
+        crd["spec"]["names"]["kind"] for name in crds for crd in adopted.definitions_in(root / name)
+    }
+    dockerfile = said.dockerfile or ("Dockerfile" if (root / "Dockerfile").is_file() else "")
+    image = container.read(reading.text(root / dockerfile)) if dockerfile else Container()
+    started = container.kopf_run(image.command)
+    modules = [*_modules(root)]
+    named = [*started.modules, *map(_stem, started.files)] if started else modules
+    module = said.module or (named[0] if len(named) == 1 else "")
+    installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
+    required = next((name for name in _REQUIRED if (root / name).is_file()), "")
+    if not required and contents.is_package(root):
+        required = "pyproject.toml"
+    return replace(
+        said,
+        name=said.name or str(about.get("name") or (said.home or home).rpartition("/")[2]).lower(),
+        module=module,
+        modules=tuple(modules),
+        dockerfile=dockerfile,
+        container=image,
+        command=() if said.module or started else _entry(image.command, about),
+        namespaces=started.namespaces if started else None,
+        environment=tuple(
+            {
+                **image.own_environment,
+                **_path(root, module, image, started),
+                **dict(said.environment),
+            }.items()
+        ),
+        home=said.home or home,
+        crds=crds,
+        samples=said.samples or _found(root, lambda one: sampled(one) in kinds),
+        requirements=said.requirements or ("" if installed else required),
+        rights=_with_bindings(root, said.rights),
+        version=_version(file, about, run=run),
+        description=said.description or about.get("description", ""),
+    )
+
+
+def _stem(file: str) -> str:
+    return PurePosixPath(file).stem
+
+
+def _entry(command: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
+    """Return an author's own command as any image can run it, which need not have its scripts."""
+    if command and (target := about.get("scripts", {}).get(command[0])):
+        module, _, function = target.partition(":")
+        code = f"import sys; from {module} import {function}; sys.exit({function}())"
+        return "python3", "-c", code, *command[1:]
+    return command
+
+
+def _path(root: Path, module: str, image: Container, started: KopfRun | None) -> dict[str, str]:
+    """Return the variable by which the container's Python finds the module, if it needs one."""
+    top = module.partition(".")[0]
+    code = next(
+        (each for each in (f"{top}.py", top) if (paths.sources(root, top) / each).exists()), ""
+    )
+    place = image.place(str((paths.sources(root, top) / code).relative_to(root))) if code else ""
+    if not place and started and started.files:
+        place = str(PurePosixPath(image.folder or "/") / started.files[0])
+    folder = str(PurePosixPath(place).parent)
+    if not place or image.imports_from(folder):
+        return {}
+    former = image.environment.get("PYTHONPATH", "")
+    return {"PYTHONPATH": f"{folder}:{former}".rstrip(":")}
+
+
+def _about(file: Path) -> dict[str, Any]:
+    """Return the table `project` of a pyproject.toml."""
+    about = reading.toml(file).get("project", {})
+    return {**reading.shaped(about, written.Project, f"{file}: project")}
+
+
+def _version(file: Path, about: dict[str, Any], *, run: bool) -> str:
+    """Return the version in three numbers, as Helm takes it; empty if nothing says it.
+
+    Where pyproject.toml leaves it to the build, it is that of the installed package, or else git's
+    last tag.
+    """
+    if "version" in about:
+        try:
+            return _semantic(about["version"])
+        except (InvalidVersion, TypeError) as error:
+            raise KitError(
+                f"{file} has the version `{about['version']}`; write one such as 1.2.0, which the "
+                "chart gets too"
+            ) from error
+    name = about.get("name", "")
+    reader = f"from importlib.metadata import version; print(version({name!r}))"
+    tag = ("git", "-C", file.parent, "describe", "--tags", "--abbrev=0")
+    asked = [(registered.python(file.parent), "-c", reader)] if run and name else []
+    for command in (*asked, tag):
+        with suppress(InvalidVersion):
+            return _semantic(answer(command) or "")
+    return ""
+
+
+def _semantic(version: str) -> str:
+    found = Version(version)
+    return f"{found.major}.{found.minor}.{found.micro}"
+
+
+def _with_bindings(root: Path, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return files with roles, and those of the repository that bind these roles.
+
+    A ClusterRole may be bound in one namespace alone, which another file says. Which ServiceAccount
+    is the operator's, and in which namespace, its Deployment says.
+    """
+    every = {*files(root, "*.yaml", "*.yml"), *(root / name for name in given)} if given else set()
+    objects = {
+        file: [one for one in manifests(file) if granted.is_object(one)] for file in sorted(every)
+    }
+    chosen = {root / name for name in given}
+    roles = {
+        (one["kind"], one["metadata"]["name"]) for file in chosen for one in objects.get(file, ())
+    }
+    chosen |= {file for file in every if any(granted.bound(one) & roles for one in objects[file])}
+    accounts = {
+        name for file in chosen for one in objects[file] for _, name in granted.accounts(one)
+    }
+    spaced = any(
+        one["kind"] == "Role" and one["metadata"].get("namespace")
+        for file in chosen
+        for one in objects[file]
+    )
+    for file in every if len(accounts) > 1 or (spaced and not accounts) else ():
+        running = {name for one in objects[file] for _, name in granted.runs_as(one)}
+        if accounts & running or (running and not accounts):
+            chosen.add(file)
+    others = sorted(str(file.relative_to(root)) for file in chosen if root in file.parents)
+    return (*given, *(name for name in others if name not in given))
+
+
+def _modules(root: Path) -> Iterator[str]:
+    """Yield the modules that register handlers."""
+    for file in files(root, "*.py"):
+        if _HANDLER.search(code(file)):
+            inside = next((f for f in (root / "operator", root / "src") if f in file.parents), root)
+            parts = file.relative_to(inside).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def code(file: Path) -> str:
+    """Return the text of a module; of what Python could not read, either, nothing."""
+    try:
+        return reading.text(file)
+    except KitError:
+        return ""
+
+
+def _is_own_crd(one: Manifest) -> bool:
+    """Return whether it is a CRD of the operator's; kopf's peering is not packaged."""
+    match one:
+        case {"kind": "CustomResourceDefinition", "spec": {"names": {"kind": str(kind)}}}:
+            return kind not in _PEERING
+    return False
+
+
+def _found(root: Path, fits: Any) -> tuple[str, ...]:
+    """Return the files of which all objects fit."""
+    objects_of = ((file, manifests(file)) for file in files(root, "*.yaml", "*.yml"))
+    return tuple(
+        str(file.relative_to(root))
+        for file, objects in objects_of
+        if objects and all(map(fits, objects))
+    )
+
+
+def manifests(file: Path) -> list[Manifest]:
+    """Return the objects in a file; a file that is not YAML, such as a template, has none."""
+    try:
+        objects = adopted.manifests_in(file, "")
+    except KitError:
+        return []
+    return [manifest for manifest in objects if isinstance(manifest, dict)]
+
+
+def files(root: Path, *patterns: str) -> Iterator[Path]:
+    """Yield the files of a repository that are about its operator."""
+    for file in sorted(each for pattern in patterns for each in root.rglob(pattern)):
+        folders = file.relative_to(root).parts[:-1]
+        if not any(each in _OTHERS or each.startswith(".") for each in folders):
+            yield file
+
+
+def sampled(one: Manifest) -> Any:
+    """Return the kind of an object that `kubectl apply` takes: it has a name, no `generateName`."""
+    match one:
+        case {"kind": str(kind), "metadata": {"name": str()}}:
+            return kind
+    return None
