@@ -199,7 +199,7 @@ async def test_m4_a_watch_that_tells_nonsense_makes_no_hot_loop_and_no_end(
 class _Nowhere:
     """A sink that keeps nothing."""
 
-    def take(self, raw: Raw, at: int = 0) -> None:
+    def take(self, raw: Raw, at: int = 0, asked: float = 0.0) -> None:
         pass
 
     def gone(self, raw: Raw) -> None:
@@ -504,9 +504,9 @@ async def test_the_next_page_is_asked_for_before_the_last_one_is_stored(
             order.append("page")
         return await request(self, method, path, *args, **options)
 
-    def taking(self: Source[Any], raw: Raw, at: int = 0) -> tuple[Key, int, bool] | None:
+    def taking(self: Source[Any], raw: Raw, at: int, asked: float) -> tuple[Key, int, bool] | None:
         order.append("object")
-        return take(self, raw, at)
+        return take(self, raw, at, asked)
 
     monkeypatch.setattr(Client, "request", asking)
     monkeypatch.setattr(Source, "take", taking)
@@ -558,9 +558,9 @@ async def test_a_long_page_leaves_time_for_other_tasks(
     taken: list[int] = []
     take = Source.take
 
-    def taking(self: Source[Any], raw: Raw, at: int = 0) -> tuple[Key, int, bool] | None:
+    def taking(self: Source[Any], raw: Raw, at: int, asked: float) -> tuple[Key, int, bool] | None:
         taken.append(turns)
-        return take(self, raw, at)
+        return take(self, raw, at, asked)
 
     async def other() -> None:
         nonlocal turns

@@ -49,6 +49,35 @@ def _is_same(record: Record, cached: Record) -> bool:
     return mine == known
 
 
+class Gone:
+    """The uids that a single read has found gone, for as long as a late answer may have them.
+
+    A 404 has no version. So an answer with such an object is older if it was asked for before the
+    404 came; otherwise etcd was restored from a backup, and the object is there again.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, float] = {}
+
+    def add(self, uid: str) -> None:
+        """Note that an object was found gone; not all aggregated API servers give uids."""
+        now = time.monotonic()
+        while self._found and now - next(iter(self._found.values())) > LATE:
+            del self._found[next(iter(self._found))]
+        if uid:
+            self._found.pop(uid, None)
+            self._found[uid] = now
+
+    def has(self, uid: str, asked: float) -> bool:
+        """Return whether an answer is older, by when it was asked for; 0 if that is unknown."""
+        found = self._found.get(uid)
+        return found is not None and (asked or time.monotonic() - LATE) < found
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._found.clear()
+
+
 class Cache(Generic[R]):
     """Records by namespace and name, and by the uid of their owner."""
 

@@ -32,10 +32,10 @@ LOST = (401, 403, 404)
 class Sink(Protocol):
     """Stores the objects of one kind."""
 
-    def take(self, raw: Raw, at: int = 0) -> tuple[Key, int, bool] | None:
+    def take(self, raw: Raw, at: int = 0, asked: float = 0.0) -> tuple[Key, int, bool] | None:
         """Store an object; return key, version and whether it is new, or None if unreadable.
 
-        `at` is the version of the list that it is from.
+        `at` is the version of the list that it is from, and `asked` when that was asked for.
         """
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:

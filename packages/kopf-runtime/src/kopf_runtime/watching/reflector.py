@@ -183,6 +183,7 @@ class Reflector:
         """Store all objects, page by page."""
         before, version = self._position, 0  # what was seen before, and the list's own
         listed: dict[Key, int] = {}
+        asked = time.monotonic()
         repairs = 0
         deleted: dict[Key, int] = {}
         self._deleted = deleted
@@ -196,7 +197,7 @@ class Reflector:
                     for index, raw in enumerate(page.items or ()):
                         if not index % TURN:
                             await asyncio.sleep(0)  # leaves time for other tasks
-                        if (taken := self._sink.take(raw, version)) is not None:
+                        if (taken := self._sink.take(raw, version, asked)) is not None:
                             key, at, news = taken
                             listed[key] = at
                             repairs += news and at <= before

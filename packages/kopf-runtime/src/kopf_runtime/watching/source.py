@@ -6,6 +6,7 @@ has a reflector per namespace; `apply` also passes it the answers to our own wri
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -30,7 +31,7 @@ from kopf_runtime.declaring.objects import (
 )
 from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable, held
 from kopf_runtime.watching.availability import State, Use, may
-from kopf_runtime.watching.cache import Cache
+from kopf_runtime.watching.cache import Cache, Gone
 from kopf_runtime.watching.listing import Lister
 from kopf_runtime.watching.reflector import Reflector, Scope
 
@@ -74,6 +75,7 @@ class Source(Generic[R]):
         self._client, self._watched = client, watched
         self.kind, self._selected = watched.kind, watched.selected
         self.cache: Cache[R] = Cache()
+        self._gone = Gone()
         self._decoder = watched.decoder or msgspec.json.Decoder(watched.type)
         self._read: Callable[[Any, R | None], R] = read
         self._changed: Callable[[R | None, R | None], object] = changed
@@ -184,7 +186,7 @@ class Source(Generic[R]):
 
     async def read_again(self, key: Key) -> tuple[R, Any, bytes] | None:
         """Do the same, and return the JSON of the object, too."""
-        before, at = self.cache.get(key), self._newest(key)
+        before, at, asked = self.cache.get(key), self._newest(key), time.monotonic()
         try:
             raw = await self._client.request("GET", self.kind.at(key))
         except ApiError as error:
@@ -193,11 +195,12 @@ class Source(Generic[R]):
             cached = self.cache.get(key)
             if before is not None and cached is not None and cached.uid == before.uid:
                 # But not a new object that arrived meanwhile.
+                self._gone.add(cached.uid)
                 self.cache.remove(key, cached.version)
                 self._changed(None, cached)
             return None
         thing = self._decode(raw)
-        return self._learn(thing, at), thing, raw
+        return self._learn(thing, at, asked), thing, raw
 
     async def patch(
         self,
@@ -235,11 +238,12 @@ class Source(Generic[R]):
         Return their keys. Raise `ApiError`.
         """
         keys: list[Key] = []
+        asked = time.monotonic()
         for space in self._spaces(namespace):
             lister = Lister(self._client, self.kind.path(space), labels)
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, version in pages:
-                    taken = (self.take(raw, version) for raw in page.items or ())
+                    taken = (self.take(raw, version, asked) for raw in page.items or ())
                     keys += [entry[0] for entry in taken if entry is not None]
         return keys
 
@@ -257,14 +261,14 @@ class Source(Generic[R]):
         for namespace in self._spaces(owner.key[0]):
             if self.absent(namespace or ""):
                 continue
-            uids, version = set[str](), 0
+            uids, version, asked = set[str](), 0, time.monotonic()
             lister = Lister(self._client, self.kind.path(namespace), selector)
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, version in pages:
                     for raw in page.items or ():
                         record = self.read(raw)
                         uids.add(record.uid)
-                        if self._put(record, version):
+                        if self._put(record, version, asked):
                             current = False
             for cached in self.owned(owner):
                 here = namespace in (None, cached.key[0])
@@ -282,13 +286,15 @@ class Source(Generic[R]):
         note_empties(thing, bytes(raw))
         return thing
 
-    def _learn(self, thing: Object, at: int = 0) -> R:
+    def _learn(self, thing: Object, at: int = 0, asked: float = 0.0) -> R:
         record = self._record(thing)
         if record.watched:  # otherwise no event would report its deletion
-            self._put(record, at)
+            self._put(record, at, asked)
         return record
 
-    def _put(self, record: R, at: int = 0) -> bool:
+    def _put(self, record: R, at: int = 0, asked: float = 0.0) -> bool:
+        if self._gone.has(record.uid, asked):
+            return False
         former = self.cache.get(record.key)
         if (left_out := self.unreadable.get(record.key)) is not None:
             if max(record.version, at) < left_out.version:
@@ -316,13 +322,13 @@ class Source(Generic[R]):
 
     # --- what reflectors bring ----------------------------------------------------------------
 
-    def take(self, raw: Raw, at: int = 0) -> tuple[Key, int, bool] | None:
+    def take(self, raw: Raw, at: int = 0, asked: float = 0.0) -> tuple[Key, int, bool] | None:
         """Store an object, of a list `at` a version; report and leave out an unreadable one."""
         try:
             record = self.read(raw)
         except UnreadableError as error:
-            return self.leave_out(error, at)
-        former, news = self.cache.get(record.key), self._put(record, at)
+            return self.leave_out(error, at, asked)
+        former, news = self.cache.get(record.key), self._put(record, at, asked)
         same = not news and former is not None and former.version == record.version
         if at and same and former != record:
             self._changed(record, former)  # in another history, the version is of another change
@@ -357,6 +363,7 @@ class Source(Generic[R]):
 
     def reset(self, namespace: str | None) -> None:
         """Forget a namespace, or all if it is None."""
+        self._gone.clear()
         self.unreadable.clear(namespace)
         for record in self.cache.clear(namespace):
             self._changed(None, record)
@@ -368,14 +375,18 @@ class Source(Generic[R]):
         for left_out in self.unreadable.within(namespace):
             self._warn(left_out)
 
-    def leave_out(self, error: UnreadableError, at: int = 0) -> tuple[Key, int, bool] | None:
+    def leave_out(
+        self, error: UnreadableError, at: int = 0, asked: float = 0.0
+    ) -> tuple[Key, int, bool] | None:
         """Leave an object out; return its key, its version and False if they are known."""
         identity = error.identity
         if identity is None:
             logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
             return None
         key, version = (identity.namespace, identity.name), number(identity.resource_version, 0)
-        if (newer := self.cache.get(key)) is not None and newer.version > max(version, at):
+        newer = self.cache.get(key)
+        late = newer is not None and newer.version > max(version, at)
+        if late or self._gone.has(identity.uid, asked):
             return key, version, False
         labels = identity.labels if isinstance(identity.labels, dict) else {}
         labels = {name: value for name, value in labels.items() if isinstance(value, str)}
