@@ -33,7 +33,7 @@ FILES = {
         *("PROJECT", "PROJECT", "PROJECT", "olm/csv.yaml", "examples/sample.yaml", "README.md"),
         *(f"{_CHART}/{name}" for name in ("Chart.yaml", "README.md.in", "values.own.yaml")),
         *(f"{_CHART}/templates/_operator.tpl", "olm/values.own.yaml", "olm/description.md"),
-        *("docs/icon.svg", "docs/runbooks.md.in", "CHANGELOG.md", "catalog/bundles/v0.0.1.yaml"),
+        *("docs/icon.svg", "docs/runbooks.md", "CHANGELOG.md", "catalog/bundles/v0.0.1.yaml"),
         *(f"operator/cache_operator{name}" for name in ("", "/__init__.py", "/operator.py")),
         *("pyproject.toml", "uv.lock", "charts", "audit.log"),
     ),

@@ -3,6 +3,7 @@
 import copy
 import functools
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -103,6 +104,8 @@ _OWN_VALUES = "values.own.yaml"
 _MARK = "#@ The values of the operator's Pods.\n\n"
 #: The page that the alerts link to, in the repository at the version's tag.
 RUNBOOKS = Path("docs", "runbooks.md")
+#: What stands above an author's own ones; another kit may name itself otherwise in it.
+_OWN_RUNBOOKS = re.compile(r"<!-- [^\n]*Runbooks of your own follow\. -->\n")
 
 
 def files() -> dict[Path, str]:
@@ -167,7 +170,7 @@ def runbooks() -> str:
         text = text.replace("\n", "\n\n[한국어](runbooks.ko.md)\n", 1)
     end = f"<!-- {_generated(file)}. Runbooks of your own follow. -->\n"
     own = page.read_text() if page.is_file() else ""
-    return f"{text}\n{end}{own.rpartition(end)[2]}"
+    return f"{text}\n{end}{_OWN_RUNBOOKS.split(own)[-1]}"
 
 
 def _of_kind(text: str, kind: Kind) -> str:

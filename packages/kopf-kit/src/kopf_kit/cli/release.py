@@ -22,7 +22,7 @@ from kopf_kit.rig import engine, paths, registry
 from kopf_kit.rig.run import KitError, output
 from kopf_kit.rig.steps import say, step
 
-SUBMISSION = paths.BUILD / "release"
+FOLDER = paths.BUILD / "release"
 
 
 @click.command()
@@ -35,9 +35,9 @@ def bundle_command(version: str) -> None:
 def lay_out_release(version: str) -> None:
     """Run `kopf-kit release bundle`; raise KitError with everything that is wrong."""
     release = _release(version)
-    if mistakes := problems(release, lay_out(release, SUBMISSION)):
+    if mistakes := problems(release, lay_out(release, FOLDER)):
         raise KitError("\n".join(["the bundle cannot be released:", *mistakes]))
-    say(f"Laid out in {SUBMISSION.relative_to(paths.CHECKOUT)}, and no rule is broken. Next:")
+    say(f"Laid out in {FOLDER.relative_to(paths.CHECKOUT)}, and no rule is broken. Next:")
     if "@" in release.bundle_image:
         file = catalog.record(release)
         say(f"  commit {file.relative_to(paths.CHECKOUT)}: the release is recorded there")
@@ -47,7 +47,7 @@ def lay_out_release(version: str) -> None:
                 f"  copy {hub}/operators into a fork of {repository}, and open a pull request there"
             )
     else:
-        say(f"  cd {SUBMISSION.relative_to(paths.CHECKOUT)}")
+        say(f"  cd {FOLDER.relative_to(paths.CHECKOUT)}")
         say(f"  docker build -f bundle.Dockerfile -t {release.bundle_image} .")
         say(f"  docker push {release.bundle_image}")
         say("and the same command again with BUNDLE_IMG=…@sha256:…, which the push prints.")
@@ -107,9 +107,6 @@ def _pinned(variable: str, default: str = "") -> str:
             else f"{variable} is missing; set {variable}=registry/name@sha256:…"
         )
     return image
-
-
-FOLDER = paths.BUILD / "release"
 
 
 _STEPS = {
