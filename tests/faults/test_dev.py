@@ -140,8 +140,8 @@ def test_a_mistake_is_shown_once_with_its_lines_and_a_mended_one_runs(dev: Dev) 
     dev.start()
     dev.until(lambda: "the operator ended (1); a change of its code starts it" in dev.said())
     assert dev.said().count("object has no attribute 'has'") == 1
-    assert re.search(r'operator\.py", line \d+, in <module>\n +controller\.has\(', dev.said())
-    assert "kopf_kit" not in dev.said().partition("Traceback")[2]
+    assert re.search(r"operator\.py:\d+: .*object has no attribute 'has'", dev.said())
+    assert "Traceback" not in dev.said()
 
     dev.code.write_text(code.replace("    yield {", '    raise ValueError("no plan")\n    yield {'))
     dev.until(lambda: "Ready; there" in dev.said())
@@ -154,7 +154,7 @@ def test_a_mistake_is_shown_once_with_its_lines_and_a_mended_one_runs(dev: Dev) 
     dev.code.write_text(code)
     dev.until(lambda: dev.said().count("Ready; there") == 2)
     dev.until(lambda: "one" in kubectl(dev.plane, "get", "configmaps", "-n", NAME))
-    assert dev.said().count("Traceback") == 2
+    assert dev.said().count("Traceback") == 1
 
 
 @pytest.mark.long
