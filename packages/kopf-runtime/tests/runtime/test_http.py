@@ -283,12 +283,29 @@ async def test_who_reads_a_stream_slowly_holds_only_a_part_of_it() -> None:
         answer = await shared.send("GET", "/", {}, None, tls=None, check=lambda: None, seconds=9)
         size = 0
         async for part in answer.chunks():
+            if not size:
+                await asyncio.sleep(0.3)  # all of it would be here by now
+                assert answer._unread < 4 * http.UNREAD  # type: ignore[attr-defined]
             size += len(part)
-            await asyncio.sleep(0)
-            assert answer._unread < 4 * http.UNREAD  # type: ignore[attr-defined]
         shared.release(answer)
 
     assert size == 50 * http.UNREAD
+
+
+async def test_an_answer_that_is_given_up_half_way_is_no_part_of_the_next_one() -> None:
+    async def serve(target: str, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
+        if target == "/half":
+            await asyncio.sleep(0.1)
+        writer.write(b"cd")
+
+    async with serving(serve) as server, pooling(server.url) as shared:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await ask(shared, "/half", "PATCH")
+
+        assert await ask(shared, "/whole", "PATCH") == (200, b"abcd")
+        assert server.connections == 2
 
 
 @pytest.mark.parametrize("server", ["http", "https"])
