@@ -228,7 +228,9 @@ class Walk:
                 operator.send(Signals.SIGKILL)
             case "miss":
                 name = f"/{kind.plural}"
-                proxy.arm_events(lambda call, _: call.path.endswith(name), lambda *_: None, 5)
+                proxy.arm_events(
+                    lambda call, _: call.path.endswith(name), lambda *_: None, 5, may_miss=True
+                )
             case "late":
                 proxy.arm(
                     lambda call: call.plural == kind.plural, calls.late(1.0), 3, may_miss=True

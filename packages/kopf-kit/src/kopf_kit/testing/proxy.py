@@ -78,10 +78,10 @@ class Proxy:
         return armed
 
     def arm_events(
-        self, match: EventMatch, harm: Harm, times: float = 1
+        self, match: EventMatch, harm: Harm, times: float = 1, *, may_miss: bool = False
     ) -> Armed[EventMatch, Harm]:
-        """Disturb the given number of the next matching events of watches."""
-        armed = Armed(match, harm, times, may_miss=False)
+        """Disturb the given number of the next matching events of watches, see `arm`."""
+        armed = Armed(match, harm, times, may_miss)
         self._harms.append(armed)
         return armed
 
