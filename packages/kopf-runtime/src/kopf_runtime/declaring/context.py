@@ -205,7 +205,7 @@ class CallContext(StepContext[S]):
 
 
 class Unseen(Sequence[Child], Mapping[Kind, Sequence[Child]]):
-    """Children or grandchildren that cannot all be seen now: whoever takes them for all waits."""
+    """Children or grandchildren that cannot all be seen now: to read them raises `Wait`."""
 
     def __init__(self, seen: Sequence[Child], reasons: Mapping[Kind, str]) -> None:
         self._seen, self._reasons = seen, reasons
