@@ -1,7 +1,7 @@
 """The Python packages of a repository: one folder each in `packages/`, all of one version.
 
 The same sources make the same bytes: uv's own builder gives every file one date. Used by
-`kopf-kit bump` and `kopf_kit.commands.release`. A repository without such a folder has none.
+`kopf-kit bump` and `kopf_kit.cli.release`. A repository without such a folder has none.
 """
 
 import re

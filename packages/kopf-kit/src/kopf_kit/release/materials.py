@@ -1,6 +1,6 @@
 """Bills of materials, in CycloneDX, of what an image holds.
 
-The same image gives the same text. Used by `kopf_kit.pack.publication.files` and
+The same image gives the same text. Used by `kopf_kit.release.files` and
 `signatures`.
 """
 
