@@ -58,7 +58,8 @@ class Program:
     @property
     def derived(self) -> str:
         """The name of its module among those that follow from others, or an empty text."""
-        name = self.folder.relative_to(RECIPES).as_posix() if self.folder.is_absolute() else ""
+        ours = self.folder.is_relative_to(RECIPES)
+        name = self.folder.relative_to(RECIPES).as_posix() if ours else ""
         return name if name in derived.PINNED else ""
 
     @property
