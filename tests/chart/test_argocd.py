@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from lupa import lua51
 
+from chart.helm import CHART, CHECKOUT, Manifest
 from kopf_kit.project import documents
 from kopf_kit.rig import tools
 from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.conditions import Status
-from tests.chart.helm import CHART, CHECKOUT, Manifest
 
 SCRIPT = CHECKOUT / "examples" / "argocd" / "health.lua"
 #: What Argo CD does not load unless it is told to (`useOpenLibs`).

@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from chart.helm import CHART, CHECKOUT, container, find, kind_schema, render
 from kopf_kit.project import documents
 from message_operator import __version__
-from tests.chart.helm import CHART, CHECKOUT, container, find, kind_schema, render
 
 METADATA = documents.load((CHART / "Chart.yaml").read_text())
 

@@ -5,9 +5,9 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from chart import helm, pod_security
+from chart.helm import Manifest
 from kopf_kit.rig import versions
-from tests.chart import helm, pod_security
-from tests.chart.helm import Manifest
 
 CHART = helm.CHECKOUT / "examples" / "flightticket" / "booking" / "chart"
 IMAGE = "registry.example.com/booking:1"

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.chart.helm import Manifest, find, kind_schema, render
+from chart.helm import Manifest, find, kind_schema, render
 
 SPEC = kind_schema()["properties"]["spec"]["properties"]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from chart import helm
+from chart.helm import Manifest
+from chart.monitored import promtool
 from kopf_kit.project import nested
 from kopf_kit.project.definition import load
-from tests.chart import helm
-from tests.chart.helm import Manifest
-from tests.chart.monitored import promtool
 
 PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "etcd"))
 POD = "demo-etcd-operator-5d7c9b-x2x4z"

@@ -7,11 +7,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from chart import kubeconform
+from chart.helm import CHECKOUT, Manifest, kind_schema
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.project.definition import load
-from tests.chart.helm import CHECKOUT, Manifest, kind_schema
-from tests.projects import kubeconform
 
 EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 

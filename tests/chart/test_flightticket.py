@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from chart import helm
+from chart.helm import Manifest
 from kopf_kit.project import nested
 from kopf_kit.project.definition import load
 from kopf_runtime.declaring import settings
-from tests.chart import helm
-from tests.chart.helm import Manifest
 
 PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from chart.helm import CHART, CHECKOUT, helm
 from kopf_kit.project import documents
-from tests.chart.helm import CHART, CHECKOUT, helm
 from tests.support.console import commands
 
 #: Korean guides have the same commands: tests/unit/test_documents.py compares them.

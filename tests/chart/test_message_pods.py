@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from chart.helm import CHART, Manifest, Values, container
 from kopf_kit.project import documents
 from message_operator import pods
-from tests.chart.helm import CHART, Manifest, Values, container
 from tests.support import flags
 
 DIGEST = "sha256:" + "5a" * 32

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.chart.helm import CHECKOUT, NAMESPACE, Manifest, render
+from chart.helm import CHECKOUT, NAMESPACE, Manifest, render
 
 RUNBOOKS = (CHECKOUT / "docs" / "runbooks.md").read_text()
 #: One that is part of the objects' names, and one that is their name.

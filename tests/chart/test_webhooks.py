@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from chart import helm
+from chart.helm import HelmError, Manifest
 from kopf_kit.crd import declared
 from kopf_kit.project import documents, nested, registered
 from kopf_kit.project.definition import load
 from runtime import permits
-from tests.chart import helm
-from tests.chart.helm import HelmError, Manifest
 
 PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "memcached"))
 CRD, NAME = "memcacheds.cache.example.com", f"{helm.RELEASE}-memcached-operator"

@@ -4,10 +4,10 @@ import copy
 import functools
 from typing import Any, ClassVar
 
+from chart import helm
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.subject import Parent, lose
 from message_operator import operator
-from tests.chart import helm
 from tests.support.control_plane import OPERATOR
 
 #: What Pod Security asks of a container in the tests' namespaces.

@@ -5,13 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faults.worlds import is_before
-from kopf_kit.project import documents, nested
-from kopf_kit.project.definition import load
-from kopf_kit.rig import versions
-from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
-from kopf_kit.testing.api_server import kubectl
-from tests.chart.helm import (
+from chart.helm import (
     CHART,
     CHECKOUT,
     HELM_3_IN_TIME,
@@ -21,6 +15,12 @@ from tests.chart.helm import (
     helm,
     render,
 )
+from faults.worlds import is_before
+from kopf_kit.project import documents, nested
+from kopf_kit.project.definition import load
+from kopf_kit.rig import versions
+from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
+from kopf_kit.testing.api_server import kubectl
 from tests.support import control_plane
 
 pytestmark = pytest.mark.api

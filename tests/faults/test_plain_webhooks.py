@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import trustme
 
+from chart import helm
 from kopf_kit.rig import paths
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
@@ -19,7 +20,6 @@ from kopf_kit.testing.subject import Plain, prepare
 from kopf_kit.testing.world import World, world
 from kopf_runtime.declaring.kinds import Kind
 from runtime.support.certificates import trust_in, write_certificate
-from tests.chart import helm
 
 pytestmark = pytest.mark.api
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from chart import helm
 from kopf_kit.project import documents, nested
 from kopf_kit.project.definition import load
 from kopf_kit.rig import tools
@@ -26,7 +27,6 @@ from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from kopf_kit.testing.api_server import kubectl
 from kopf_kit.testing.cluster import NODE, Raw
 from kopf_kit.testing.waiting import wait_until
-from tests.chart import helm
 from tests.support import control_plane
 from tests.support.plugin import Plugin, support_bundle
 

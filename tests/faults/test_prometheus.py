@@ -1,6 +1,6 @@
 """The chart's alerts and dashboard on a Prometheus that scrapes the operator in trouble.
 
-Alerts fire at once here, on the last seconds instead of minutes; tests/chart proves with promtool
+Alerts fire at once here, on the last seconds instead of minutes; the kit proves with promtool
 that they fire and end at the times that they are made with, also those that no test drives here
 (`ONLY_BY_PROMTOOL`).
 """
@@ -15,14 +15,14 @@ from signal import Signals
 
 import pytest
 
+from chart import prometheus_server
+from chart.helm import FULLNAME, NAMESPACE
+from chart.monitored import ALERTS, POD, rules
+from chart.prometheus_server import Prometheus
 from kopf_kit.chart import dashboard
 from kopf_kit.testing import calls
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.world import ELECT, World
-from tests.chart import prometheus_server
-from tests.chart.helm import FULLNAME, NAMESPACE
-from tests.chart.monitored import POD, rules
-from tests.chart.prometheus_server import Prometheus
 from tests.faults.test_rights import GRANTED, without
 
 pytestmark = pytest.mark.long
@@ -123,7 +123,7 @@ TROUBLES: dict[Trouble, set[str]] = {
     api_server_fails: {"MessageOperatorApiErrors"},
 }
 
-#: The alerts that no test drives on a control plane; tests/chart holds this list to the chart.
+#: The alerts that no test drives on a control plane; the kit's tests hold this list to the chart.
 ONLY_BY_PROMTOOL = {
     "MessageOperatorRestarting",
     "MessageOperatorReconcileErrors",
@@ -145,6 +145,13 @@ async def until_firing(
             if wanted({alert["metric"]["alertname"] for alert in found}):
                 return
             await asyncio.sleep(0.2)
+
+
+def test_each_alert_is_driven_by_real_trouble_or_said_not_to_be() -> None:
+    driven = set[str]().union(*TROUBLES.values())
+
+    assert driven | ONLY_BY_PROMTOOL == ALERTS.keys()
+    assert driven & ONLY_BY_PROMTOOL == set()
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 import trustme
 
+from chart.helm import HELM_3_IN_TIME
 from kopf_kit.project import nested
 from kopf_kit.project.definition import load
 from kopf_kit.rig import tools
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_kit.testing.cluster import Cluster, RefusedError
 from kopf_runtime.declaring.kinds import Kind
-from tests.chart.helm import HELM_3_IN_TIME
 
 pytestmark = pytest.mark.api
 

@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import pytest
 
+from chart import helm
 from kopf_kit.testing.cluster import Cluster, RefusedError
 from kopf_kit.testing.process import Operator
 from kopf_kit.testing.world import ELECT, QUIET, World
 from kopf_runtime.declaring.kinds import NAMESPACE
 from runtime.support import labels
-from tests.chart import helm
 
 NAME = "demo-message-operator-selecting"
 ROLE = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}"

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.olm.manifests import texts
-from kopf_kit.project import documents
-from kopf_kit.rig import tools
-from kopf_kit.rig.control_plane import ADMIN, ControlPlane
-from kopf_kit.testing.api_server import kubectl
-from tests.chart.helm import (
+from chart.helm import (
     CHART,
     NAMESPACE,
     RELEASE,
@@ -19,6 +14,11 @@ from tests.chart.helm import (
     helm,
     render,
 )
+from kopf_kit.olm.manifests import texts
+from kopf_kit.project import documents
+from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import ADMIN, ControlPlane
+from kopf_kit.testing.api_server import kubectl
 from tests.support import control_plane
 from tests.support.plugin import Plugin
 

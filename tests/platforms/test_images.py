@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bundle.package import write
 from kopf_kit.olm import bundle
 from kopf_kit.olm.verdict import findings
 from kopf_kit.project.versions import Release
 from kopf_kit.rig import dockerfiles, engine
-from tests.bundle.package import write
 from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
 from tests.platforms import containers

@@ -1,10 +1,10 @@
-"""A control plane whose operator is the one that tests.chart.helm installs."""
+"""A control plane whose operator is the one that chart.helm installs."""
 
 import functools
 
+from chart import helm
 from kopf_kit.testing import api_server
 from kopf_kit.testing.api_server import CONTROLLERS
-from tests.chart import helm
 
 __all__ = ["CONTROLLERS", "OPERATOR", "running"]
 

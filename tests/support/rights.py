@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
+from chart import helm
 from kopf_kit.kubectl.subject import Right
-from tests.chart import helm
 
 Raw = dict[str, Any]
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from chart import foreign_kinds
+from chart.helm import CHART, helm
 from kopf_kit.olm import manifests
 from kopf_kit.release import artifacts
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import registry
-from tests.chart import foreign_kinds
-from tests.chart.helm import CHART, helm
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, make_namespace

@@ -15,8 +15,8 @@ from typing import Any
 
 import trustme
 
+from chart import prometheus_server
 from kopf_kit.testing.process import free_port
-from tests.chart import prometheus_server
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
 

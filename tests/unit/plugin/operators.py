@@ -4,10 +4,10 @@ import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from chart import helm
 from kopf_kit.kubectl import installation
 from kopf_kit.olm import bundle
 from kopf_kit.project import documents
-from tests.chart import helm
 
 Raw = dict[str, Any]
 

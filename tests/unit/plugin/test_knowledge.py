@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from chart import helm
 from kopf_kit.kubectl import checks, client, pods, subject
 from kopf_kit.kubectl.subject import Right
 from kopf_kit.kubectl.text import Text
@@ -17,7 +18,6 @@ from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import HOME, Entry
 from kubectl_message.knowledge.events import BY_REASON, EVENTS
 from message_operator import messages
-from tests.chart import helm
 from tests.support.rights import bound_roles, granted
 
 CHECKOUT = Path(__file__).parents[3]

@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 import kopf_runtime as kr
+from bundle.package import release
+from chart import helm
 from kopf_kit.chart import templates
 from kopf_kit.cli import generate
 from kopf_kit.crd import declared
@@ -24,8 +26,6 @@ from message_operator import __version__
 from message_operator.messages import Message
 from message_operator.settings import PodTemplate, Settings
 from runtime import permits
-from tests.bundle.package import release
-from tests.chart import helm
 from tests.support import flags
 
 Manifest = dict[str, Any]

@@ -9,12 +9,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bundle.package import opm, opm_render, release, write, write_both
 from kopf_kit.olm import bundle, catalog, images
 from kopf_kit.olm.catalog import CATALOG
 from kopf_kit.project import documents
 from kopf_kit.rig.run import KitError
 from message_operator import __version__
-from tests.bundle.package import opm, opm_render, release, write, write_both
 
 Manifest = dict[str, Any]
 

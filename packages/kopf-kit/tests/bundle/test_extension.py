@@ -1,10 +1,10 @@
 """OLM v1 makes of the bundle what OLM makes, and what is applied for it names the bundle."""
 
+from bundle.package import release
+from bundle.registry_v1 import rendered
 from kopf_kit.olm import bundle, manifests
 from kopf_kit.olm.bundle import NAME
 from kopf_kit.project import documents
-from tests.bundle.package import release
-from tests.support.registry_v1 import rendered
 
 
 def test_olm_v1_makes_of_the_bundle_the_operator_its_kind_and_its_rights() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from bundle import registry_v1
+from bundle.package import release, write
 from kopf_kit.chart import templates as chart_templates
 from kopf_kit.olm import bundle, manifests
 from kopf_kit.olm.bundle import NAME
@@ -15,8 +17,6 @@ from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import tools
 from kopf_kit.rig.run import KitError, output
-from tests.bundle.package import release, write
-from tests.support import registry_v1
 
 Manifest = dict[str, Any]
 

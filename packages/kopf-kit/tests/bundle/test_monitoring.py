@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from chart.helm import Manifest, helm
 from kopf_kit.olm import manifests
 from kopf_kit.olm.bundle import BUNDLE, NAME
 from kopf_kit.project import documents
 from kopf_kit.rig import paths
-from tests.chart.helm import Manifest, helm
 from tests.support.flags import parse
 
 DOCS = paths.CHECKOUT / "docs"

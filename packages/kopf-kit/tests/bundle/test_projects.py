@@ -10,12 +10,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from bundle.package import opm
+from chart.projects import declared_rules, every_bundle, every_bundle_on_runtime
 from kopf_kit.olm.verdict import findings
 from kopf_kit.project import documents
 from kopf_kit.project.definition import Project
 from kopf_runtime.declaring import settings
-from tests.bundle.package import opm
-from tests.projects.projects import declared_rules, every_bundle, every_bundle_on_runtime
 
 Manifest = dict[str, Any]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bundle.package import DIGEST, copy_both, release, write_both
 from kopf_kit.cli import release as cli_release
 from kopf_kit.image import references
 from kopf_kit.olm import bundle, catalog
@@ -15,7 +16,6 @@ from kopf_kit.release.submission import HUBS, lay_out
 from kopf_kit.rig import engine, versions
 from kopf_kit.rig.run import KitError
 from message_operator import __version__
-from tests.bundle.package import DIGEST, copy_both, release, write_both
 
 
 @pytest.fixture

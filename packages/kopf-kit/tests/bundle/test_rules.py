@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bundle.package import copy_both, edit, write_both
 from kopf_kit.cli import generate
 from kopf_kit.olm import bundle, catalog
 from kopf_kit.olm.bundle import BUNDLE
@@ -14,7 +15,6 @@ from kopf_kit.olm.package import Package
 from kopf_kit.olm.verdict import RULES, problems
 from kopf_kit.project import documents
 from message_operator import __version__
-from tests.bundle.package import copy_both, edit, write_both
 
 CSV = "bundle/manifests/message-operator.clusterserviceversion.yaml"
 CRD = "bundle/manifests/myorg.dev_messages.yaml"

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.olm import bundle
-from kopf_kit.olm.bundle import BUNDLE
-from kopf_kit.olm.catalog import CATALOG
-from kopf_kit.olm.verdict import findings
-from tests.bundle.package import (
+from bundle.package import (
     CHROOT,
     SCORECARD,
     edit,
@@ -22,6 +18,10 @@ from tests.bundle.package import (
     write,
     write_both,
 )
+from kopf_kit.olm import bundle
+from kopf_kit.olm.bundle import BUNDLE
+from kopf_kit.olm.catalog import CATALOG
+from kopf_kit.olm.verdict import findings
 
 NAME = bundle.NAME
 CSV = f"manifests/{NAME}.clusterserviceversion.yaml"

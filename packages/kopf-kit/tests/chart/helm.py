@@ -13,7 +13,7 @@ from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import tools, versions
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[4]
 CHART = PROJECT.chart
 
 #: What the tests install: release and namespace differ, so that mistaking one for the other shows.

@@ -5,8 +5,8 @@ import json
 import subprocess
 from pathlib import Path
 
+from chart.helm import FULLNAME, NAMESPACE, RELEASE, Manifest, names, render
 from kopf_offline import prometheus
-from tests.chart.helm import FULLNAME, NAMESPACE, RELEASE, Manifest, names, render
 
 POD = f"{FULLNAME}-5d7c9b-x2x4z"
 OURS = f'namespace="{NAMESPACE}",pod="{POD}"'

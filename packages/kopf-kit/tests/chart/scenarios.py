@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from chart.helm import CHART
+from chart.unusual import UNUSUAL
 from kopf_kit.project import documents
-from tests.chart.helm import CHART
-from tests.chart.unusual import UNUSUAL
 
 #: The scenarios that tests/e2e installs, too.
 CI: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.monitored import (
+from chart.monitored import (
     ALERTS,
     RELEASES,
     Release,
@@ -17,7 +17,6 @@ from tests.chart.monitored import (
     rules,
     series,
 )
-from tests.faults import test_prometheus as in_trouble
 
 
 def test_promtool_finds_nothing_in_the_rules(tmp_path: Path) -> None:
@@ -67,13 +66,6 @@ TROUBLE: dict[str, dict[str, str]] = {
     "MessageOperatorMessagesFailed": {'message_operator_messages{phase="Failed"}': "1x120 0x120"},
     "MessageOperatorMessagesPending": {'message_operator_messages{phase="Pending"}': "1x120 0x120"},
 }
-
-
-def test_each_alert_is_driven_by_real_trouble_or_said_not_to_be() -> None:
-    driven = set[str]().union(*in_trouble.TROUBLES.values())
-
-    assert driven | in_trouble.ONLY_BY_PROMTOOL == ALERTS.keys()
-    assert driven & in_trouble.ONLY_BY_PROMTOOL == set()
 
 
 def test_every_alert_fires_in_trouble_and_ends_after_it(tmp_path: Path) -> None:

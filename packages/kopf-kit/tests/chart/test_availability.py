@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.chart.helm import FULLNAME, Manifest, Values, find, names, pod, render
-from tests.chart.scenarios import SCENARIOS
+from chart.helm import FULLNAME, Manifest, Values, find, names, pod, render
+from chart.scenarios import SCENARIOS
 
 SELECTED = {"app.kubernetes.io/name": "message-operator", "app.kubernetes.io/instance": "demo"}
 

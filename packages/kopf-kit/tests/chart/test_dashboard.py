@@ -4,9 +4,9 @@ import json
 import re
 from pathlib import Path
 
+from chart.helm import FULLNAME, Manifest, find, render
+from chart.monitored import RELEASES, Release, expect, series
 from kopf_kit.chart import dashboard as chart_dashboard
-from tests.chart.helm import FULLNAME, Manifest, find, render
-from tests.chart.monitored import RELEASES, Release, expect, series
 
 
 def dashboards(**metrics: Manifest) -> list[tuple[str, Manifest]]:

@@ -2,9 +2,7 @@
 
 import pytest
 
-from message_operator import __version__
-from runtime.support import labels
-from tests.chart.helm import (
+from chart.helm import (
     FULLNAME,
     NAMESPACE,
     RELEASE,
@@ -16,7 +14,9 @@ from tests.chart.helm import (
     refusal,
     render,
 )
-from tests.chart.scenarios import SCENARIOS
+from chart.scenarios import SCENARIOS
+from message_operator import __version__
+from runtime.support import labels
 from tests.support import flags
 
 DIGEST, OTHER = "sha256:" + "5a" * 32, "sha256:" + "6b" * 32

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 import trustme
 
-from tests.chart.helm import (
+from chart.helm import (
     CHART,
     FULLNAME,
     NAMESPACE,

@@ -11,10 +11,8 @@ import kubernetes_validate
 import pytest
 
 import message_operator
-from kopf_kit.project import documents
-from kopf_kit.rig import versions
-from tests.chart import foreign_kinds, pod_security
-from tests.chart.helm import (
+from chart import foreign_kinds, pod_security
+from chart.helm import (
     CHART,
     CHECKOUT,
     NEWEST_KUBERNETES,
@@ -25,7 +23,9 @@ from tests.chart.helm import (
     names,
     render,
 )
-from tests.chart.scenarios import SCENARIOS
+from chart.scenarios import SCENARIOS
+from kopf_kit.project import documents
+from kopf_kit.rig import versions
 
 each_scenario = pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
 

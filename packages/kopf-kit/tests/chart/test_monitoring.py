@@ -6,8 +6,7 @@ import re
 import pytest
 
 import message_operator
-from kopf_kit.chart import values as chart_values
-from tests.chart.helm import (
+from chart.helm import (
     CHECKOUT,
     FULLNAME,
     HELM_4_IN_TIME,
@@ -18,7 +17,8 @@ from tests.chart.helm import (
     names,
     render,
 )
-from tests.chart.monitored import ALERTS, RELEASES, Release, rules
+from chart.monitored import ALERTS, RELEASES, Release, rules
+from kopf_kit.chart import values as chart_values
 
 RUNBOOKS = (CHECKOUT / "docs" / "runbooks.md").read_text()
 

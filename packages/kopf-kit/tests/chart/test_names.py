@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.chart.helm import PROGRAMS, Values, find, names, render
+from chart.helm import PROGRAMS, Values, find, names, render
 
 #: As YAML reads them: a number, a number, true, a number, nothing, a number.
 ODD = ["123", "1e3", "on", "0x1f", "null", "0o17"]

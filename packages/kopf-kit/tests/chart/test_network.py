@@ -6,9 +6,9 @@ from typing import Any
 import kopf
 import pytest
 
+from chart.helm import CHART, FULLNAME, Manifest, Values, container, find, names, pod, render
 from kopf_kit.project import documents
 from kopf_runtime.cluster import credentials
-from tests.chart.helm import CHART, FULLNAME, Manifest, Values, container, find, names, pod, render
 
 
 def policy(values: Values | None = None) -> Manifest:

@@ -7,8 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kopf_kit.project import documents
-from tests.chart.helm import (
+from chart.helm import (
     CHART,
     FULLNAME,
     NAMESPACE,
@@ -18,6 +17,7 @@ from tests.chart.helm import (
     kind_schema,
     render,
 )
+from kopf_kit.project import documents
 
 README = CHART / "README.md"
 

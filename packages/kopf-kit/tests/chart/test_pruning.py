@@ -7,10 +7,10 @@ import re
 
 import pytest
 
+from chart.helm import CHECKOUT, Manifest, Values, find, names, render
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
-from tests.chart.helm import CHECKOUT, Manifest, Values, find, names, render
 
 KIND = PROJECT.kinds[0].crd
 OPTIONS = "argocd.argoproj.io/sync-options"

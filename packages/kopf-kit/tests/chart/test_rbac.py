@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chart.helm import (
+from chart.helm import (
     CLUSTER_NAME,
     FULLNAME,
     NAMESPACE,

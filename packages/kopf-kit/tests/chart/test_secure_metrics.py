@@ -5,9 +5,7 @@ import re
 
 import pytest
 
-from kopf_kit.project import documents
-from message_operator.settings import Settings
-from tests.chart.helm import (
+from chart.helm import (
     CHART,
     FULLNAME,
     NAMESPACE,
@@ -20,6 +18,8 @@ from tests.chart.helm import (
     pod,
     render,
 )
+from kopf_kit.project import documents
+from message_operator.settings import Settings
 from tests.support import flags
 
 README = CHART / "README.md"

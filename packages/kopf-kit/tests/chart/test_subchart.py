@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.helm import CHART, NAMESPACE, PROGRAMS, Manifest, Values, find, render
+from chart.helm import CHART, NAMESPACE, PROGRAMS, Manifest, Values, find, render
 
 PARENT = """
 apiVersion: v2

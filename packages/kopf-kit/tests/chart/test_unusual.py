@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from chart.helm import CHART, render
+from chart.unusual import UNUSUAL
 from kopf_kit.chart import values
-from tests.chart.helm import CHART, render
-from tests.chart.unusual import UNUSUAL
 
 RENDERED = json.dumps(render(UNUSUAL), ensure_ascii=False)
 TEMPLATES = "".join(

@@ -8,12 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kopf_kit.chart import values as chart_values
-from kopf_kit.cli import generate
-from kopf_kit.project import documents
-from kopf_kit.release import numbered
-from kopf_kit.rig import paths
-from tests.chart.helm import (
+from chart.helm import (
     CHART,
     HELM_4_IN_TIME,
     PROGRAMS,
@@ -23,6 +18,11 @@ from tests.chart.helm import (
     refusal,
     render,
 )
+from kopf_kit.chart import values as chart_values
+from kopf_kit.cli import generate
+from kopf_kit.project import documents
+from kopf_kit.release import numbered
+from kopf_kit.rig import paths
 
 SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS: Manifest = documents.load((CHART / "values.yaml").read_text())

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from chart.helm import CHART, CHECKOUT, Manifest, helm, names
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.rig import tools
 from message_operator import __version__
-from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names
 from tests.support import flags
 
 TEXTS = {name: text for name, text in texts().items() if name.endswith(".yaml")}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from bundle.package import write_both
 from kopf_kit.cli import bump
 from kopf_kit.olm import catalog
 from kopf_kit.project import documents, versions
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import numbered
 from kopf_kit.rig.run import KitError
-from tests.bundle.package import write_both
 
 
 @pytest.fixture(autouse=True)

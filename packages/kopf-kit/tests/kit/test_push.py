@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bundle.package import DIGEST, release, write_both
+from chart.helm import render
 from kopf_kit.cli import deploy, push
 from kopf_kit.cli import release as cli_release
 from kopf_kit.image import build
@@ -18,8 +20,6 @@ from kopf_kit.rig import cluster, dockerfiles, engine, paths, public_images, reg
 from kopf_kit.rig.run import KitError
 from kopf_offline import entry
 from message_operator import __version__
-from tests.bundle.package import DIGEST, release, write_both
-from tests.chart.helm import render
 
 CHART = Path(__file__).parents[4] / "charts" / "message-operator"
 STALE = f"sha256:{'0' * 64}"
