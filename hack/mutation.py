@@ -6,9 +6,9 @@ process, which has imported all but the package, runs the tests that reach the c
 quickest first, until one fails.
 """
 
+import hashlib
 import json
 import os
-import random
 import shutil
 import signal
 import sys
@@ -74,8 +74,8 @@ class Module:
             raise click.ClickException(f"{self.name}: its tests fail without a mutant, too")
         seconds, lines = json.loads(reached.report.read_text())
         chosen = every
-        if sample is not None and sample < len(every):
-            chosen = random.Random(self.name).sample(every, sample)  # noqa: S311
+        if sample is not None:
+            chosen = _same_of(every, sample)
         say(f"{self.name}: {len(seconds)} tests take {sum(seconds.values()):.0f} s")
         survivors, found = 0, []
         for number, mutant in enumerate(sorted(chosen, key=lambda one: one.line), 1):
@@ -100,6 +100,15 @@ class Module:
         counts = f"{len(chosen)} of {len(every)} mutants, {survivors} survive"
         say(f"{self.name}: {counts}, {survivors - len(found)} of them explained ({took:.0f} s)")
         return found
+
+
+def _same_of(every: Sequence[Mutant], number: int) -> list[Mutant]:
+    """Draw a sample by what each changes, so that an edit of other lines leaves it the same."""
+
+    def place(mutant: Mutant) -> bytes:
+        return hashlib.sha256(mutant.change.encode()).digest()
+
+    return sorted(every, key=place)[:number]
 
 
 class _Reached:

@@ -20,3 +20,4 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     for module in ("reporting.status_writer", "working.decide"):
         monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.05)
+    monkeypatch.setattr("kopf_runtime.watching.availability.PATIENCE", 2.0)
