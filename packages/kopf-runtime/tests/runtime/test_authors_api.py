@@ -138,27 +138,21 @@ async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -
         await until(lambda: server.get(CONFIG_MAP, ("ns", "member-2")))
 
 
-async def test_a_stepwise_object_whose_status_differs_each_time_is_written_once_a_second(
-    server: ApiServer,
+@pytest.mark.parametrize("what", ["status", "plan"])
+async def test_a_stepwise_object_that_differs_each_time_is_written_once_a_second(
+    server: ApiServer, what: str
 ) -> None:
     one, calls = widgets.otherwise(widgets.controller()), itertools.count()
-    one.desired(stepwise=True)(lambda *_: [config_map("first")])
-    one.status(lambda _: kr.Status(True, "Fine", "Fine.", {"calls": next(calls)}))
+    if what == "status":
+        one.desired(stepwise=True)(lambda *_: [config_map("first")])
+        one.status(lambda _: kr.Status(True, "Fine", "Fine.", {"calls": next(calls)}))
+    else:
+        one.desired(stepwise=True)(lambda _, context: [config_map("first", str(context.now))])
 
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
-        await asyncio.sleep(1.5)
-    assert len(server.writes) < 8
-
-
-async def test_a_plan_that_has_the_time_writes_its_child_once_a_second(server: ApiServer) -> None:
-    one = widgets.otherwise(widgets.controller())
-    one.desired(stepwise=True)(lambda _, context: [config_map("first", str(context.now))])
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "BackOff")
+        reason = "Fine" if what == "status" else "BackOff"
+        await until(lambda: told(server)[0] == reason)
         before = len(server.writes)
         await asyncio.sleep(1.5)
     assert 0 < len(server.writes) - before < 8
@@ -190,6 +184,16 @@ async def test_a_plan_that_is_not_stepwise_is_told_that_it_may_not_see_children(
     assert "'Context' object has no attribute 'children'" in told(server)[1]
 
 
+async def test_a_time_that_cannot_be_meant_is_told(server: ApiServer) -> None:
+    one = widgets.controller()
+    one.sync(every=lambda *_: 0)(_no_call)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        why = "ValueError: the time between two calls of sync must be above 0 seconds"
+        why = why.replace("sync", _no_call.__name__)
+        await until(lambda: told(server)[0] == "SyncFailed" and told(server)[1].startswith(why))
+
+
 # --- Wait -----------------------------------------------------------------------------------------
 
 
@@ -210,23 +214,6 @@ async def test_while_an_author_waits_children_stay_as_they_are(server: ApiServer
         server.edit(WIDGET, KEY, edit("bye"))
         await until(lambda: text(server) == "bye")
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
-
-
-async def test_an_author_who_waits_is_asked_again_after_the_time_that_was_said(
-    server: ApiServer,
-) -> None:
-    one, calls = widgets.otherwise(widgets.controller()), list[int]()
-
-    @one.desired(stepwise=True)
-    def desired(thing: Widget, _: object) -> Iterable[Raw]:
-        calls.append(1)
-        if len(calls) < 4:
-            raise kr.Wait("QuorumLost", "Members come back.", after=0.2)
-        return widgets.config_map(thing)
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: text(server) == "hello")
 
 
 @pytest.mark.parametrize("where", ["desired", "sync"])
@@ -373,55 +360,36 @@ async def test_an_intent_that_is_recorded_leaves_the_other_fields_of_its_class(
     assert failed[0].startswith("each field of this Members has its default")
 
 
-async def test_a_status_that_would_overwrite_what_is_recorded_is_refused(
+async def test_a_status_that_would_overwrite_what_is_recorded_of_its_object_is_refused(
     server: ApiServer,
 ) -> None:
-    one = widgets.controller()
+    def recording(error: Exception | None = None) -> Controller:
+        one = widgets.controller()
 
-    @one.sync()
-    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
-        await context.record(Progress(begun="now"))
+        @one.sync()
+        async def sync(thing: Widget, context: kr.CallContext[Any]) -> None:
+            if error:
+                raise error
+            if thing.spec.text == "begin":
+                await context.record(Progress(begun="now"))
 
-    one.status(lambda seen: kr.Status(False, "Begun", "Soon.", Progress(member_count=1)))
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+        one.status(lambda seen: kr.Status(False, "Begun", "Soon.", Progress(member_count=1)))
+        return one
+
+    server.put(WIDGET, widget(text="begin"))
+    server.put(WIDGET, widget("two"))
+    async with operating(server, recording()):
         why = "it would overwrite what context.record has stored in begun; return a class without"
         await until(lambda: told(server)[0] == "InvalidStatus" and why in told(server)[1])
-    assert (server.get(WIDGET, KEY) or {})["status"]["begun"] == "now"
-
-    one = widgets.controller()  # as after a restart
-
-    @one.sync()
-    async def fail(*_: Any) -> None:
-        raise kr.RetryError("it is not done yet")
-
-    one.status(lambda seen: kr.Status(False, "Begun", "Soon.", Progress(member_count=1)))
-    server.edit(WIDGET, KEY, edit("again"))
-    async with operating(server, one):
-        await until(lambda: stored(server).get("observedGeneration") == 2)
+        server.edit(WIDGET, ("ns", "two"), edit("again"))
+        await until(lambda: stored(server, "two").get("observedGeneration") == 2)
+        assert ready(server.get(WIDGET, ("ns", "two")))["reason"] == "Begun"
     assert stored(server)["begun"] == "now"
 
-
-async def test_what_is_recorded_of_one_object_is_no_error_of_another(server: ApiServer) -> None:
-    one = widgets.controller()
-
-    @one.sync()
-    async def sync(thing: Widget, context: kr.CallContext[Any]) -> None:
-        if thing.spec.text == "begin":
-            await context.record(Progress(begun="now"))
-
-    @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        return kr.Status(True, "Fine", "Well.", Progress(begun=seen.last(Progress).begun))
-
-    server.put(WIDGET, widget())
-    server.put(WIDGET, widget("two", text="begin"))
-    async with operating(server, one):
-        await until(lambda: stored(server, "two").get("begun") == "now")
-        server.edit(WIDGET, KEY, edit("again"))
+    server.edit(WIDGET, KEY, edit("again"))
+    async with operating(server, recording(kr.RetryError("it is not done yet"))):  # a restart
         await until(lambda: stored(server).get("observedGeneration") == 2)
-        await until(lambda: ready(server.get(WIDGET, ("ns", "two"))).get("reason") == "Fine")
-    assert told(server)[0] == "Fine"
+    assert stored(server)["begun"] == "now"
 
 
 async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outside(
@@ -554,32 +522,12 @@ async def test_the_outcome_may_say_how_soon_sync_is_called_again(server: ApiServ
     assert len(calls) == 3
 
 
-async def test_a_time_that_cannot_be_meant_is_told(server: ApiServer) -> None:
-    one = widgets.controller()
-
-    @one.sync(every=lambda *_: 0)
-    async def sync(*_: Any) -> None:
-        pass
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: told(server)[0] == "SyncFailed")
-    assert told(server)[1].startswith(
-        "ValueError: the time between two calls of sync must be above 0 seconds"
-    )
-
-
 async def test_a_kind_that_is_not_watched_cannot_call_sync(server: ApiServer) -> None:
     one = widgets.controller()
-
-    @one.sync(on=[POD])
-    async def sync(*_: Any) -> None:
-        pass
-
+    one.sync(on=[POD])(_no_call)
     async with connected(server) as client:
-        metrics = Metrics("tester")
         with pytest.raises(DeclarationError, match="on=Pod: a Widget neither owns nor watches"):
-            build(client, metrics, kr.Settings(), one)
+            build(client, Metrics("tester"), kr.Settings(), one)
 
 
 @pytest.mark.parametrize("every", [0.05, 1e-6], ids=["", "due before the reconcile ends"])
@@ -816,10 +764,11 @@ async def test_a_check_is_given_what_sync_has_just_returned(server: ApiServer) -
     assert all(wanted == outcome for wanted, outcome in found)
 
 
-async def test_a_plan_that_the_check_made_impossible_follows_its_next_result(
-    server: ApiServer,
+async def test_children_stay_while_a_check_fails_or_makes_the_plan_impossible(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = ["well"]
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
+    state = ["down"]
 
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         if context.checked == "ill":
@@ -830,36 +779,21 @@ async def test_a_plan_that_the_check_made_impossible_follows_its_next_result(
 
     @one.check(every=0.1)
     async def check(*_: Any) -> str:
-        return state[0]
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: text(server) == "hello")
-        state[0] = "ill"
-        await until(lambda: told(server) == ("InvalidPlan", "it is ill"))
-        assert text(server) == "hello"
-        state[0] = "well"
-        await until(lambda: told(server)[0] == "Reconciled", seconds=20)
-
-
-async def test_a_check_that_fails_is_told_and_the_children_stay(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
-    one, down = widgets.controller(), [True]
-
-    @one.check(every=3600)
-    async def check(*_: Any) -> None:
-        if down:
+        if state[0] == "down":
             raise kr.RetryError("It does not answer.")
+        return state[0]
 
     server.put(WIDGET, widget())
     async with operating(server, one):
         await until(lambda: told(server) == ("CheckFailed", "It does not answer."))
         assert text(server) == "hello"
-
-        down.clear()
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+        state[0] = "well"
+        await until(lambda: told(server)[0] == "Reconciled", seconds=20)
+        state[0] = "ill"
+        await until(lambda: told(server) == ("InvalidPlan", "it is ill"))
+        assert text(server) == "hello"
+        state[0] = "well"
+        await until(lambda: told(server)[0] == "Reconciled", seconds=20)
 
 
 def if_formed(state: list[str], *, checks: list[int]) -> Controller:

@@ -21,6 +21,7 @@ from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, res
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 MANAGED = "app.kubernetes.io/managed-by"
+LABELS = (MANAGED, UID, "app")
 #: The metadata of a child whose object of the same name is gone.
 OF_A_FORMER_OBJECT: dict[str, Any] = {
     "labels": {MANAGED: "message-operator", UID: "former"},
@@ -131,14 +132,46 @@ async def test_what_names_an_owner_in_another_namespace_is_nobody_s_child(
     assert server.get(kind, copy)
 
 
-@both
-@pytest.mark.usefixtures("made")
-async def test_a_lost_child_comes_back(server: ApiServer, how: Any) -> None:
-    kind = POD if how is widgets.pod else CONFIG_MAP
-    server.remove(kind, CHILD)
+def alter(raw: Raw) -> None:
+    if "spec" in raw:
+        raw["spec"]["containers"][0]["env"][0]["value"] = "altered"
+    else:
+        raw["data"]["text"] = "altered"
 
-    await until(lambda: text(server) == "hello")
-    await until(lambda: any("was gone" in message for _, message in events(server)))
+
+@both
+@pytest.mark.parametrize(
+    ("harm", "event"),
+    [
+        (None, "was gone"),
+        (alter, "altered by kubectl-edit"),
+        *((lambda raw, label=label: raw["metadata"]["labels"].pop(label), "") for label in LABELS),
+        (lambda raw: raw["metadata"].pop("ownerReferences"), ""),
+    ],
+    ids=["lost", "altered", *LABELS, "owner reference"],
+)
+@pytest.mark.usefixtures("made")
+async def test_m1_what_somebody_else_did_to_a_child_is_put_right(
+    server: ApiServer, how: Any, harm: Any, event: str
+) -> None:
+    def whole() -> bool:
+        meta = child(server).get("metadata", {})
+        marks = {*LABELS} <= meta.get("labels", {}).keys() and meta.get("ownerReferences")
+        return bool(marks and text(server) == "hello")
+
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    if harm is None:
+        server.remove(kind, CHILD)
+    else:
+        server.edit(kind, CHILD, harm)
+
+    await until(whole)
+    if event:
+        await until(lambda: event in events(server)[-1][1])
+    if harm is alter:
+        assert events(server)[-1][0] == "Healed"
+    await quiet(server)
+    assert whole()
 
 
 @both
@@ -161,34 +194,15 @@ async def test_m1_what_others_add_stays(server: ApiServer, how: Any) -> None:
 
 
 @both
-@pytest.mark.usefixtures("made")
-async def test_m1_a_field_that_somebody_else_changed_is_put_right(
-    server: ApiServer, how: Any
-) -> None:
-    kind = POD if how is widgets.pod else CONFIG_MAP
-
-    def alter(raw: Raw) -> None:
-        if kind == POD:
-            raw["spec"]["containers"][0]["env"][0]["value"] = "altered"
-        else:
-            raw["data"]["text"] = "altered"
-
-    server.edit(kind, CHILD, alter)
-
-    await until(lambda: text(server) == "hello")
-    await until(lambda: any("altered by kubectl-edit" in message for _, message in events(server)))
-    assert events(server)[-1][0] == "Healed"
-
-
-@both
-async def test_what_was_altered_while_no_operator_ran_is_put_right_however_slow_lists_are(
-    server: ApiServer, how: Any
+@pytest.mark.parametrize("label", LABELS)
+async def test_l6_what_was_altered_while_no_operator_ran_is_put_right_however_slow_lists_are(
+    server: ApiServer, how: Any, label: str
 ) -> None:
     kind = POD if how is widgets.pod else CONFIG_MAP
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(how)):
         await until(lambda: told(server).get("status") == "True")
-    server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].update(app="altered"))
+    server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].pop(label))
 
     async def slow(request: Any) -> None:
         if request.path.endswith("/widgets"):
@@ -196,35 +210,11 @@ async def test_what_was_altered_while_no_operator_ran_is_put_right_however_slow_
 
     server.answers.append(slow)
     async with operating(server, widgets.controller(how)):
-        mended = {"app": "widget"}.items()
-        await until(lambda: mended <= child(server).get("metadata", {}).get("labels", {}).items())
+        await until(lambda: label in child(server).get("metadata", {}).get("labels", {}))
+        await until(lambda: told(server).get("status") == "True")
     looks = [asked for asked in server.requests if str(asked) == f"GET {kind.at(CHILD)}"]
-    assert len(looks) <= 2  # before it was made, and what was altered
-
-
-@both
-@pytest.mark.parametrize("label", [MANAGED, UID, "app"])
-@pytest.mark.usefixtures("made")
-async def test_a_label_that_somebody_removed_comes_back(
-    server: ApiServer, how: Any, label: str
-) -> None:
-    kind = POD if how is widgets.pod else CONFIG_MAP
-    server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].pop(label))
-
-    await until(lambda: label in child(server).get("metadata", {}).get("labels", {}))
-    await quiet(server)
-    assert text(server) == "hello"
-
-
-@both
-@pytest.mark.usefixtures("made")
-async def test_an_owner_reference_that_somebody_removed_comes_back(
-    server: ApiServer, how: Any
-) -> None:
-    kind = POD if how is widgets.pod else CONFIG_MAP
-    server.edit(kind, CHILD, lambda raw: raw["metadata"].pop("ownerReferences"))
-
-    await until(lambda: child(server).get("metadata", {}).get("ownerReferences"))
+    # Before it was made, what was altered, and whose it is without its mark.
+    assert len(looks) <= 2 + (label != "app")
 
 
 @both
@@ -518,18 +508,6 @@ def one_a_word(thing: Widget, _: object) -> Iterable[Raw]:
         }
 
 
-async def test_an_object_may_have_several_children_and_lose_some(server: ApiServer) -> None:
-    def names() -> set[str]:
-        return {config_map["metadata"]["name"] for config_map in server.all(CONFIG_MAP)}
-
-    server.put(WIDGET, widget(text="a b c"))
-    async with operating(server, widgets.controller(one_a_word)):
-        await until(lambda: names() == {"a", "b", "c"})
-        server.edit(WIDGET, KEY, edit("b d"))
-        await until(lambda: names() == {"b", "d"})
-        await until(lambda: told(server).get("status") == "True")
-
-
 async def test_one_child_that_is_refused_does_not_hold_up_the_others(server: ApiServer) -> None:
     server.refuse("PATCH", "/configmaps/a$", RefusedError(403, "Forbidden", "not a"), float("inf"))
     server.put(WIDGET, widget(text="a b"))
@@ -537,9 +515,6 @@ async def test_one_child_that_is_refused_does_not_hold_up_the_others(server: Api
     async with operating(server, widgets.controller(one_a_word)):
         await until(lambda: server.get(CONFIG_MAP, ("ns", "b")))
         await until(lambda: told(server).get("reason") == "Forbidden")
-
-
-# --- on its way out -----------------------------------------------------------------------------
 
 
 # --- edited meanwhile ---------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -72,6 +72,10 @@ def poke(server: ApiServer, text: str) -> None:
     server.edit(TICKET, KEY, lambda raw: raw["metadata"].update(annotations={"poked": text}))
 
 
+def reroute(server: ApiServer) -> None:
+    server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+
+
 def generation(server: ApiServer, kind: Kind) -> Any:
     return (server.get(kind, KEY) or {})["status"]["observedGeneration"]
 
@@ -121,22 +125,33 @@ async def test_an_edit_is_brought_outside(server: ApiServer, service: BookingSer
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
         await until(lambda: is_booked(server))
-        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+        reroute(server)
 
         await until(lambda: next(iter(service.bookings.values()))["wanted"]["route"] == "ICN-PUS")
         await until(lambda: generation(server, TICKET) == 2)
     assert len(service.bookings) == 1
 
 
-async def test_it_is_looked_at_again_after_a_while(
-    server: ApiServer, service: BookingService
+@pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
+async def test_what_is_outside_is_looked_at_again_and_given_back_by_a_deletion(
+    server: ApiServer, service: BookingService, running: bool
 ) -> None:
     server.put(TICKET, ticket())
     async with operating(server, controller(every=0.1), settings=settings(service)):
         await until(lambda: is_booked(server))
         service.bookings.clear()  # cancelled by somebody else
-
         await until(lambda: service.bookings)
+        if running:
+            server.delete(TICKET, KEY)
+            await until(lambda: server.get(TICKET, KEY) is None)
+    if not running:
+        server.delete(TICKET, KEY)
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: server.get(TICKET, KEY) is None)
+        await asyncio.sleep(0.2)
+    assert service.bookings == {}
+    assert service.calls.count("DELETE") == 1
+    assert service.calls[-1] == "DELETE"
 
 
 @pytest.mark.parametrize("mood", [booking.refuse(503), booking.hang, booking.refuse(200, "<html>")])
@@ -220,7 +235,7 @@ async def test_s1_an_edit_during_a_call_has_it_made_again_at_once(
         seen.append(thing.spec.text)
         if len(seen) == 1:
             server.edit(WIDGET, KEY, edit("edited"))
-            await until(lambda: known(one) == 2)
+            await until(lambda: known_of(one).generation == 2)
         return thing.spec.text
 
     getattr(one, what)(every=3600)(call)
@@ -229,10 +244,9 @@ async def test_s1_an_edit_during_a_call_has_it_made_again_at_once(
         await until(lambda: seen[-1:] == ["edited"])
 
 
-def known(one: Controller) -> int:
-    """Return the generation of the Widget that an operator knows."""
-    cached = caches(one).owners.cache.get(KEY)
-    return cached.generation if cached is not None else 0
+def known_of(one: Controller) -> Any:
+    """Return what an operator knows of the Widget."""
+    return caches(one).owners.cache.get(KEY)
 
 
 async def test_retry_after_is_kept_even_by_an_edit(
@@ -242,7 +256,7 @@ async def test_retry_after_is_kept_even_by_an_edit(
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
         await until(lambda: told(server).get("message") == "The booking service is busy.")
-        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+        reroute(server)
         await until(lambda: generation(server, TICKET) == 2)
 
     assert service.calls == ["PUT"]
@@ -261,32 +275,32 @@ async def test_a_retry_after_that_says_no_seconds_is_a_short_pause(
         await until(lambda: is_booked(server))
 
 
-async def test_a_deletion_does_not_wait_for_the_retry_after_of_the_sync(
-    server: ApiServer, service: BookingService
-) -> None:
-    service.mood = booking.refuse(429, **{"Retry-After": "600"})
+def again(server: ApiServer) -> None:
+    server.remove(TICKET, KEY)
     server.put(TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: told(server).get("message") == "The booking service is busy.")
-        service.mood = booking.well
-        server.delete(TICKET, KEY)
-
-        await until(lambda: server.get(TICKET, KEY) is None)
 
 
-async def test_an_object_of_a_former_one_s_name_does_not_wait_for_its_pause(
-    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("code", "act"),
+    [(500, again), (500, reroute), (429, lambda server: server.delete(TICKET, KEY))],
+    ids=["of another object of its name", "of an edit", "of a deletion"],
+)
+async def test_no_pause_of_a_former_call_delays_that(
+    server: ApiServer,
+    service: BookingService,
+    code: int,
+    act: Callable[[ApiServer], object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 300.0)
-    service.mood = booking.refuse(500)
+    service.mood = booking.refuse(code, **{"Retry-After": "600"} if code == 429 else {})
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
         await until(lambda: told(server).get("reason") == "SyncFailed")
         service.mood = booking.well
-        server.remove(TICKET, KEY)
-        server.put(TICKET, ticket())
+        act(server)
 
-        await until(lambda: is_booked(server))
+        await until(lambda: is_booked(server) or server.get(TICKET, KEY) is None)
 
 
 async def test_who_leads_again_asks_again_and_waits_for_no_former_pause(
@@ -330,20 +344,6 @@ async def test_as_many_calls_at_once_as_an_author_makes(
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
 
 
-async def test_an_edit_does_not_wait_for_the_pause_of_a_failure(
-    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 300.0)
-    service.mood = booking.refuse(500)
-    server.put(TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: told(server).get("reason") == "SyncFailed")
-        service.mood = booking.well
-        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
-
-        await until(lambda: is_booked(server))
-
-
 async def test_a_refusal_that_is_final_is_an_outcome(
     server: ApiServer, service: BookingService
 ) -> None:
@@ -355,23 +355,6 @@ async def test_a_refusal_that_is_final_is_an_outcome(
 
     assert told(server)["message"] == "there is no such route"
     assert service.calls == ["PUT"]
-
-
-async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
-    server: ApiServer, service: BookingService
-) -> None:
-    async with operating(server, controller(), settings=settings(service)) as operator:
-        one = operator.runtimes[0]
-        operator.client.may_write = lambda: False
-        server.put(TICKET, ticket(finalizers=[FINALIZER]))
-        await until(
-            lambda: operator.metric(
-                "controller_runtime_reconcile_total", controller="tickets", result="requeue"
-            )
-        )
-
-        assert one.caches.owners.cache.get(KEY) is not None
-        assert service.calls == []
 
 
 async def test_a_session_that_an_author_has_set_up_is_fenced_too(
@@ -395,16 +378,6 @@ async def test_a_session_that_an_author_has_set_up_is_fenced_too(
 
         operator.client.may_write = lambda: True
         await until(lambda: is_booked(server))
-
-
-async def test_a_session_that_cannot_be_made_is_told(server: ApiServer) -> None:
-    server.put(TICKET, ticket())
-    one = controller()
-    one.session(lambda _: {"keepalive": 60})
-    async with operating(server, one, settings=tickets.Settings(booking_url="http://nowhere")):
-        await until(lambda: "keepalive" in told(server).get("message", ""))
-
-    assert told(server)["reason"] == "SyncFailed"
 
 
 async def test_a_session_that_is_refused_is_made_once_and_leaves_nothing_open(
@@ -529,41 +502,27 @@ def text(server: ApiServer) -> Any:
     return (server.get(CONFIG_MAP, ("ns", "w-one")) or {"data": {}})["data"].get("text")
 
 
-async def test_children_are_planned_by_what_is_outside(server: ApiServer) -> None:
+async def test_children_are_planned_by_what_is_outside_and_put_right(server: ApiServer) -> None:
     weather = Weather()
     server.put(WIDGET, widget())
     async with operating(server, weather.controller()):
         await until(lambda: text(server) == "hello sun")
         weather.word = "rain"
-
         await until(lambda: text(server) == "hello rain")
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    server.edit(CONFIG_MAP, ("ns", "w-one"), lambda raw: raw["data"].update(text="altered"))
+
+    async with operating(server, weather.controller(every=3600)):
+        await until(lambda: text(server) == "hello rain")
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+        weather.word = "snow"
+        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"}))
+        await until(lambda: text(server) == "hello snow")
 
 
+@pytest.mark.parametrize("relabelled", [False, True])
 async def test_while_the_outside_is_down_children_stay_and_come_back(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
-    weather = Weather()
-    server.put(WIDGET, widget())
-    async with operating(server, weather.controller()):
-        await until(lambda: text(server) == "hello sun")
-        weather.down = True
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "SyncFailed")
-
-        server.remove(CONFIG_MAP, ("ns", "w-one"))  # lost: it comes back as it was known
-        await until(lambda: text(server) == "hello sun")
-
-        server.edit(WIDGET, KEY, edit("bye"))  # what it should be now is not known: it stays
-        await until(lambda: generation(server, WIDGET) == 2)
-        assert text(server) == "hello sun"
-
-        weather.down = False
-        await until(lambda: text(server) == "bye sun")
-
-
-async def test_children_of_a_relabelled_object_come_back_while_the_outside_is_down(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, relabelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
     weather = Weather()
@@ -573,42 +532,22 @@ async def test_children_of_a_relabelled_object_come_back_while_the_outside_is_do
         weather.down = True
         await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "SyncFailed")
         calls = weather.calls
-        relabelled = server.edit(
-            WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"})
-        )
-        version = int(relabelled["metadata"]["resourceVersion"])
-        await until(
-            lambda: (known := caches(one).owners.cache.get(KEY)) and known.version >= version
-        )
+        if relabelled:
+            labels = {"team": "blue"}
+            raw = server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels=labels))
+            version = int(raw["metadata"]["resourceVersion"])
+            await until(lambda: (known := known_of(one)) and known.version >= version)
 
-        server.remove(CONFIG_MAP, ("ns", "w-one"))
-        await until(lambda: text(server) == "hello sun")
-        await until(lambda: weather.calls > calls)
+        server.remove(CONFIG_MAP, ("ns", "w-one"))  # lost: it comes back as it was known
+        await until(lambda: text(server) == "hello sun" and weather.calls > calls)
+
+        server.edit(WIDGET, KEY, edit("bye"))  # what it should be now is not known: it stays
+        await until(lambda: generation(server, WIDGET) == 2)
+        assert text(server) == "hello sun"
+
         weather.down = False
+        await until(lambda: text(server) == "bye sun")
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
-
-
-async def test_a_new_label_is_brought_outside_at_once(server: ApiServer) -> None:
-    weather = Weather()
-    server.put(WIDGET, widget())
-    async with operating(server, weather.controller(every=3600)):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
-        weather.word = "rain"
-        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"}))
-
-        await until(lambda: text(server) == "hello rain")
-
-
-async def test_a_child_that_was_altered_while_no_operator_ran_is_put_right(
-    server: ApiServer,
-) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, Weather().controller()):
-        await until(lambda: text(server) == "hello sun")
-    server.edit(CONFIG_MAP, ("ns", "w-one"), lambda raw: raw["data"].update(text="altered"))
-
-    async with operating(server, Weather().controller()):
-        await until(lambda: text(server) == "hello sun")
 
 
 # --- cleanup ------------------------------------------------------------------------------------
@@ -652,33 +591,6 @@ async def test_what_is_paused_or_gone_while_its_finalizer_is_put_on_gets_no_chil
     assert not any("configmaps" in write for write in server.writes)
 
 
-async def test_a_deletion_gives_back_what_is_outside_and_then_the_object_goes(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: is_booked(server))
-        server.delete(TICKET, KEY)
-
-        await until(lambda: server.get(TICKET, KEY) is None)
-        await asyncio.sleep(0.2)
-    assert service.bookings == {}
-    assert service.calls == ["PUT", "DELETE"]
-
-
-async def test_a_deletion_while_no_operator_ran_is_made_good(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: is_booked(server))
-    server.delete(TICKET, KEY)
-
-    async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: server.get(TICKET, KEY) is None)
-    assert service.bookings == {}
-
-
 async def test_the_finalizers_of_others_stay(server: ApiServer, service: BookingService) -> None:
     server.put(TICKET, ticket(finalizers=["somebody.else/holds-it"]))
     async with operating(server, controller(), settings=settings(service)):
@@ -695,10 +607,11 @@ async def test_the_finalizers_of_others_stay(server: ApiServer, service: Booking
 async def test_a_cleanup_that_fails_is_told_with_a_way_out_and_holds_up_no_other(
     server: ApiServer, service: BookingService
 ) -> None:
+    endless = booking.refuse(500, "no " * 100_000)
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
         await until(lambda: is_booked(server))
-        service.mood = only_for("one", booking.refuse(500), server)
+        service.mood = only_for("one", endless, server)
         server.delete(TICKET, KEY)
         await until(lambda: told(server).get("reason") == "CleanupFailed")
         assert f"remove its finalizer {FINALIZER}" in told(server)["message"]
@@ -733,24 +646,6 @@ async def test_a_webhook_that_takes_the_finalizer_away_is_told_and_nothing_is_ma
 
         server.admission = lambda *_: None
         await until(lambda: is_booked(server))
-
-
-async def test_an_endless_answer_leaves_room_for_the_way_out(
-    server: ApiServer, service: BookingService
-) -> None:
-    one = widgets.otherwise(controller())
-
-    @one.finalize()
-    async def fail(*_: Any) -> None:
-        raise kr.RetryError("no " * 100_000)
-
-    server.put(TICKET, ticket())
-    async with operating(server, one, settings=settings(service)):
-        await until(lambda: is_booked(server))
-        server.delete(TICKET, KEY)
-
-        await until(lambda: told(server).get("reason") == "CleanupFailed")
-    assert f"remove its finalizer {FINALIZER}" in told(server)["message"]
 
 
 async def test_a_missing_right_to_finalizers_is_told_and_nothing_is_made(
