@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kopf_kit.project import documents
 from kopf_kit.rig import reading, tools
+from kopf_runtime.working.diff import diff
 
 #: What may make a number, a boolean, a date or an indicator of an unquoted text.
 _CONFUSING = "+-.0123456789_eExXoObBfaTtZ:ynYN~=<>!%#&*?|'\" \n\t,[]{}가😀\x85\u2028\ufeff"
@@ -79,6 +80,17 @@ def _refused(key: str) -> bool:
     except yaml.YAMLError:
         return True
     return False
+
+
+@settings(max_examples=15, deadline=None, phases=[Phase.generate])
+@given(st.lists(unquoted, min_size=60, max_size=120, unique=True))
+def test_what_dry_run_prints_of_an_object_reads_the_same_for_kubectl(items: list[str]) -> None:
+    note = {"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": "note"}}
+    spec = {"items": items, **dict.fromkeys(items, 1)}
+
+    lines = diff(None, {**note, "spec": spec}, "manager").splitlines()[3:]
+
+    assert documents.load("\n".join(line[1:] for line in lines))["spec"] == spec
 
 
 @pytest.mark.parametrize(

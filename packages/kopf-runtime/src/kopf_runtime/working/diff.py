@@ -6,6 +6,7 @@ its defaults: fields that the manifest does not set are taken from the live obje
 
 import difflib
 import json
+import re
 from typing import Any
 
 import yaml
@@ -14,6 +15,14 @@ Raw = dict[str, Any]
 
 #: The annotation in which `kubectl apply` keeps the whole manifest.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes texts that kubectl would take for a number or a boolean, and PyYAML would not."""
+
+
+_ODD = re.compile(r"([yYnN]|[-+]?(0[xob][0-9a-f_]+|[0-9._]+(e[-+]?[0-9_]+)?))$", re.IGNORECASE)
+_Dumper.add_implicit_resolver("kubectl", _ODD, None)
 
 
 def diff(live: Raw | None, manifest: Raw | None, manager: str) -> str:
@@ -31,7 +40,7 @@ def _lines(manifest: Raw | None) -> list[str]:
     if manifest is None:
         return []
     meta = {k: v for k, v in manifest["metadata"].items() if k != "managedFields"}
-    text = yaml.safe_dump({**manifest, "metadata": meta}, allow_unicode=True)
+    text = yaml.dump({**manifest, "metadata": meta}, Dumper=_Dumper, allow_unicode=True)
     return text.splitlines(keepends=True)
 
 
