@@ -1,5 +1,6 @@
 """A certificate for a server in the kind cluster, where no cert-manager makes one."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -7,8 +8,6 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from kopf_kit.rig import control_plane, debian, engine, paths, public_images, tools, versions
 from kopf_kit.rig.run import KitError, answer, output
@@ -135,7 +134,7 @@ def create(name: str) -> None:
     ):
         delete(name, work)
         config = Path(folder) / "kind.yaml"
-        config.write_text(yaml.safe_dump(_configuration()))
+        config.write_text(json.dumps(_configuration()))
         # The node's container comes right after its image.
         with public_images.explained(
             "docker.io/kindest/node", lambda: engine.has_container(node(name))
@@ -216,7 +215,7 @@ def _configuration() -> dict[str, object]:
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "networking": networking,
-        "kubeadmConfigPatches": [yaml.safe_dump(kubelet), yaml.safe_dump(init)],
+        "kubeadmConfigPatches": [json.dumps(kubelet), json.dumps(init)],
         "nodes": [node],
     }
 

@@ -4,13 +4,12 @@ kopf-offline builds its programs into one image, and has the chart of its own mo
 installed. catalogd, the component of OLM v1 that serves catalogs, runs beside it.
 """
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from kopf_kit.rig import cluster, kind, registry, tools, versions
+from kopf_kit.rig import cluster, kind, reading, registry, tools, versions
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import Step, say, step, together
@@ -37,9 +36,7 @@ def install(cluster: Cluster, ref: str) -> None:
         work.run(
             [*cluster.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
             timeout=120,
-            stdin=yaml.safe_dump_all(
-                [*_manifests(cluster, ref), *_certificate(cluster, work)]
-            ).encode(),
+            stdin=_listed([*_manifests(cluster, ref), *_certificate(cluster, work)]),
         )
         work.run(
             [
@@ -57,8 +54,12 @@ def remove(cluster: Cluster) -> None:
         work.run(
             [*cluster.kubectl_command, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
             timeout=150,
-            stdin=yaml.safe_dump_all(_manifests(cluster, "any")).encode(),
+            stdin=_listed(_manifests(cluster, "any")),
         )
+
+
+def _listed(manifests: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}).encode()
 
 
 def _manifests(cluster: Cluster, ref: str) -> list[dict[str, Any]]:
@@ -71,7 +72,7 @@ def _manifests(cluster: Cluster, ref: str) -> list[dict[str, Any]]:
     }
     options = [f"--set={name}={value}" for name, value in settings.items()]
     rendered = output([*cluster.helm_command, "template", "olmv1", chart, *options], timeout=60)
-    manifests = [manifest for manifest in yaml.safe_load_all(rendered) if manifest]
+    manifests = reading.load_all(rendered, chart)
     for manifest in manifests:
         if manifest["kind"] == "Deployment":
             pod = manifest["spec"]["template"]["spec"]
@@ -202,7 +203,7 @@ def _install_olm(target: Cluster, ref: str) -> None:
     chart = builder.module(_OLM) / "deploy" / "chart"
     with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
         values = Path(folder) / "values.yaml"
-        values.write_text(yaml.safe_dump(_values(ref)))
+        values.write_text(json.dumps(_values(ref)))
         work.run(
             [
                 *(*target.helm_command, "upgrade", "--install", _RELEASE, chart),
