@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kopf_kit.project import documents
+from kopf_kit.rig.run import KitError
 
 #: What may stand where something else is meant.
 _ODD: tuple[Any, ...] = (
@@ -55,7 +56,11 @@ def change(rng: random.Random, file: Path) -> str:
 
 
 def _value(rng: random.Random, file: Path) -> str:
-    parts = [part for part in documents.load_all(file.read_text()) if isinstance(part, dict | list)]
+    try:
+        content = documents.load_all(file.read_text())
+    except KitError:  # it is a template
+        return ""
+    parts = [part for part in content if isinstance(part, dict | list)]
     found = [place for part in parts for place in places(part)]
     if not found:
         return ""
@@ -117,6 +122,28 @@ def _entry(rng: random.Random, file: Path) -> str:
                 large.truncate(2**36)
         case "device":
             file.symlink_to("/dev/zero")
+    return kind
+
+
+def history(rng: random.Random, folder: Path) -> str:
+    """Change what git knows of a repository into something odd; return what was done."""
+    git = folder / ".git"
+    tag = rng.choice(("v1", "v0.0.9", "v0.1.0", "v99.0.0", "v0.1.0-가", "0.1", "v0.1.0+a", "a/b"))
+    head = (git / "HEAD").read_text().split()[-1]
+    match kind := rng.choice(("tag", "tag", "tag of nothing", "unborn", "no HEAD", "a file")):
+        case "tag":
+            (git / "refs/tags" / tag).parent.mkdir(exist_ok=True)
+            shutil.copy(git / head, git / "refs/tags" / tag)
+            return f"the tag {tag}"
+        case "tag of nothing":
+            (git / "refs/tags/v0.0.1").write_text("1" * 40 + "\n")
+        case "unborn":
+            (git / head).unlink()
+        case "no HEAD":
+            (git / "HEAD").unlink()
+        case "a file":
+            shutil.rmtree(git)
+            git.write_text(rng.choice(("", "gitdir: /not-there\n")))
     return kind
 
 

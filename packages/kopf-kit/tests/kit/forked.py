@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _SECONDS = 60
+_CACHE = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
 #: Where a program reads what does not end, the machine must not.
 _MEMORY = 3 * 2**30
 _LIBRARIES = "click", "jsonschema", "kopf_runtime", "msgspec", "rich.prompt", "yaml"
@@ -63,7 +64,14 @@ def _run(output: str, folder: str, words: list[str]) -> None:
     for stream, target in ((0, nothing), (1, file), (2, file)):
         os.dup2(target, stream)
     os.chdir(folder)
-    os.environ["PWD"] = folder
+    # There is neither a cluster, an engine nor a registry, and a plugin goes into `build`.
+    os.environ |= {"PWD": folder, "HOME": f"{folder}/build", "CLUSTER": "existing"}
+    os.environ |= {"XDG_CACHE_HOME": str(_CACHE), "KUBECONFIG": f"{folder}/build/kubeconfig"}
+    os.environ |= {
+        "DOCKER_HOST": "unix:///not-there",
+        "REGISTRY": "localhost:9/a",
+        "UNTESTED": "yes",
+    }
     sys.argv = ["kopf-kit", *words]
     code: Any = 70
     try:

@@ -3,7 +3,7 @@
 `kopf_kit.rig.reading` checks a file against its shape, and names the field that has another one.
 """
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, Union
+from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict, Union
 
 from msgspec import Meta
 
@@ -96,7 +96,7 @@ class Chart(TypedDict, total=False):
     name: str
     description: str
     version: str
-    home: Annotated[str, Meta(pattern="^https?://[^/]+/[^/]+")]
+    home: Required[Annotated[str, Meta(pattern="^https?://[^/]+/[^/]+")]]
     kubeVersion: Annotated[str, Meta(pattern=r"^>=\d+\.\d+\.\d+-0$")]
     keywords: list[str]
     annotations: Texts | None

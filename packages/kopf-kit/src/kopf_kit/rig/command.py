@@ -58,8 +58,10 @@ def _remove(environ: MutableMapping[str, str], prefixes: tuple[str, ...]) -> Non
         del environ[name]
 
 
-#: Errors that are no mistake in the command: a missing permission, or a full disk.
-_OF_THE_MACHINE = errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT
+#: Errors that are no mistake in the command: a missing permission, a full disk, or an odd name.
+_OF_THE_MACHINE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG),
+)
 
 
 def execute(command: Callable[[], int | None]) -> int:

@@ -54,6 +54,16 @@ class UnreadableError(KitError, yaml.YAMLError):
 def text(file: Path, hint: str = "") -> str:
     """Return the text of a file; raise KitError, with the hint, if it cannot be read."""
     try:
+        return content(file, hint).decode().replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(
+            f"{file} is not a text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
+        ) from error
+
+
+def content(file: Path, hint: str = "") -> bytes:
+    """Return the bytes of a file; raise KitError, with the hint, if it cannot be read."""
+    try:
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait
             raise UnreadableError(f"{file} is not a file{_then(hint)}")
@@ -61,13 +71,9 @@ def text(file: Path, hint: str = "") -> str:
             raise UnreadableError(
                 f"{file} has {status.st_size >> 20} MiB, which is too much to be read"
             )
-        return file.read_text("utf-8")
+        return file.read_bytes()
     except OSError as error:
         raise UnreadableError(f"{file}: {error.strerror}{_then(hint)}") from error
-    except UnicodeDecodeError as error:
-        raise UnreadableError(
-            f"{file} is not a text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
-        ) from error
 
 
 def _then(hint: str) -> str:
@@ -238,7 +244,7 @@ def all_or_none() -> Iterator[Write]:
     folders: list[Path] = []
 
     def write(file: Path, text: str | None) -> None:
-        former.setdefault(file, file.read_bytes() if file.is_file() else None)
+        former.setdefault(file, content(file) if file.is_file() else None)
         if text is None:
             file.unlink()
             return
