@@ -7,7 +7,7 @@ import enum
 import functools
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,8 +21,9 @@ _PATTERNS = (
     *(r"(?=a)b", r"(a)\1", "a{2000}", "(?<!a)b", "(?P<x>a)(?P=x)", r"^(?:[a-z]\.)*$", "^[^\\n]*$"),
     *(r"\x41", r"[\U0001F600-\U0001F64F]", "(a{100}){100}", r"\bword\b", "[[:alpha:]]", r"a\/b"),
 )
-_RULES = {
-    "str": (
+_EACH = "self.all(x, self.all(y, self.all(z, {})))"
+_RULES = (
+    *(
         "self != 'x'",
         "self.size() < 9",
         "self.matches('^a')",
@@ -30,8 +31,27 @@ _RULES = {
         "self > 1",
         "size(self.y)",
     ),
-    "int": ("self > 1", "self % 2 == 0 || self < 9", "self == 'a'", "self >= oldSelf"),
-}
+    *(
+        "self % 2 == 0 || self < 9",
+        "self >= oldSelf",
+        "self == oldSelf",
+        "true",
+        "1",
+        "has(self.a)",
+    ),
+    *(
+        _EACH.format("x == y || y == z"),
+        _EACH.format("x.matches('a') && y.matches(z)"),
+        "self.nope",
+    ),
+    *("self.all(x, x.size() < 9)", "self.exists(x, x.startsWith('a'))", "self.all(x, x in self)"),
+)
+_WHOLE = (
+    "self.metadata.name.size() < 9",
+    "has(self.spec)",
+    "self.spec == oldSelf.spec",
+    "self.x > 1",
+)
 Drawn = tuple[Any, Callable[[], Any]]
 
 
@@ -66,14 +86,29 @@ class Classes:
                 ]
             )
             given[key] = word
-        spec = self.fields(3)
-        resource = type(
-            name,
-            (kr.Resource,),
-            {"__annotations__": {"spec": spec}, "__doc__": "One."},
-            kw_only=True,
-        )
-        return resource, given
+        if rng.random() < 0.2:
+            given["rules"] = [kr.Rule(rng.choice(_WHOLE), "no", rng.choice(("", ".spec", ".x")))]
+        return self._resource(name), given
+
+    def versions(self, number: int, odd: bool) -> list[tuple[type[kr.Resource], dict[str, Any]]]:
+        """Return the classes of a kind's versions, and the arguments of their declarations."""
+        rng, first = self.rng, self.kind(number, odd)
+        if rng.random() < 0.7:
+            return [first]
+        names = ("v1beta1", "v2", "v1alpha10", "stable") + (("v1",) if odd else ())
+        more = [
+            (self._resource(f"Kind{number}"), first[1] | {"version": version})
+            for version in rng.sample(names, rng.randint(1, 2))
+        ]
+        for _, given in more:
+            given["served"] = rng.random() < 0.8
+        stored = rng.choice([first, *more])[1]
+        stored["storage"] = not odd or rng.random() < 0.8
+        return [first, *more]
+
+    def _resource(self, name: str) -> type[kr.Resource]:
+        within = {"__annotations__": {"spec": self.fields(3)}, "__doc__": "One."}
+        return type(name, (kr.Resource,), within, kw_only=True)
 
     def fields(self, depth: int) -> Any:
         """Return a class with some fields."""
@@ -111,6 +146,9 @@ class Classes:
         if depth:
             draws += [self._container(depth), self._container(depth), self._within(depth)]
         type_, default = rng.choice(draws)()
+        if rng.random() < 0.05:
+            rule = kr.Rule(rng.choice(_RULES), rng.choice(("no", "no", "")))
+            type_ = Annotated[type_, Meta(extra_json_schema=kr.rules(rule))]
         if rng.random() < 0.25:
             return type_ | None, lambda: rng.choice((None, default()))
         return type_, default
@@ -220,6 +258,54 @@ class Classes:
         return draw
 
 
+def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a structural schema as the next release may have it, changed in one place."""
+    result = copy.deepcopy(schema)
+    parts = [*_parts(result)]
+    of_choice = [part for part in parts if "enum" in part]
+    part = rng.choice(of_choice if of_choice and rng.random() < 0.5 else parts)
+    kinds = {"string": ("a", "08", ""), "integer": (1, 8), "number": (0.5, 8), "boolean": (True,)}
+    words = kinds.get(part.get("type", ""), ())
+    changes: list[tuple[str, Any]] = [
+        *(("nullable", True), ("nullable", None), ("minLength", 1), ("maxLength", 2)),
+        *(
+            ("minimum", 0),
+            ("maximum", 1),
+            ("pattern", "^a*$"),
+            ("pattern", None),
+            ("default", None),
+        ),
+        *(("format", None), ("minItems", 1), ("maxItems", 1), ("multipleOf", None), ("enum", None)),
+        *(("required", None), ("enum", [*words] or None), ("enum", rng.sample(words, len(words)))),
+        *(("description", "New."), ("x-kubernetes-preserve-unknown-fields", None)),
+    ]
+    key, new = rng.choice(changes)
+    if "enum" in part and rng.random() < 0.7:
+        kept = rng.sample(part["enum"], rng.randint(1, len(part["enum"])))
+        key, new = (
+            "enum",
+            [*kept, *(word for word in words if word not in kept)][: rng.randint(1, 4)],
+        )
+    if part.get("type") == "object" and rng.random() < 0.5:
+        key = "properties"
+        new = {**part.get(key, {}), "a": {"type": rng.choice(("string", "integer"))}}
+        if rng.random() < 0.5:
+            new.pop(rng.choice([*new]))
+    part.pop(key, None)
+    if new is not None:
+        part[key] = new
+    return result
+
+
+def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield schema
+    within = [*schema.get("properties", {}).values()]
+    within += [schema.get(key) for key in ("items", "additionalProperties")]
+    for part in within:
+        if isinstance(part, dict):
+            yield from _parts(part)
+
+
 def value(rng: random.Random, schema: dict[str, Any]) -> Any:
     """Return a value that a structural schema allows, or raise LookupError where none is known."""
     if schema.get("nullable") and rng.random() < 0.2:
@@ -271,10 +357,11 @@ def _text(rng: random.Random, schema: dict[str, Any]) -> str:
         "ipv4": "10.0.0.1",
         "uuid": "00000000-0000-0000-0000-000000000005",
     }
-    if text := formats.get(schema.get("format", "")):
+    text = formats.get(schema.get("format", ""))
+    if text and "maxLength" not in schema:
         return text
-    if "pattern" in schema:
-        raise LookupError(schema["pattern"])
+    if text or "pattern" in schema:
+        raise LookupError(schema)
     words = [
         w for w in _WORDS if schema.get("minLength", 0) <= len(w) <= schema.get("maxLength", 99)
     ]

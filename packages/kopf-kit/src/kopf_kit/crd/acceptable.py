@@ -273,7 +273,7 @@ def _asked(crd: Manifest) -> list[str]:
     try:
         plane.start()
         plane.wait()
-        why = _refused(plane.server, text)
+        why = asked(plane.server, text)
     finally:
         plane.remove()
     if not why:
@@ -282,7 +282,8 @@ def _asked(crd: Manifest) -> list[str]:
     return why
 
 
-def _refused(server: str, text: str) -> list[str]:
+def asked(server: str, text: str) -> list[str]:
+    """Return the reasons for which a control plane's API server refuses a CRD, given as JSON."""
     head = {"Authorization": f"Bearer {control_plane.ADMIN}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"{server}{_CRDS}", text.encode(), head)  # noqa: S310 (https)
     trust = ssl._create_unverified_context()  # noqa: S323 (its certificate is self-signed)
@@ -292,6 +293,7 @@ def _refused(server: str, text: str) -> list[str]:
     try:
         direct.open(request, timeout=30).close()
     except urllib.error.HTTPError as error:
-        details = json.load(error).get("details", {})
-        return [f"{each['field']}: {each['message']}" for each in details.get("causes", ())]
+        answer = json.load(error)
+        causes = answer.get("details", {}).get("causes", ())
+        return [f"{each['field']}: {each['message']}" for each in causes] or [answer["message"]]
     return []

@@ -53,8 +53,9 @@ class Rule:
 
     def schema(self) -> dict[str, str]:
         """Return the rule in the form of a schema."""
-        where = {"fieldPath": self.field_path} if self.field_path else {}
-        return {"rule": self.rule, **where, "message": self.message}
+        # The API server does not keep an empty text, and the CRD would differ from what is stored.
+        more = {"fieldPath": self.field_path, "message": self.message}
+        return {"rule": self.rule, **{key: text for key, text in more.items() if text}}
 
 
 def rules(*rules: Rule) -> dict[str, Any]:
