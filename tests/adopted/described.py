@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 
 from kopf_kit.testing.api_server import granted
-from kopf_kit.testing.cluster import Raw
-from kopf_kit.testing.subject import Plain
+from kopf_kit.testing.requests import Raw
+from kopf_kit.testing.under_test import Plain
 
 HERE = Path(__file__).parent
 (PROJECT,) = yaml.safe_load((HERE / "PROJECT").read_text())["plugins"].values()

@@ -6,8 +6,8 @@ from faults.worlds import own_world as _own_world
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ControlPlane, chosen
 from kopf_kit.rig.run import KitError
-from kopf_kit.testing.cluster import Cluster
-from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.requests import Cluster
+from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import World
 from tests.faults.subjects import SUBJECTS
 

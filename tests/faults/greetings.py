@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from examples.greeting import greetings
-from kopf_kit.testing.cluster import Raw
-from kopf_kit.testing.subject import Parent
+from kopf_kit.testing.requests import Raw
+from kopf_kit.testing.under_test import Parent
 
 _CHECKOUT = Path(__file__).parents[2]
 

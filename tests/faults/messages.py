@@ -5,8 +5,8 @@ import functools
 from typing import Any, ClassVar
 
 from chart import helm
-from kopf_kit.testing.cluster import Cluster, Raw
-from kopf_kit.testing.subject import Parent, lose
+from kopf_kit.testing.requests import Cluster, Raw
+from kopf_kit.testing.under_test import Parent, lose
 from message_operator import operator
 from tests.support.control_plane import OPERATOR
 

@@ -1,6 +1,6 @@
 """The operators under faults."""
 
-from kopf_kit.testing.subject import Parent
+from kopf_kit.testing.under_test import Parent
 from tests.faults.greetings import Greetings
 from tests.faults.messages import Messages
 

@@ -17,7 +17,7 @@ import kopf_runtime as kr
 from kopf_kit.crd import acceptable, upgrades
 from kopf_kit.crd.generated import definition
 from kopf_kit.crd.structural import DeclarationError
-from kopf_kit.testing.cluster import Cluster, RefusedError
+from kopf_kit.testing.requests import Cluster, RefusedError
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import Kind
 from tests.faults import classes

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 import kopf_runtime as kr
 from kopf_kit.crd.generated import definition
-from kopf_kit.testing.cluster import Cluster, RefusedError
+from kopf_kit.testing.requests import Cluster, RefusedError
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import Kind
 

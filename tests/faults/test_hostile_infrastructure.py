@@ -10,8 +10,8 @@ from signal import Signals
 import pytest
 
 from kopf_kit.testing import calls
-from kopf_kit.testing.cluster import Cluster, RefusedError, connected
-from kopf_kit.testing.subject import prepare
+from kopf_kit.testing.requests import Cluster, RefusedError, connected
+from kopf_kit.testing.under_test import prepare
 from kopf_kit.testing.world import ELECT, World, world
 from kopf_runtime.declaring.kinds import POD, Kind
 from tests.faults.subjects import MESSAGE

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.testing.cluster import Raw, RefusedError, connected
-from kopf_kit.testing.subject import Subject, prepare
+from kopf_kit.testing.requests import Raw, RefusedError, connected
+from kopf_kit.testing.under_test import Subject, prepare
 from kopf_kit.testing.world import World, world
 from tests.faults.asking import why
 from tests.faults.messages import STRICT

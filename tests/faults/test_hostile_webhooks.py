@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Trouble
+from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.webhook import admits, registered, webhook
 from kopf_kit.testing.world import World
 from tests.faults.asking import why

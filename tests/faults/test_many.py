@@ -10,8 +10,8 @@ import pytest
 
 from kopf_kit.project import documents
 from kopf_kit.rig import paths
-from kopf_kit.testing.cluster import Raw, connected
-from kopf_kit.testing.subject import prepare
+from kopf_kit.testing.requests import Raw, connected
+from kopf_kit.testing.under_test import prepare
 from kopf_kit.testing.world import World, world
 from tests.faults.subjects import MESSAGE
 from tests.support import control_plane

@@ -14,9 +14,9 @@ import trustme
 
 from chart import helm
 from kopf_kit.rig import paths
-from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.subject import Plain, prepare
+from kopf_kit.testing.requests import Cluster, Raw, RefusedError
+from kopf_kit.testing.under_test import Plain, prepare
 from kopf_kit.testing.world import World, world
 from kopf_runtime.declaring.kinds import Kind
 from runtime.support.certificates import trust_in, write_certificate

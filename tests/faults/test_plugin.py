@@ -13,7 +13,7 @@ import pytest
 
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
-from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.webhook import webhook
 from kopf_kit.testing.world import World
 from tests.faults.messages import foreign_pod

@@ -23,7 +23,7 @@ from kopf_kit.project import nested
 from kopf_kit.project.definition import load
 from kopf_kit.rig import tools
 from kopf_kit.rig.paths import CHECKOUT
-from kopf_kit.testing.cluster import Cluster, RefusedError
+from kopf_kit.testing.requests import Cluster, RefusedError
 from kopf_runtime.declaring.kinds import Kind
 
 pytestmark = pytest.mark.api

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kopf_kit.kubectl.subject import Right
-from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.world import ELECT, World
 from tests.faults.messages import foreign_pod
 from tests.support.control_plane import OPERATOR

@@ -17,7 +17,7 @@ from kopf_kit.olm import bundle
 from kopf_kit.project import documents
 from kopf_kit.rig import tools
 from kopf_kit.testing import calls
-from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 from tests.faults.asking import why
 from tests.support import policies

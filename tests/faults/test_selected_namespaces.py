@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from chart import helm
-from kopf_kit.testing.cluster import Cluster, RefusedError
 from kopf_kit.testing.process import Operator
+from kopf_kit.testing.requests import Cluster, RefusedError
 from kopf_kit.testing.world import ELECT, QUIET, World
 from kopf_runtime.declaring.kinds import NAMESPACE
 from runtime.support import labels

@@ -9,11 +9,11 @@ from aiohttp import web
 
 from examples.staticsite import staticsite
 from examples.staticsite.staticsite import Login
-from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.kubelet import Kubelet, Trouble
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.subject import Parent, prepare
+from kopf_kit.testing.requests import Cluster, Raw
+from kopf_kit.testing.under_test import Parent, prepare
 from kopf_kit.testing.world import World
 from kopf_runtime import Kind, kinds
 

@@ -11,7 +11,7 @@ import pytest
 from bundle.package import release, write
 from kopf_kit.olm import catalog
 from kopf_kit.project import documents
-from kopf_kit.project.versions import channels as channels_of
+from kopf_kit.project.releases import channels as channels_of
 from kopf_kit.rig import paths, versions
 from message_operator import __version__
 from tests.make.commands import CHECKOUT, Make

@@ -14,7 +14,7 @@ from typing import Self
 import pytest
 
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import in_registry
+from kopf_kit.project.releases import in_registry
 from kopf_kit.release import signatures
 from kopf_kit.release.signatures import Keys
 from kopf_kit.rig import paths, registry

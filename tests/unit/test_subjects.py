@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 import kopf_runtime as kr
-from kopf_kit.testing.cluster import Cluster, Raw
-from kopf_kit.testing.subject import Parent
+from kopf_kit.testing.requests import Cluster, Raw
+from kopf_kit.testing.under_test import Parent
 
 
 class Spec(kr.Fields, frozen=True):

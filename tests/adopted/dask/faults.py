@@ -15,11 +15,11 @@ from described import (  # beside this file, where it runs
     Released,
 )
 
-from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
 from kopf_kit.testing.conformance.replicas import *  # noqa: F403
 from kopf_kit.testing.conformance.walks import *  # noqa: F403
 from kopf_kit.testing.conformance.watches import *  # noqa: F403
+from kopf_kit.testing.requests import Raw
 from kopf_runtime.declaring.kinds import Kind
 
 _OWNER = "after a kill, the workers' group stays without an owner"

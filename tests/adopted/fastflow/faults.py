@@ -8,12 +8,12 @@ from typing import ClassVar
 import yaml
 from described import CREDENTIALS, HERE, REFUSED, Released  # beside this file, where it runs
 
-from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
 from kopf_kit.testing.conformance.watches import (
     test_a_token_that_is_refused_is_found_anew,  # noqa: F401
     test_lists_and_watches_are_refused_for_a_while,  # noqa: F401
 )
+from kopf_kit.testing.requests import Raw
 from kopf_runtime.declaring.kinds import Kind
 
 

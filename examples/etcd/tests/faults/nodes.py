@@ -19,7 +19,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from kopf_kit.testing.cluster import NODE, Cluster, Raw, RefusedError
+from kopf_kit.testing.requests import NODE, Cluster, Raw, RefusedError
 
 #: The name of a test's EtcdCluster, and the members of it that there may be.
 NAME = "c"

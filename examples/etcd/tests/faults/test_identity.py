@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kopf_kit.testing.cluster import RefusedError
+from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.world import World
 
 from tests.faults.conftest import Cluster

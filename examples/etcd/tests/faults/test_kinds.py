@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 
 from tests.faults.test_operator import SUBJECTS

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from kopf_kit.rig import versions
 from kopf_kit.testing.calls import Call, Forward
-from kopf_kit.testing.cluster import Raw
-from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.requests import Raw
+from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import World
 from kopf_runtime import kinds
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from kopf_kit.rig import versions
-from kopf_kit.testing.cluster import RefusedError
+from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.world import World
 
 from tests.faults import certificates

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from kopf_kit.rig import tools, versions
-from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Trouble
+from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.world import World
 
 from etcd_operator import agent

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from kopf_kit.testing import calls
 from kopf_kit.testing.calls import Call, Forward
-from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.conformance.every_write import FAULTS
 from kopf_kit.testing.process import Operator
-from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.requests import Raw, RefusedError
+from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import Kind
 

@@ -6,7 +6,7 @@ The Deployments' and ReplicaSets' own controllers make its Pods; `kubelet` has t
 import asyncio
 
 import pytest
-from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 
 from tests.faults.test_operator import SUBJECTS

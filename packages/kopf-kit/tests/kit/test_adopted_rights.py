@@ -21,7 +21,7 @@ from kopf_kit.project import definition, documents, nested, rights
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import output
 from kopf_kit.testing import api_server
-from kopf_kit.testing.cluster import REVIEWS, Cluster, connected
+from kopf_kit.testing.requests import REVIEWS, Cluster, connected
 
 Raw = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"

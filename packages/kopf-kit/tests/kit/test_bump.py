@@ -9,7 +9,7 @@ import pytest
 from bundle.package import write_both
 from kopf_kit.cli import bump
 from kopf_kit.olm import catalog
-from kopf_kit.project import documents, versions
+from kopf_kit.project import documents, releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import numbered
 from kopf_kit.rig.run import KitError
@@ -102,7 +102,7 @@ def test_releases_that_are_tagged_must_be_recorded_before_the_next(
 ) -> None:
     write_both(tmp_path, "0.1.0")
     tags = ["0.1.0", "0.2.0", "0.10.0", "0.1.1", "ersion-of-another-kind"]
-    monkeypatch.setattr(versions, "tagged", lambda _: tags)
+    monkeypatch.setattr(releases, "tagged", lambda _: tags)
 
     with pytest.raises(KitError) as error:
         catalog.check_records("0.1.1")
@@ -126,8 +126,8 @@ def test_the_tags_of_a_repository_are_not_those_of_an_example_in_it(tmp_path: Pa
         subprocess.run([*git, *command], check=True, timeout=300)
     (tmp_path / "example").mkdir()
 
-    assert versions.tagged(tmp_path) == ["1.0.0"]
-    assert versions.tagged(tmp_path / "example") == []
+    assert releases.tagged(tmp_path) == ["1.0.0"]
+    assert releases.tagged(tmp_path / "example") == []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.cli import bump
-from kopf_kit.project import documents, packages, versions
+from kopf_kit.project import documents, packages
+from kopf_kit.project import releases as project_releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import changelog, numbered
 from kopf_kit.rig.run import KitError
@@ -176,7 +177,7 @@ def test_a_section_that_people_wrote_stays_when_its_version_is_raised_again() ->
 
 
 def test_the_section_of_a_release_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "tagged", lambda _: [PROJECT.version])
+    monkeypatch.setattr(project_releases, "tagged", lambda _: [PROJECT.version])
 
     with pytest.raises(KitError, match="its notes cannot change"):
         bump.write_changelog()

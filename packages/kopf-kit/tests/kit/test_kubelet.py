@@ -9,8 +9,8 @@ import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kopf_kit.testing.cluster import Cluster
 from kopf_kit.testing.kubelet import Kubelet
+from kopf_kit.testing.requests import Cluster
 
 
 async def test_t9_a_pod_of_a_megabyte_is_run() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from kopf_kit.__main__ import COMMANDS, PROGRAM
 from kopf_kit.olm import catalog
-from kopf_kit.project import definition, versions
+from kopf_kit.project import definition, releases
 from kopf_kit.testing import plugin
 from message_operator import __version__
 
@@ -74,13 +74,13 @@ def module(text: str) -> griffe.Module:
 
 def broken(repository: Path, version: str) -> Iterator[str]:
     """Yield what a release of this minor version had that is gone, or is called in another way."""
-    same = [tag for tag in versions.tagged(repository) if minor(tag) == minor(version)]
+    same = [tag for tag in releases.tagged(repository) if minor(tag) == minor(version)]
     if not same:
         return
     tag = f"v{max(same, key=catalog.order)}"
 
     def texts(path: str) -> tuple[str, str]:
-        before = versions.git(repository, "show", f"{tag}:{path}").stdout.decode()
+        before = releases.git(repository, "show", f"{tag}:{path}").stdout.decode()
         return before, (repository / path).read_text()
 
     for breakage in griffe.find_breaking_changes(*map(module, texts(RUNTIME))):

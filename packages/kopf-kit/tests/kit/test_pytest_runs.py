@@ -57,7 +57,7 @@ def test_an_operator_without_tests_has_its_samples_applied_and_without_those_of_
     by_olm.mkdir()
     assert e2e.run_olm([]) == 0
 
-    assert ran[0].endswith("/kopf_kit/testing/samples.py")
+    assert ran[0].endswith("/kopf_kit/testing/smoke.py")
     assert ran[2:] == ["-x", *map(str, (own, own, "--by-olm", by_olm))]
 
 

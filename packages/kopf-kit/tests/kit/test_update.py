@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kit.test_new import passes_its_types_and_tests
-from kopf_kit.project import definition, documents, versions
+from kopf_kit.project import definition, documents, releases
 from kopf_kit.rig.run import KitError
 from kopf_kit.scaffold import additions, repository, update
 from kopf_kit.scaffold.repository import Answers, Record
@@ -30,10 +30,10 @@ def earlier() -> list[str]:
 
     A shallow clone has fewer of them.
     """
-    log = versions.git(CHECKOUT, "log", "--reverse", "--format=%H", "--", *TEMPLATES).stdout
+    log = releases.git(CHECKOUT, "log", "--reverse", "--format=%H", "--", *TEMPLATES).stdout
     commits = log.decode().split()
     after = commits.index(FIRST) if FIRST in commits else 0
-    return [*commits[after:], *map("v{}".format, versions.tagged(CHECKOUT))]
+    return [*commits[after:], *map("v{}".format, releases.tagged(CHECKOUT))]
 
 
 EARLIER = earlier()
@@ -217,7 +217,7 @@ def of_commit(revision: str) -> update.Earlier:
     def write(before: Record, folder: Path) -> None:
         sources = folder.with_name("kit")
         # The packages' licence is a link to that of the checkout.
-        archive = versions.git(CHECKOUT, "archive", revision, "packages", "LICENSE").stdout
+        archive = releases.git(CHECKOUT, "archive", revision, "packages", "LICENSE").stdout
         with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
             packed.extractall(sources, filter="data")
         search = os.pathsep.join(map(str, (sources / "packages").glob("*/src")))

@@ -5,8 +5,8 @@ import pytest
 from faults.subjects import STORE, SUBJECTS
 from faults.worlds import own_world as _own_world
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.testing.cluster import Cluster
-from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.requests import Cluster
+from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import World
 
 

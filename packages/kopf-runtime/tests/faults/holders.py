@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from faults import stores
-from kopf_kit.testing.cluster import Raw
-from kopf_kit.testing.subject import Parent
+from kopf_kit.testing.requests import Raw
+from kopf_kit.testing.under_test import Parent
 from kopf_runtime.declaring.kinds import Kind
 
 _TEXT = {"type": "string"}

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.requests import Raw
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.kinds import Kind
 

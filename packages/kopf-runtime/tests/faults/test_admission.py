@@ -12,9 +12,9 @@ import pytest
 
 from faults.test_versions import BETA, NEWEST, Festivals, festival
 from kopf_kit.project import registered
-from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.requests import Cluster, Raw, RefusedError
+from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import (
     CONFIG_MAP,

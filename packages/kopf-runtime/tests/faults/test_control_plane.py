@@ -14,8 +14,8 @@ import pytest
 from kopf_kit.rig import tools, versions
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.api_server import CONTROLLERS
-from kopf_kit.testing.cluster import RefusedError
-from kopf_kit.testing.subject import prepare
+from kopf_kit.testing.requests import RefusedError
+from kopf_kit.testing.under_test import prepare
 from kopf_kit.testing.world import World
 
 

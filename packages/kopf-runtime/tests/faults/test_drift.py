@@ -24,7 +24,7 @@ from faults import holders
 from faults.manifests import KINDS, THING, Draw, admitted, definition
 from faults.test_situations import HOLDER, Holder
 from kopf_kit.rig.control_plane import ADMIN
-from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
+from kopf_kit.testing.requests import Cluster, Raw, RefusedError
 from kopf_kit.testing.webhook import webhook
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials

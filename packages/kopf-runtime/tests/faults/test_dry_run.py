@@ -17,7 +17,7 @@ from faults import test_situations as situations
 from faults.test_situations import KINDS, MODES, Case, Holder, desired
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
-from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.requests import Raw
 from kopf_runtime.cluster import credentials
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE, STATEFUL_SET
 from kopf_runtime.declaring.kinds import PERSISTENT_VOLUME_CLAIM as CLAIM

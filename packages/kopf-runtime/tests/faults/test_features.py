@@ -10,10 +10,10 @@ import pytest
 import kopf_runtime as kr
 from faults import booths
 from faults.booths import CLAIM, NOTE
-from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.subject import Parent, prepare
+from kopf_kit.testing.requests import Cluster, Raw
+from kopf_kit.testing.under_test import Parent, prepare
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE
 

@@ -18,8 +18,8 @@ from faults import fairs
 from faults.test_migration import MIGRATE, rights, stored_versions
 from faults.test_versions import flags as converting
 from kopf_kit.crd import generated
-from kopf_kit.testing.cluster import Raw, RefusedError
-from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.requests import Raw, RefusedError
+from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import Kind
 

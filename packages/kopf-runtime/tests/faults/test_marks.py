@@ -24,8 +24,8 @@ from faults.holders import MEMBERS, definition
 from faults.vaults import CLAIM, PART
 from kopf_kit.testing import calls
 from kopf_kit.testing.calls import Write
-from kopf_kit.testing.cluster import Raw, RefusedError
-from kopf_kit.testing.subject import Parent, prepare
+from kopf_kit.testing.requests import Raw, RefusedError
+from kopf_kit.testing.under_test import Parent, prepare
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, STATEFUL_SET, Kind
 

@@ -13,10 +13,10 @@ import pytest
 from faults.test_versions import ALPHA, NEWEST, Festivals, festival, until_converted
 from faults.test_versions import flags as converting
 from faults.worlds import is_before, policies_served, scraped
-from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.conformance.replicas import holds
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.requests import Raw, RefusedError
+from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import Kind
 from runtime import migrating

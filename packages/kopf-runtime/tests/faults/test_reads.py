@@ -14,7 +14,7 @@ import kopf_runtime as kr
 from faults import holders
 from kopf_kit.project import rights
 from kopf_kit.testing.api_server import OPERATOR
-from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.requests import Cluster, Raw
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics

@@ -23,7 +23,7 @@ import kopf_runtime as kr
 from faults import holders
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
-from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.requests import Cluster, Raw
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import trustme
 
-from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.proxy import Proxy
-from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.requests import Cluster, Raw, RefusedError
+from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import Kind
 from runtime import festivals

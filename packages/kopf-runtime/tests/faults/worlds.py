@@ -8,8 +8,8 @@ import pytest
 
 from kopf_kit.rig.control_plane import chosen
 from kopf_kit.testing import api_server
-from kopf_kit.testing.cluster import Cluster, connected
-from kopf_kit.testing.subject import Subject, prepare
+from kopf_kit.testing.requests import Cluster, connected
+from kopf_kit.testing.under_test import Subject, prepare
 from kopf_kit.testing.world import World, world
 
 

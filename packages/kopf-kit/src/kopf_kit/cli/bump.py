@@ -12,7 +12,7 @@ import click
 
 from kopf_kit.chart import templates
 from kopf_kit.olm import catalog
-from kopf_kit.project import packages, versions
+from kopf_kit.project import packages, releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import changelog
 from kopf_kit.rig import paths, reading
@@ -114,7 +114,7 @@ def _replaced(file: Path, lines: Mapping[str, str]) -> str:
 
 def write_changelog() -> None:
     """Write the section of this version again; raise KitError where the version is released."""
-    if PROJECT.version in versions.tagged(PROJECT.root):
+    if PROJECT.version in releases.tagged(PROJECT.root):
         raise KitError(
             f"v{PROJECT.version} is tagged, so its notes cannot change; raise the version first "
             "(`kopf-kit bump X.Y.Z`)"

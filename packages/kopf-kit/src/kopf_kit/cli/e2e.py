@@ -52,7 +52,7 @@ def result(codes: list[int]) -> int:
 
 _TESTS = paths.CHECKOUT / "tests"
 #: What is tested where there is no folder tests/e2e.
-_SAMPLES = paths.KIT / "testing" / "samples.py"
+_SMOKE = paths.KIT / "testing" / "smoke.py"
 #: The release that the tests by Helm install, as NAMESPACE/NAME.
 RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
 
@@ -91,7 +91,7 @@ def run_olm(arguments: list[str]) -> int:
 def _own() -> Path:
     """Return the project's tests, or else those that apply its samples."""
     e2e = PROJECT.root / "tests" / "e2e"
-    return e2e if e2e.is_dir() else _SAMPLES
+    return e2e if e2e.is_dir() else _SMOKE
 
 
 def _refuse_users_crd(cluster: Cluster) -> None:
@@ -111,7 +111,7 @@ def _pytest(tests: Path | list[Path], cluster: Cluster, arguments: list[str]) ->
     folders = [tests] if isinstance(tests, Path) else tests
     named = " and ".join(os.path.relpath(folder, paths.CHECKOUT) for folder in folders)
     say(f"==> End-to-end tests in {named}")
-    if tests == _SAMPLES:  # whose configuration is not that of the folders above it
+    if tests == _SMOKE:  # whose configuration is not that of the folders above it
         arguments = [f"--rootdir={paths.CHECKOUT}", *arguments]
     return run_pytest(*map(str, folders), *arguments, KUBECONFIG=str(cluster.kubeconfig))
 

@@ -12,7 +12,7 @@ import click
 from kopf_kit.image import build, references
 from kopf_kit.olm import catalog, images
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import NAME, Release, current, in_registry
+from kopf_kit.project.releases import NAME, Release, current, in_registry
 from kopf_kit.release import charts
 from kopf_kit.rig import dockerfiles, engine, public_images, registry
 from kopf_kit.rig.run import KitError

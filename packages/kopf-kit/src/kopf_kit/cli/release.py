@@ -14,7 +14,7 @@ from kopf_kit.image import references
 from kopf_kit.olm import catalog
 from kopf_kit.program import Entry, Program
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import NAME, Release, current, in_registry
+from kopf_kit.project.releases import NAME, Release, current, in_registry
 from kopf_kit.release import artifacts, charts, files, signatures, source
 from kopf_kit.release.signatures import Keys, Signer, Workflow
 from kopf_kit.release.submission import HUBS, lay_out, problems

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kopf_kit.cli import crd, operators
 from kopf_kit.program import passing_on
-from kopf_kit.project import nested, registered, versions
+from kopf_kit.project import nested, registered, releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import dockerfiles
@@ -48,7 +48,7 @@ def settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], dic
     options = []
     if cluster.registry is not None and PROJECT.images:
         nested.ensure(PROJECT)
-        public = versions.current().pod_images
+        public = releases.current().pod_images
         options = [
             f"--{image.flag}={dockerfiles.publish(public[image.name], image.packages)}"
             for image in PROJECT.images

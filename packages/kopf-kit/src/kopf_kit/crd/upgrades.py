@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kopf_kit.crd import declared
-from kopf_kit.project import adopted, versions
+from kopf_kit.project import adopted, releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig.steps import say
 
@@ -104,7 +104,7 @@ Manifest = dict[str, Any]
 
 def problems() -> Iterator[str]:
     """Yield a sentence for each breaking change since the last release, unless it is accepted."""
-    tag = versions.last(PROJECT.root)
+    tag = releases.last(PROJECT.root)
     if not tag or (former := _released(tag)) is None:
         return
     breaking = list(changes(former, definitions()))
@@ -153,7 +153,7 @@ def definitions() -> list[Manifest]:
 
 def _released(tag: str) -> list[Manifest] | None:
     """Return the CRDs of a release; None, and a note, if its code cannot be asked any more."""
-    archive = versions.git(PROJECT.root, "archive", "--format=tar", tag, ".").stdout
+    archive = releases.git(PROJECT.root, "archive", "--format=tar", tag, ".").stdout
     with tempfile.TemporaryDirectory() as name:
         folder, answer = Path(name, "released"), Path(name, "crds.json")
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:

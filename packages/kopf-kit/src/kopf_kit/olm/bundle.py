@@ -11,7 +11,7 @@ from kopf_kit.chart.templates import Manifest
 from kopf_kit.olm.service_version import WRITTEN, crds, csv, objects
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import (
+from kopf_kit.project.releases import (
     CANDIDATE,
     NAME,
     STABLE,

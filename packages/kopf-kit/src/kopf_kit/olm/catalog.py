@@ -15,10 +15,10 @@ from typing import Any
 
 from kopf_kit.olm import bundle
 from kopf_kit.olm.bundle import NAME, Manifest, Release
-from kopf_kit.project import versions as project_versions
+from kopf_kit.project import releases as project_releases
 from kopf_kit.project import written
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import Place
+from kopf_kit.project.releases import Place
 from kopf_kit.rig import reading, versions
 from kopf_kit.rig.run import KitError
 
@@ -225,7 +225,7 @@ def check_records(version: str) -> None:
     if not PROJECT.has_olm:
         return
     recorded = {version, *known()}
-    released = {tag for tag in project_versions.tagged(CATALOG.parent) if VERSION.fullmatch(tag)}
+    released = {tag for tag in project_releases.tagged(CATALOG.parent) if VERSION.fullmatch(tag)}
     if missing := sorted(released - recorded, key=order):
         tags = ", ".join(f"v{tag}" for tag in missing)
         raise KitError(

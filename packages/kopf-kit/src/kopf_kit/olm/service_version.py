@@ -24,7 +24,7 @@ from kopf_kit.chart.templates import Manifest, arguments, find, for_olm
 from kopf_kit.olm import further_objects
 from kopf_kit.project import adopted, registered, rights, samples, written
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import Release
+from kopf_kit.project.releases import Release
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 

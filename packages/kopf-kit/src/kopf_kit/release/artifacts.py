@@ -10,9 +10,9 @@ from pathlib import Path
 from kopf_kit.image import build, references
 from kopf_kit.image.references import image_parts, looked_up, pinned
 from kopf_kit.olm import bundle, images
-from kopf_kit.project import versions
+from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT, Image
-from kopf_kit.project.versions import NAME, Release, current, in_registry
+from kopf_kit.project.releases import NAME, Release, current, in_registry
 from kopf_kit.release import charts, source
 from kopf_kit.rig import dockerfiles, engine, registry
 from kopf_kit.rig.cluster import Cluster
@@ -46,12 +46,12 @@ def publish_installation(cluster: Cluster) -> Published:
         refs = {pods.name: ref for pods in PROJECT.images if (ref := os.environ.get(pods.variable))}
         return Published(str(CHART), _options(given, refs), given, refs)
     operator_image = _given_image(given) if given else pinned(build.push(build.build()))
-    wanted = versions.current().pod_images
+    wanted = releases.current().pod_images
     pod_images = {
         pods.name: dockerfiles.publish(wanted[pods.name], pods.packages) for pods in PROJECT.images
     }
     options = ("--plain-http", *_options(operator_image, pod_images))
-    ours = replace(versions.current(), image=operator_image, pod_images=pod_images)
+    ours = replace(releases.current(), image=operator_image, pod_images=pod_images)
     chart = charts.push_chart(f"{registry.ADDRESS}/charts", ours)
     digest = registry.local_digest(f"charts/{PROJECT.name}:{PROJECT.version}")
     return Published(f"{chart}@{digest}", options, operator_image, pod_images)

@@ -13,7 +13,7 @@ from typing import Any
 from kopf_kit.image.references import image_parts
 from kopf_kit.olm import bundle
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import Release
+from kopf_kit.project.releases import Release
 from kopf_kit.release import signatures, statements
 from kopf_kit.release.signatures import Keys
 from kopf_kit.rig import paths, registry, tools

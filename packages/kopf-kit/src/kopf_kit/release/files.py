@@ -12,7 +12,7 @@ from kopf_kit.image.references import image_parts
 from kopf_kit.olm import manifests
 from kopf_kit.project import packages
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import NAME, Release
+from kopf_kit.project.releases import NAME, Release
 from kopf_kit.release import krew, statements
 from kopf_kit.rig import paths, registry
 

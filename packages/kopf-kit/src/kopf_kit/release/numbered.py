@@ -15,7 +15,7 @@ from kopf_kit.chart import values
 from kopf_kit.olm import catalog
 from kopf_kit.project import adopted, documents, samples
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.versions import current
+from kopf_kit.project.releases import current
 from kopf_kit.release import changelog
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kopf_kit.project import versions
+from kopf_kit.project import releases
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError, output
 
@@ -44,7 +44,7 @@ def date() -> datetime:
 
 def tagged(version: str) -> str | None:
     """Return the commit that a version's tag names; None where it is not tagged."""
-    done = versions.git(
+    done = releases.git(
         paths.CHECKOUT, "rev-parse", "--verify", "--quiet", f"v{version}^{{commit}}"
     )
     return done.stdout.decode().strip() or None
@@ -68,7 +68,7 @@ def trees() -> list[str]:
 
 def is_same(revision: str) -> bool:
     """Tell whether a commit has what is checked out, in all but catalog/."""
-    done = versions.git(paths.CHECKOUT, "diff", "--quiet", revision, "HEAD", "--", ".", ":!catalog")
+    done = releases.git(paths.CHECKOUT, "diff", "--quiet", revision, "HEAD", "--", ".", ":!catalog")
     return done.returncode == 0
 
 

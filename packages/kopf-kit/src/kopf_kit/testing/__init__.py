@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
     from kopf_kit.rig.cluster import Cluster as Cluster
     from kopf_kit.rig.run import KitError as KitError
     from kopf_kit.testing import calls as calls
-    from kopf_kit.testing.cluster import Cluster as ApiServer  # noqa: F401
     from kopf_kit.testing.installed import Installed as Installed
     from kopf_kit.testing.installed import Kubectl as Kubectl
     from kopf_kit.testing.installed import cluster_up as cluster_up
@@ -24,22 +23,23 @@ if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
     from kopf_kit.testing.installed import stand_in as stand_in
     from kopf_kit.testing.process import Operator as Operator
     from kopf_kit.testing.proxy import Proxy as Faults  # noqa: F401
-    from kopf_kit.testing.subject import Parent as Parent
-    from kopf_kit.testing.subject import Subject as Subject
+    from kopf_kit.testing.requests import Cluster as ApiServer  # noqa: F401
+    from kopf_kit.testing.under_test import Parent as Parent
+    from kopf_kit.testing.under_test import Subject as Subject
     from kopf_kit.testing.world import World as World
 
 _NAMES = {
-    "ApiServer": "cluster:Cluster",
+    "ApiServer": "requests:Cluster",
     "Cluster": "installed:Cluster",
     "Faults": "proxy:Proxy",
     "KitError": "installed:KitError",
     "Installed": "installed:Installed",
-    "Kind": "subject:Kind",
+    "Kind": "under_test:Kind",
     "Kubectl": "installed:Kubectl",
     "Operator": "process:Operator",
-    "Parent": "subject:Parent",
-    "Plain": "subject:Plain",
-    "Subject": "subject:Subject",
+    "Parent": "under_test:Parent",
+    "Plain": "under_test:Plain",
+    "Subject": "under_test:Subject",
     "World": "world:World",
     "calls": "calls:",
     "cluster_up": "installed:cluster_up",

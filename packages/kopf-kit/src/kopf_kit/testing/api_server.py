@@ -11,7 +11,7 @@ from typing import Any
 from kopf_kit.project import rights
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, AUDITED, GARBAGE, ControlPlane, audit, chosen
-from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.requests import Raw
 from kopf_runtime import Manager
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kopf_kit.crd import generated
-from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.requests import Raw
 from kopf_runtime import Controller
 from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.declaration import CustomResource

@@ -9,7 +9,7 @@ from enum import Enum
 
 import aiohttp
 
-from kopf_kit.testing.cluster import NODE, Cluster, Raw, RefusedError
+from kopf_kit.testing.requests import NODE, Cluster, Raw, RefusedError
 
 
 class Trouble(Enum):

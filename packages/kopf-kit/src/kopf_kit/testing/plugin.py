@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from kopf_kit.rig.cluster import Cluster as E2eCluster
     from kopf_kit.rig.control_plane import ControlPlane
-    from kopf_kit.testing.cluster import Cluster
     from kopf_kit.testing.installed import Installed, Kubectl
     from kopf_kit.testing.process import Operator
     from kopf_kit.testing.proxy import Proxy
-    from kopf_kit.testing.subject import Subject
+    from kopf_kit.testing.requests import Cluster
+    from kopf_kit.testing.under_test import Subject
     from kopf_kit.testing.webhook import Conversions
     from kopf_kit.testing.world import World
 
@@ -160,11 +160,11 @@ def api_server(subjects: Sequence[Subject], conversions: Conversions) -> Iterato
     import logging
 
     from kopf_kit.rig.run import KitError
-    from kopf_kit.testing import api_server, cluster, subject
+    from kopf_kit.testing import api_server, requests, under_test
 
     async def prepare(plane: ControlPlane) -> None:
-        async with cluster.connected(plane) as client:
-            await subject.prepare(client, *subjects, conversions=conversions)
+        async with requests.connected(plane) as client:
+            await under_test.prepare(client, *subjects, conversions=conversions)
 
     logging.getLogger("aiohttp.access").setLevel(logging.CRITICAL)
     users = {api_server.OPERATOR, *(operator.user for operator in subjects)}
@@ -180,7 +180,7 @@ def api_server(subjects: Sequence[Subject], conversions: Conversions) -> Iterato
 @pytest.fixture
 async def api(api_server: ControlPlane) -> AsyncIterator[Cluster]:
     """Return a client of the API server with all rights."""
-    from kopf_kit.testing.cluster import connected
+    from kopf_kit.testing.requests import connected
 
     async with connected(api_server) as client:
         yield client
@@ -201,7 +201,7 @@ async def here(
     api: Cluster, subject: Subject, subjects: Sequence[Subject], conversions: Conversions
 ) -> AsyncIterator[World]:
     """Create a namespace for one test, without an operator yet."""
-    from kopf_kit.testing.subject import prepare
+    from kopf_kit.testing.under_test import prepare
     from kopf_kit.testing.world import world
 
     if subject not in subjects:

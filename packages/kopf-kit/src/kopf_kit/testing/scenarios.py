@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from kopf_kit.testing.subject import Parent
+from kopf_kit.testing.under_test import Parent
 from kopf_kit.testing.world import World
 
 Act = Callable[[World, str], Awaitable[None]]

@@ -18,8 +18,8 @@ from typing import Any
 from aiohttp import web
 
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
+from kopf_kit.testing.requests import Cluster, Raw, RefusedError
 from kopf_runtime.converting.versions import Versions
 from kopf_runtime.endpoints.reviews import Reviews
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.testing import manifests
+from kopf_kit.testing import comparison
 from kopf_kit.testing.calls import Write
-from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.kubelet import Kubelet
 from kopf_kit.testing.process import Operator
 from kopf_kit.testing.proxy import Armed, Proxy, proxying
-from kopf_kit.testing.subject import Parent, Subject
+from kopf_kit.testing.requests import Cluster, Raw, RefusedError
+from kopf_kit.testing.under_test import Parent, Subject
 from kopf_runtime.declaring.kinds import Kind
 
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
@@ -319,7 +319,7 @@ class World:
         problems = [f"{name} is missing" for *_, name in sorted(missing)]
         problems += [f"{name} is not wanted" for *_, name in sorted(surplus)]
         for key in planned.keys() & existing.keys():
-            facts = manifests.compared(existing[key], planned[key])
+            facts = comparison.compared(existing[key], planned[key])
             problems += [
                 f"{key[2]}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b
             ]

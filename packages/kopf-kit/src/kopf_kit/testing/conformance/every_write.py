@@ -9,9 +9,9 @@ from signal import Signals
 
 from kopf_kit.testing import calls, scenarios
 from kopf_kit.testing.calls import Call, Forward
-from kopf_kit.testing.cluster import Cluster
 from kopf_kit.testing.conformance import each_scenario
-from kopf_kit.testing.subject import Parent
+from kopf_kit.testing.requests import Cluster
+from kopf_kit.testing.under_test import Parent
 from kopf_kit.testing.world import World, world
 
 AT_ONCE = 5  # operators that start at once; most of their time is waiting

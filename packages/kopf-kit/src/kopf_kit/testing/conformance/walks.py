@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kopf_kit.testing import scenarios
-from kopf_kit.testing.cluster import RefusedError
 from kopf_kit.testing.conformance import essential
+from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.world import World
 
 

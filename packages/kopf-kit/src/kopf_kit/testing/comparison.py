@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.requests import Raw
 
 #: Parts of an object that are not its content: who it is, and how it fares.
 _NO_CONTENT = ("apiVersion", "kind", "metadata", "status")

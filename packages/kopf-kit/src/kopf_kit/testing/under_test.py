@@ -18,9 +18,9 @@ import msgspec
 from kopf_kit.crd import generated
 from kopf_kit.project import documents, registered
 from kopf_kit.project.rights import SCANNING
-from kopf_kit.testing import manifests
+from kopf_kit.testing import comparison
 from kopf_kit.testing.api_server import OPERATOR, declared_rules, granted
-from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.requests import Cluster, Raw
 from kopf_kit.testing.webhook import Conversions
 from kopf_runtime import Context, Controller, Manager, Settings
 from kopf_runtime.converting.versions import Versions
@@ -223,7 +223,7 @@ class Parent(Subject):
             for i in self.controller.declaration.indexes
         }
         context = Context(self._settings, namespace=space, reads=self.reads(space), held=held)
-        return [*map(manifests.as_stored, self.controller.declaration.desired(thing, context))]
+        return [*map(comparison.as_stored, self.controller.declaration.desired(thing, context))]
 
     def planned(self, found: Raw, text: str) -> Raw:
         """Return the manifest of an object's child, as if the object had a text."""
@@ -271,9 +271,9 @@ class Parent(Subject):
         (owner,) = current["metadata"]["ownerReferences"]
         for text in ("둘", "하나"):
             planned = self.planned(_unsaved(owner["name"], owner["uid"]), text)
-            values = manifests.compared(current, planned).values()
+            values = comparison.compared(current, planned).values()
             if any(actual != other for actual, other in values):
-                await cluster.patch(child, manifests.content(planned))
+                await cluster.patch(child, comparison.content(planned))
                 return
         raise AssertionError(f"a {self.child.kind} is the same for each text; test another child")
 
@@ -281,7 +281,7 @@ class Parent(Subject):
 
     def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
         """Return the actual and the expected values of an object with a text, and of its child."""
-        return manifests.compared(child, self.planned(found, text))
+        return comparison.compared(child, self.planned(found, text))
 
     def told(self, found: Raw) -> dict[str, tuple[Any, Any]]:
         """Return the actual and the expected values of what a correct object's status says."""
@@ -299,7 +299,7 @@ class Parent(Subject):
 
     def essence(self, child: Raw) -> Raw:
         """Return a child without its name, age and other values that differ between equal ones."""
-        return manifests.essence(child)
+        return comparison.essence(child)
 
     def wrong(self, found: Raw, child: Raw, text: str) -> list[str]:
         """Return what is wrong with an object that should have a text, and with its child."""
