@@ -29,7 +29,6 @@ from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 #: A half of a character, which JSON may hold and UTF-8 may not.
-HALF = "\ud83d"
 
 
 def told(server: ApiServer) -> Any:
@@ -264,23 +263,6 @@ async def test_a_status_that_fails_does_not_hide_how_long_to_wait(server: ApiSer
             await asyncio.sleep(0.05)
 
         assert len(met) == 1
-
-
-async def test_a_status_that_no_request_can_carry_is_told(server: ApiServer) -> None:
-    one = widgets.controller()
-
-    @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        title = HALF if seen.object.generation == 2 else "whole"
-        return kr.Status(True, "Fine", "Fine.", {"title": title})
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
-        server.edit(WIDGET, KEY, edit("again"))
-
-        await until(lambda: told(server).get("reason") == "InvalidStatus")
-    assert told(server)["message"].startswith("the status failed: UnicodeEncodeError")
 
 
 # --- desired ------------------------------------------------------------------------------------

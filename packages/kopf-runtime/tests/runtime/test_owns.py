@@ -370,10 +370,6 @@ async def test_what_is_no_longer_wanted_is_retained_and_adopted_again(server: Ap
     assert deletions(server) == []
 
 
-def notes(raw: Raw) -> dict[str, str]:
-    return raw["metadata"]["annotations"]  # type: ignore[no-any-return]
-
-
 MODES = pytest.mark.parametrize("update", [kr.APPLY, kr.CREATE])
 
 
@@ -417,41 +413,36 @@ async def test_the_retained_child_of_another_name_is_not_adopted(server: ApiServ
     assert stored(server, PVC, ("ns", "data")) == before
 
 
+def lose(mark: str, value: str = "") -> Callable[[Raw], None]:
+    """Return what removes a label or an annotation, or gives it another value."""
+
+    def change(raw: Raw) -> None:
+        marks = raw["metadata"]["labels" if mark == UID else "annotations"]
+        del marks[mark]
+        marks |= {mark: value} if value else {}
+
+    return change
+
+
 @MODES
-@pytest.mark.parametrize("name", ["", "another"])
-async def test_a_retained_child_gets_its_owner_s_name_back(
-    server: ApiServer, update: Update, name: str
+@pytest.mark.parametrize("harm", [lose(NAME), lose(NAME, "another"), lose(UID)])
+async def test_a_retained_child_gets_its_marks_back(
+    server: ApiServer, update: Update, harm: Callable[[Raw], None]
 ) -> None:
     server.put(WIDGET, widget(text="1Gi"))
     one = owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
     async with operating(server, one):
         await until(lambda: is_ready(server))
-        before = stored(server, PVC, CLAIM)
+        before = stored(server, PVC, CLAIM)["metadata"]
+        marks = before["labels"][UID], before["annotations"][NAME]
+        server.edit(PVC, CLAIM, harm)
 
-        def lose(raw: Raw) -> None:
-            del raw["metadata"]["annotations"][NAME]
-            raw["metadata"]["annotations"] |= {NAME: name} if name else {}
+        def has_marks() -> bool:
+            meta = stored(server, PVC, CLAIM)["metadata"]
+            return (meta["labels"].get(UID), meta["annotations"].get(NAME)) == marks
 
-        server.edit(PVC, CLAIM, lose)
-        await until(
-            lambda: stored(server, PVC, CLAIM)["metadata"]["annotations"].get(NAME) == "one"
-        )
-    assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before["metadata"]["uid"]
-
-
-async def test_a_child_that_is_to_outlive_its_owner_from_now_on_loses_its_reference(
-    server: ApiServer,
-) -> None:
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, owning(claim, claims={})):
-        await until(lambda: is_ready(server))
-    before = stored(server, PVC, CLAIM)
-
-    async with operating(server, owning(claim, claims={"on_delete": kr.RETAIN})):
-        await until(lambda: references(stored(server, PVC, CLAIM)) == [])
-    now = stored(server, PVC, CLAIM)
-    assert now["metadata"]["uid"] == before["metadata"]["uid"]
-    assert now["metadata"]["annotations"][NAME] == "one"
+        await until(lambda: has_marks() and is_ready(server))
+    assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before["uid"]
 
 
 def references(raw: Raw) -> list[str]:
@@ -500,29 +491,6 @@ async def test_an_object_whose_child_has_no_known_fate_is_left_alone(server: Api
         await until(lambda: told(server).get("reason") == "InvalidPlan")
     assert "on_delete of PersistentVolumeClaim returned None; use" in told(server)["message"]
     assert stored(server, PVC, CLAIM) == before
-
-
-async def test_a_retained_child_is_made_again_if_it_is_lost(server: ApiServer) -> None:
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, owning(claim, claims={"on_delete": kr.RETAIN})):
-        await until(lambda: is_ready(server))
-        server.remove(PVC, CLAIM)
-        await until(lambda: server.get(PVC, CLAIM))
-
-
-@MODES
-async def test_a_retained_child_that_lost_its_label_is_its_owner_s_again(
-    server: ApiServer, update: Update
-) -> None:
-    one = owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
-        before = stored(server, PVC, CLAIM)
-        server.edit(PVC, CLAIM, lambda raw: raw["metadata"]["labels"].pop(UID))
-        await until(lambda: UID in stored(server, PVC, CLAIM)["metadata"]["labels"])
-        await until(lambda: is_ready(server))
-    assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 @MODES

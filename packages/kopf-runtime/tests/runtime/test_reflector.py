@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -140,60 +139,44 @@ async def requests_of(server: ApiServer, pauses: float) -> int:
     return len(server.requests)
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 429, 500, 503])
-async def test_m4_no_refusal_makes_a_hot_loop(server: ApiServer, code: int) -> None:
-    server.refuse("GET", "/", RefusedError(code, "No"), times=float("inf"))
-
-    assert await requests_of(server, 7.5) <= 12  # two paths: after 0, 1, 3, 7 pauses
-
-
-async def test_m4_a_watch_that_ends_at_once_makes_no_hot_loop(server: ApiServer) -> None:
-    async def end(request: web.Request) -> web.Response | None:
-        return web.Response() if request.query.get("watch") else None
-
-    server.answers.append(end)
-
-    assert await requests_of(server, 7.5) <= 30
-
-
-@pytest.mark.parametrize(
-    "body", ["", "{}", "[]", "null", '{"items": 5}', '{"metadata": {"resourceVersion": "x"}}', "<"]
+NO_LIST = ("", "{}", "[]", "null", '{"items": 5}', '{"metadata": {"resourceVersion": "x"}}', "<")
+NO_EVENT = (
+    "",
+    "\n",
+    "[]",
+    '{"type":"ADDED"}',
+    '{"type":"BOOKMARK","object":{}}',
+    "<html>",
+    '{"type":',
+    '{"type":"ERROR","object":{"code":"x"}}',
+    '{"type":"ERROR","object":{"code":410}}',
+    '{"type":"ADDED","object":{}}',
+    '{"type":"DELETED","object":{"metadata":{}}}',
 )
-async def test_m4_a_list_that_is_none_makes_no_hot_loop_and_no_end(
-    server: ApiServer, body: str
-) -> None:
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(text=body, content_type="application/json")
-
-    server.answers.append(answer)
-
-    assert await requests_of(server, 7.5) <= 12
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("status", "body", "to_a_watch"),
     [
-        "",
-        "[]",
-        '{"type":"ADDED"}',
-        '{"type":"BOOKMARK","object":{}}',
-        "<html>",
-        '{"type":',
-        '{"type":"ERROR","object":{"code":"x"}}',
-        '{"type":"ERROR","object":{"code":410}}',
-        '{"type":"ADDED","object":{}}',
-        '{"type":"DELETED","object":{"metadata":{}}}',
+        *((code, "", False) for code in (400, 401, 403, 404, 410, 429, 500, 503)),
+        *((200, body, False) for body in NO_LIST),
+        *((200, line, True) for line in NO_EVENT),
     ],
 )
-async def test_m4_a_watch_that_tells_nonsense_makes_no_hot_loop_and_no_end(
-    server: ApiServer, line: str
+async def test_m4_no_answer_makes_a_hot_loop_or_an_end(
+    server: ApiServer, status: int, body: str, to_a_watch: bool
 ) -> None:
     async def answer(request: web.Request) -> web.Response | None:
-        return web.Response(text=f"{line}\n") if request.query.get("watch") else None
+        if to_a_watch and "watch" not in request.query:
+            return None
+        if status != 200:
+            return RefusedError(status, "No").response()
+        return web.Response(text=f"{body}\n" if body else "", content_type="application/json")
 
     server.answers.append(answer)
 
-    assert await requests_of(server, 5) <= 30
+    # Two paths: after 0, 1, 3, 7 pauses.
+    assert await requests_of(server, 7.5) <= (30 if to_a_watch else 12)
 
 
 class _Nowhere:
@@ -286,34 +269,6 @@ async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer)
         request for request in server.requests if request.query.get("limit") == str(listing.PAGE)
     ]
     assert len(lists) == 2  # one for each kind
-
-
-async def test_a_version_that_is_too_old_is_followed_by_a_list(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()):
-        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
-
-        server.mute = True
-        server.edit(WIDGET, ("ns", "one"), edit("new"))
-        server.mute = False
-        oldest = server.version
-
-        async def expired(request: web.Request) -> web.Response | None:
-            if not request.query.get("watch") or "widgets" not in request.path:
-                return None
-            if int(request.query["resourceVersion"]) >= oldest:
-                return None
-            error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-            return web.json_response({"type": "ERROR", "object": error}, dumps=_line)
-
-        server.answers.append(expired)
-        server.close_watches()
-
-        await until(lambda: text(server, ("ns", "w-one")) == "new")
-
-
-def _line(thing: Any) -> str:
-    return json.dumps(thing) + "\n"
 
 
 def pages(server: ApiServer) -> list[Asked]:
@@ -692,59 +647,7 @@ async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -
         assert server.writes == []
 
 
-async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: ApiServer) -> None:
-    """A resync's pages show what was there when it began; a mended object may have come since."""
-    server.put(WIDGET, widget())
-    async with operating(server, one := widgets.controller()) as operator:
-        await until(lambda: text(server, ("ns", "w-one")) == "hello")
-
-        def page(version: int, said: object) -> Raw:
-            raw = json.loads(server.objects[WIDGET, ("ns", "one")].encode())
-            raw["metadata"]["resourceVersion"], raw["spec"] = str(version), {"text": said}
-            return Raw(json.dumps(raw).encode())
-
-        now = int((server.get(WIDGET, ("ns", "one")) or {})["metadata"]["resourceVersion"])
-        await until(
-            lambda: (known := caches(one).owners.cache.get(("ns", "one"))) and known.version >= now
-        )
-        caches(one).owners.take(page(now - 1, 5))
-        assert caches(one).owners.cache.get(("ns", "one"))
-        server.remove(CONFIG_MAP, ("ns", "w-one"))
-        await until(lambda: text(server, ("ns", "w-one")) == "hello")
-
-        caches(one).owners.take(page(now + 1000, 5))
-        assert not caches(one).owners.cache.get(("ns", "one"))
-        caches(one).owners.take(page(now + 999, "stale"))
-        assert not caches(one).owners.cache.get(("ns", "one"))
-        assert operator.metric("unreadable_objects", resource="widgets") == 1
-
-
 # --- a single look ------------------------------------------------------------------------------
-
-
-async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
-    server: ApiServer,
-) -> None:
-    first = server.put(WIDGET, widget())["metadata"]["uid"]
-    async with operating(server, one := widgets.controller(), working=False):
-
-        def known() -> str:
-            record = caches(one).owners.cache.get(("ns", "one"))
-            return record.uid if record is not None else ""
-
-        async def answer_late(request: web.Request) -> web.Response | None:
-            if request.path != WIDGET.at(("ns", "one")):
-                return None
-            server.remove(WIDGET, ("ns", "one"))
-            second = server.put(WIDGET, widget())["metadata"]["uid"]
-            await until(lambda: known() == second)
-            return GONE.response()  # of the first one
-
-        await until(lambda: known() == first)
-        server.answers.append(answer_late)
-
-        assert await caches(one).owners.fetch(("ns", "one")) is None
-        assert known() not in ("", first)
 
 
 async def test_a_child_that_only_a_look_finds_gone_comes_back(server: ApiServer) -> None:

@@ -20,7 +20,6 @@ from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
 SETTINGS = kr.Settings(namespace_selector="team=a")
-FOREVER = float("inf")
 QUIET = 0.3  # seconds in which an operator that wrongly acts would have acted
 
 
@@ -168,9 +167,11 @@ async def test_nothing_is_written_outside_the_cluster_once_the_label_is_gone(
     assert not writes_in(server, "ours")
 
 
+@pytest.mark.parametrize("gap", [False, True], ids=["watched", "in a gap of the watch"])
 async def test_what_is_outside_is_asked_for_again_once_the_label_is_back(
-    server: ApiServer,
+    server: ApiServer, gap: bool
 ) -> None:
+    """The label, or the namespace itself, may have gone and come back meanwhile."""
     one, calls = widgets.controller(nothing), list[str]()
 
     @one.sync()
@@ -182,13 +183,24 @@ async def test_what_is_outside_is_asked_for_again_once_the_label_is_back(
         server.put(WIDGET, widget(namespace=namespace))
     async with selecting(server, one):
         await until(lambda: sorted(calls) == ["others", "ours"])
+        server.mute = gap
         label(server, "ours")
-        await until(lambda: len(caches(one).keys()) == 1)
+        if not gap:
+            await until(lambda: len(caches(one).keys()) == 1)
         label(server, "ours", team="a")
-        await until(lambda: calls[2:] == ["ours"])
+        server.mute = False
+        if gap:
+            server.refuse("GET", "/namespaces$", RefusedError(410, "Expired"))
+            server.close_watches()
+        await until(lambda: calls[2:])
+        await asyncio.sleep(QUIET)
+
+    assert calls[2:] == ["ours"]
 
 
-async def test_what_cannot_be_read_counts_only_where_it_is_served(server: ApiServer) -> None:
+async def test_what_cannot_be_read_is_counted_and_told_only_where_it_is_served(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
     put_namespace(server, "ours")
     server.put(WIDGET, unreadable(namespace="ours"))
 
@@ -197,21 +209,10 @@ async def test_what_cannot_be_read_counts_only_where_it_is_served(server: ApiSer
         await asyncio.sleep(QUIET)
         assert operator.metric("unreadable_objects", resource="widgets") == 0
         assert not writes_in(server, "ours")
+        assert "cannot be read" not in caplog.text
 
         label(server, "ours", team="a")
         await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 1)
-
-
-async def test_what_cannot_be_read_is_told_as_soon_as_its_namespace_is_selected(
-    server: ApiServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    put_namespace(server, "ours")
-    server.put(WIDGET, unreadable(namespace="ours"))
-
-    async with selecting(server) as operator:
-        await until(lambda: operator.synced)
-        assert "cannot be read" not in caplog.text
-        label(server, "ours", team="a")
         await until(lambda: told(server, "ours") == "Unreadable")
     assert caplog.text.count("cannot be read") == 1
 
@@ -277,34 +278,6 @@ async def test_namespaces_that_come_cost_only_what_is_in_them(
         await until(lambda: all(ready(server.get(WIDGET, (name, "one"))) for name in names))
 
     assert 0 < len(looked_at) < 10 * len(names)
-
-
-async def test_what_a_gap_in_the_watch_of_namespaces_hid_is_asked_for_again(
-    server: ApiServer,
-) -> None:
-    """The label, or the namespace itself, may have gone and come back meanwhile."""
-    one, calls = widgets.controller(nothing), list[str]()
-
-    @one.sync()
-    async def sync(thing: Widget, *_: object) -> None:
-        calls.append(thing.metadata.namespace)
-
-    for namespace in ("ours", "others"):
-        put_namespace(server, namespace, team="a")
-        server.put(WIDGET, widget(namespace=namespace))
-    async with selecting(server, one):
-        await until(lambda: sorted(calls) == ["others", "ours"])
-        server.mute = True
-        label(server, "ours")
-        label(server, "ours", team="a")
-        server.mute = False
-        gaps = server.refuse("GET", "/namespaces$", RefusedError(410, "Expired"))
-        server.close_watches()
-        await until(lambda: calls[2:] == ["ours"])
-        await asyncio.sleep(QUIET)
-
-    assert gaps
-    assert calls[2:] == ["ours"]
 
 
 async def test_no_namespace_at_all_is_no_trouble(server: ApiServer) -> None:
