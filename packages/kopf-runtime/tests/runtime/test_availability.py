@@ -31,6 +31,12 @@ ORDER = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the patience be as long as it is, in virtual time."""
+    monkeypatch.setattr("kopf_runtime.watching.availability.PATIENCE", PATIENCE)
+
+
 @pytest.mark.parametrize(
     ("use", "allowed"),
     [
