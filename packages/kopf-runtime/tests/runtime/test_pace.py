@@ -1,5 +1,7 @@
 """M2: replacement backs off."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -69,22 +71,35 @@ def replacements(
     return made
 
 
-def test_m2_a_child_that_ends_at_once_is_made_again_a_few_times_a_minute_at_most() -> None:
-    assert replacements(minutes=1, life=0.1) <= pace.FREE + 8
-    assert replacements(minutes=60, life=0.1) <= 25
-
-
-def test_m2_a_restart_of_the_operator_does_not_begin_again() -> None:
-    assert replacements(minutes=60, life=0.1, restart_each=1) <= 25
-
-
-@pytest.mark.parametrize("written", [0, 3])
-def test_t7_who_sets_the_count_in_the_annotation_back_speeds_nothing_up(written: int) -> None:
-    assert replacements(minutes=60, life=0.1, written=written) <= 25
-
-
-def test_t7_an_edit_does_not_wait_for_long_either_way() -> None:
-    assert replacements(minutes=1, life=0.1, step=EDITED, written=99) >= pace.FREE + 2
+@pytest.mark.parametrize(
+    ("how", "fewest", "most"),
+    [
+        ({"minutes": 0.01, "life": 0.1}, pace.FREE, pace.FREE + 8),
+        ({"minutes": 1, "life": 0.1}, pace.FREE, pace.FREE + 8),
+        ({"minutes": 60, "life": 0.1}, pace.FREE, 25),
+        ({"minutes": 60, "life": 120}, 29, 31),
+        ({"minutes": 60, "life": 0.1, "restart_each": 1}, 1, 25),
+        ({"minutes": 60, "life": 0.1, "written": 0}, 1, 25),
+        ({"minutes": 60, "life": 0.1, "written": 3}, 1, 25),
+        ({"minutes": 1, "life": 0.1, "step": EDITED}, 1, pace.FREE + 10),
+        ({"minutes": 1, "life": 0.1, "step": EDITED, "written": 99}, pace.FREE + 2, pace.FREE + 10),
+    ],
+    ids=[
+        "m2 the first do not wait",
+        "m2 a minute",
+        "m2 an hour",
+        "m2 of those that live for minutes, none waits",
+        "m2 across restarts",
+        "t7 a count set to none speeds nothing up",
+        "t7 a count set back speeds nothing up",
+        "a storm of edits",
+        "t7 edits after a count that a hand raised",
+    ],
+)
+def test_m2_t7_so_many_children_are_made_in_that_time(
+    how: dict[str, Any], fewest: int, most: int
+) -> None:
+    assert fewest <= replacements(**how) <= most
 
 
 @pytest.mark.parametrize("back", [0.5, 60.0, 86_400.0])
@@ -108,18 +123,6 @@ def test_c6_a_clock_that_goes_back_holds_up_no_change_for_longer_than_its_pause(
         former = slow.former(WANTED, "o")
         assert former is not None
         assert former.until - (now - back) <= longest
-
-
-def test_m2_a_child_that_ends_each_few_minutes_is_replaced_at_once() -> None:
-    assert replacements(minutes=60, life=120) >= 29
-
-
-def test_m2_the_first_replacements_do_not_wait() -> None:
-    assert replacements(minutes=0.01, life=0.1) >= pace.FREE
-
-
-def test_a_storm_of_edits_makes_a_few_children_a_minute() -> None:
-    assert replacements(minutes=1, life=0.1, step=EDITED) <= pace.FREE + 10
 
 
 def test_an_edit_does_not_wait_for_what_went_before_or_was_written_by_hand() -> None:
@@ -148,13 +151,14 @@ def test_m2_the_first_replacements_do_not_wait_for_a_clock_that_is_behind() -> N
     assert max(pace.wait(child, ENDED, now=9.5), former.until - 9.5) <= 0
 
 
-def test_m2_a_child_that_stayed_begins_again_at_none() -> None:
+def test_m2_what_stayed_or_was_another_object_s_does_not_count() -> None:
     pace = Pace()
     pace.lost(POD, replace(CHILD, replaced=9), now=3600.0)
 
     former = pace.former(WANTED, "o")
     assert former is not None
     assert former.count == 0
+    assert pace.former(WANTED, "another") is None
 
 
 def test_m3_children_that_never_come_back_are_forgotten() -> None:
@@ -165,13 +169,6 @@ def test_m3_children_that_never_come_back_are_forgotten() -> None:
     first, last = (replace(WANTED, key=("ns", str(n))) for n in (0, pace.REMEMBERED + 9))
     assert slow.former(first, "o") is None
     assert slow.former(last, "o") is not None
-
-
-def test_what_a_former_object_of_the_name_had_does_not_count() -> None:
-    pace = Pace()
-    pace.lost(POD, replace(CHILD, replaced=9), now=1.0)
-
-    assert pace.former(WANTED, "another") is None
 
 
 def test_a_lost_child_is_forgotten_once_another_replica_has_made_the_next() -> None:

@@ -278,12 +278,6 @@ async def test_each_child_that_is_not_ready_is_named(server: ApiServer) -> None:
         await tells(server, "False", "NotReady", "Pod w: it is Pending.")
 
 
-async def test_a_child_of_another_kind_only_has_to_exist(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, controller(SECRET)):
-        await is_well(server)
-
-
 async def test_an_author_who_reads_a_child_says_when_it_is_ready(server: ApiServer) -> None:
     one = controller(
         POD,
