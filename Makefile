@@ -91,7 +91,7 @@ lock: $(READY) ## write the hashed lock again, from pyproject.toml
 	@$(VENV)/bin/uv pip compile -q --system-certs --universal --generate-hashes --no-header --annotation-style line \
 	  pyproject.toml --group=dev --group=go --group=bench \
 	  $(addprefix --no-emit-package=,$(notdir $(WORKSPACE))) -o requirements.txt
-	@$(PY) -m kopf_kit.rig.pruned $(VENV)/bin/uv
+	@$(PY) -m hack.pruned $(VENV)/bin/uv
 
 ##@ Cluster
 cluster: $(READY) ## create a kind cluster and its registry, unless they exist

@@ -30,7 +30,8 @@ from bench import (
     trouble,
 )
 from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, Peer
-from kopf_kit.rig import paths, pythons, versions
+from bench import pythons
+from kopf_kit.rig import paths, versions
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say, step
 from kopf_offline import golang

@@ -1,6 +1,6 @@
 """Removes the hashes of files that nobody installs here from requirements.txt, for `make lock`.
 
-    python -m kopf_kit.rig.pruned PATH-OF-UV
+    python -m hack.pruned PATH-OF-UV
 
 `uv pip compile` writes the hashes of all files of a release, most of them for Windows, for other
 processors, for PyPy or for a free-threaded Python. `uv lock` can be limited to environments, and
