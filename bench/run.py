@@ -22,6 +22,7 @@ from bench import (
     examples,
     measures,
     peers,
+    pythons,
     report,
     reviews,
     shipped,
@@ -30,7 +31,6 @@ from bench import (
     trouble,
 )
 from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, Peer
-from bench import pythons
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say, step

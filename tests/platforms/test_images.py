@@ -10,7 +10,7 @@ import pytest
 
 from bundle.package import write
 from kopf_kit.olm import bundle
-from kopf_kit.olm.verdict import findings
+from kopf_kit.olm.rules import findings
 from kopf_kit.project.releases import Release
 from kopf_kit.rig import dockerfiles, engine
 from tests.e2e.waiting import wait_until

@@ -38,8 +38,9 @@ COMMANDS = {
     ),
     "generate": Entry(_DEVELOP, f"{_IN}generate:generate", "write the generated files", "project"),
     "verify": Entry(_DEVELOP, f"{_IN}generate:verify", "find mistakes, and stale generated files"),
-    "run": Entry(_DEVELOP, f"{_IN}run:command", "run the operator here, against the cluster"),
-    "dev": Entry(_DEVELOP, f"{_IN}dev:command", "run it, and again after each change", "project"),
+    "run": Entry(
+        _DEVELOP, f"{_IN}deploy:run_command", "run the operator here, against the cluster"
+    ),
     "bump": Entry(_DEVELOP, f"{_IN}bump:command", "raise the version, and set its release date"),
     "cluster": Entry(
         _CLUSTER, f"{_IN}clusters:command", "create or delete the kind cluster", "project"

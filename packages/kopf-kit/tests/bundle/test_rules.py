@@ -11,8 +11,7 @@ from kopf_kit.cli import generate
 from kopf_kit.olm import bundle, catalog
 from kopf_kit.olm.bundle import BUNDLE
 from kopf_kit.olm.catalog import CATALOG
-from kopf_kit.olm.package import Package
-from kopf_kit.olm.verdict import RULES, problems
+from kopf_kit.olm.rules import RULES, Package, problems
 from kopf_kit.project import documents
 from message_operator import __version__
 

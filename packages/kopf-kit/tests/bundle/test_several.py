@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.olm.verdict import problems
+from kopf_kit.olm.rules import problems
 from kopf_kit.project import documents
 from kopf_kit.rig import paths
 from kopf_kit.rig.paths import PLUGIN

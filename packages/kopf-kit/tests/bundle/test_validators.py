@@ -21,7 +21,7 @@ from bundle.package import (
 from kopf_kit.olm import bundle
 from kopf_kit.olm.bundle import BUNDLE
 from kopf_kit.olm.catalog import CATALOG
-from kopf_kit.olm.verdict import findings
+from kopf_kit.olm.rules import findings
 
 NAME = bundle.NAME
 CSV = f"manifests/{NAME}.clusterserviceversion.yaml"

@@ -106,7 +106,7 @@ GONE = [
     "Gone.key: Public object was removed",
     "Kept: Parameter is now required",
     "Kept.old: Parameter was removed",
-    "kopf-kit dev --port",
+    "kopf-kit run --port",
 ]
 
 
@@ -117,11 +117,11 @@ def test_what_a_patch_breaks_is_found(tmp_path: Path, version: str, gone: list[s
     for file in (runtime, kit):
         file.parent.mkdir(parents=True)
     runtime.write_text("Gone\n    key\nKept(a=...)\n    old(self, b)\n    stays\n")
-    kit.write_text("kopf-kit dev\nkopf-kit dev --port\n")
+    kit.write_text("kopf-kit run\nkopf-kit run --port\n")
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"], ["tag", "v1.2.0"]):
         subprocess.run([*git, *command], check=True, timeout=60)
     runtime.write_text("Kept(a, c=...)\n    old(self, d=...)\n    stays\nNew\n")
-    kit.write_text("kopf-kit dev\nkopf-kit e2e\n")
+    kit.write_text("kopf-kit run\nkopf-kit e2e\n")
 
     assert list(broken(tmp_path, version)) == gone
 

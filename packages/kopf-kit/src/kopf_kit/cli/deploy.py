@@ -1,25 +1,26 @@
-"""`kopf-kit deploy` and `undeploy`: install and remove the operator by Helm; the demo uses them.
-
-Both can be repeated, in any order; they do not touch what somebody else installed.
-"""
+"""`kopf-kit deploy`, `undeploy` and `run`: the operator in the cluster, or on this machine."""
 
 import base64
 import json
+import os
+import sys
+from collections.abc import Sequence
 
 import click
 
 from kopf_kit.cli import crd, operators
 from kopf_kit.cli.operators import NAMESPACE, RELEASE
 from kopf_kit.image.references import check_given
-from kopf_kit.project import documents, registered
+from kopf_kit.program import passing_on
+from kopf_kit.project import documents, nested, registered, releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import artifacts
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import dockerfiles, paths, tools
 from kopf_kit.rig import kind as rig_kind
-from kopf_kit.rig import paths, tools
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import Argument, answer, output
+from kopf_kit.rig.run import Argument, KitError, answer, output
 from kopf_kit.rig.steps import Step, say, step
 
 _TIMEOUT = "3m"
@@ -47,7 +48,6 @@ def undeploy_command() -> None:  # noqa: D103 (the program has its help)
 def install(cluster: Cluster, *options: str) -> None:
     """Install the operator by Helm, or upgrade it, with these options; wait until it is ready."""
     operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
-    operators.resume(cluster)  # an interrupted `kopf-kit dev` may have left it paused
     crd.wait_while_deleted(cluster)
     if (owner := crd.release(cluster)) not in ("", f"{NAMESPACE}/{RELEASE}"):
         say(
@@ -123,3 +123,56 @@ def _is_half_done(cluster: Cluster) -> bool:
     states = ("--pending", "--uninstalling")
     half_done = output([*cluster.helm_command, "list", "-n", NAMESPACE, *states, "--short"])
     return RELEASE in half_done.split()
+
+
+#: Why an operator whose kind has several versions does not run here.
+CONVERTS = (
+    f"the API server has the operator convert {PROJECT.many} between their versions, and cannot "
+    "ask it on this machine; use `kopf-kit deploy`"
+)
+
+
+def run(arguments: list[str]) -> None:
+    """Replace this process with the operator, which works on the cluster from this machine.
+
+    An operator in the cluster is not stopped; both then act on the same objects.
+    """
+    if PROJECT.converted:
+        raise KitError(CONVERTS)
+    cluster = clusters.up()
+    crd.install(cluster)
+    for operator in operators.operators(cluster):
+        say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
+    options, environment = _settings(cluster, arguments)
+    say("==> The operator runs here; press Ctrl-C to stop it")
+    command = [sys.executable, *PROJECT.command[1:], *options]
+    if PROJECT.adopted:
+        command[0] = str(registered.python(PROJECT.root))
+        if registered.of(PROJECT):
+            command[1:3] = ["-c", registered.server()]  # kopf does not start without a server
+        command += [] if arguments else ["--all-namespaces"]
+    os.execve(command[0], command, environment)  # noqa: S606 (so that signals reach it)
+
+
+def _settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the options and the environment of the operator on this machine."""
+    options = []
+    if cluster.registry is not None and PROJECT.images:
+        nested.ensure(PROJECT)
+        public = releases.current().pod_images
+        options = [
+            f"--{image.flag}={dockerfiles.publish(public[image.name], image.packages)}"
+            for image in PROJECT.images
+        ]
+    search = (str(PROJECT.sources), os.environ.get("PYTHONPATH", ""))
+    environment = {
+        # No API server asks on this machine, so there is nothing to serve.
+        f"{PROJECT.variables}WEBHOOK_BIND_ADDRESS": "0",
+        **os.environ,
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "PYTHONPATH": os.pathsep.join(filter(None, search)),
+    }
+    return [*options, *arguments], environment
+
+
+run_command = passing_on(run, "OPERATOR'S OPTIONS")

@@ -7,13 +7,10 @@ import json
 
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import Argument, KitError, output
-from kopf_kit.rig.steps import say, step
+from kopf_kit.rig.run import KitError, output
 
 #: Where `kopf-kit deploy` installs the operator.
 NAMESPACE = RELEASE = PROJECT.name
-#: The annotation with the replicas that a paused Deployment gets back.
-_PAUSED = "kopf-kit/paused-replicas"
 _OPERATORS = ("get", "deployments", "-A", "-l", f"app.kubernetes.io/name={PROJECT.name}")
 
 
@@ -46,41 +43,3 @@ def refuse_others(cluster: Cluster, why: str) -> None:
             f"uninstall {name} --namespace {namespace}; if OLM installed it, delete its "
             "Subscription and CSV), or use another cluster."
         )
-
-
-def pause(cluster: Cluster) -> None:
-    """Scale the operator from `kopf-kit deploy` to 0, if there is one; wait until it has ended."""
-    replicas, paused = _replicas(cluster)
-    if paused is not None:
-        say(
-            f"note: another `kopf-kit dev` left the operator {NAMESPACE}/{RELEASE} paused; this "
-            f"one gives it its replicas back at its end: {paused}."
-        )
-    elif replicas:
-        with step(f"The operator {NAMESPACE}/{RELEASE}: pause") as work:
-            work.run(_scale(cluster, 0, str(replicas)), timeout=90)
-            pods = ("pods", "-l", f"app.kubernetes.io/name={PROJECT.name}", "--timeout=60s")
-            gone = ("wait", "-n", NAMESPACE, "--for=delete", *pods)
-            work.run([*cluster.kubectl_command, *gone], timeout=90)
-
-
-def resume(cluster: Cluster) -> None:
-    """Give the operator its replicas back if `pause` took them, and say so."""
-    _, paused = _replicas(cluster)
-    if paused is not None:
-        output(_scale(cluster, paused, None))
-        say(f"The operator {NAMESPACE}/{RELEASE} is no longer paused: replicas {paused}.")
-
-
-def _replicas(cluster: Cluster) -> tuple[int, int | None]:
-    """Return the replicas of the operator from `kopf-kit deploy`, and those that `pause` took."""
-    ask = ("get", "deployment", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "-o", "json")
-    deployment = json.loads(output([*cluster.kubectl_command, *ask]) or "{}")
-    paused = deployment.get("metadata", {}).get("annotations", {}).get(_PAUSED)
-    return deployment.get("spec", {}).get("replicas", 0), None if paused is None else int(paused)
-
-
-def _scale(cluster: Cluster, replicas: int, paused: str | None) -> list[Argument]:
-    patch = {"metadata": {"annotations": {_PAUSED: paused}}, "spec": {"replicas": replicas}}
-    where = ("patch", "deployment", RELEASE, "-n", NAMESPACE, "--type=merge")
-    return [*cluster.kubectl_command, *where, f"--patch={json.dumps(patch)}"]

@@ -1,13 +1,132 @@
-"""The rules for what an author writes into the bundle; `check_…` are the pipeline's."""
+"""The rules for what an author writes into bundle and catalog, and OLM's own programs.
+
+`check_…` are the pipeline's.
+"""
 
 import base64
+import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from kopf_kit.olm import catalog
-from kopf_kit.olm.package import Document, Package, rule
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.rig import reading, tools
+from kopf_kit.rig.run import KitError, output
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document of a YAML file."""
+
+    file: str
+    content: Manifest
+
+    def get(self, *keys: str | int) -> Any:
+        """Return the value of a field, or None if it is missing."""
+        value: Any = self.content
+        for key in keys:
+            try:
+                value = value[key]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    def wrong(self, *keys: str | int, what: str) -> str:
+        """Return a sentence about a wrong field."""
+        field = "".join(map(_step, keys)).removeprefix(".")
+        return f"{self.file}: {field + ': ' if field else ''}{what}"
+
+
+def _step(key: str | int) -> str:
+    """Return a key in the form in which it follows a field."""
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+
+
+def _documents(folder: Path, pattern: str) -> list[Document]:
+    """Read the YAML files of a folder; raise KitError, with the sentence, if that fails."""
+    found = []
+    for file in sorted(folder.glob(pattern)):
+        if not file.is_file() or file.suffix not in {".yaml", ".yml", ".json"}:
+            continue
+        name = file.relative_to(folder.parent).as_posix()
+        for content in reading.load_all(reading.text(file), name):
+            if not isinstance(content, dict):
+                raise KitError(f"{name}: holds a document that is not an object, but {content!r}")
+            found.append(Document(name, content))
+    return found
+
+
+class Package:
+    """A bundle and the catalog that contains it, in two folders."""
+
+    def __init__(self, bundle: Path, catalog: Path, released: bool = False) -> None:
+        self.bundle, self.catalog = bundle, catalog
+        #: Whether the bundle is submitted, so it must name its images by digest.
+        self.released = released
+        self.manifests = _documents(bundle, "manifests/*")
+        self.csv = self._only("ClusterServiceVersion")
+        self.blobs = _documents(catalog, "**/*")
+
+    def _only(self, kind: str) -> Document:
+        documents = self._of_kind(kind)
+        if len(documents) != 1:
+            raise KitError(
+                f"{self.bundle.name}/manifests: kind: {len(documents)} of {kind}, not one"
+            )
+        return documents[0]
+
+    def _of_kind(self, kind: str) -> list[Document]:
+        documents = [document for document in self.manifests if document.get("kind") == kind]
+        if not documents:
+            raise KitError(f"{self.bundle.name}/manifests: kind: there is no {kind}")
+        return documents
+
+    def of(self, schema: str) -> list[Document]:
+        """Return the catalog's blobs of a schema."""
+        return [blob for blob in self.blobs if blob.get("schema") == schema]
+
+    @functools.cached_property
+    def containers(self) -> list[tuple[tuple[str | int, ...], Manifest]]:
+        """Return all containers that OLM starts, each with its field."""
+        return [
+            ((*where, "spec", "template", "spec", "containers", number), container)
+            for where, deployment in self.deployments
+            for number, container in enumerate(deployment["spec"]["template"]["spec"]["containers"])
+        ]
+
+    @property
+    def deployments(self) -> list[tuple[tuple[str | int, ...], Manifest]]:
+        """Return all Deployments, each with its field."""
+        where = ("spec", "install", "spec", "deployments")
+        return [
+            ((*where, i), deployment) for i, deployment in enumerate(self.csv.get(*where) or [])
+        ]
+
+    def rules(self, scope: str) -> list[tuple[tuple[str | int, ...], Manifest]]:
+        """Return the rules of `permissions` or `clusterPermissions`, each with its field."""
+        where = ("spec", "install", "spec", scope)
+        return [
+            ((*where, i, "rules", j), rule)
+            for i, account in enumerate(self.csv.get(*where) or [])
+            for j, rule in enumerate(account["rules"])
+        ]
+
+
+Rule = Callable[[Package], Iterator[str]]
+RULES: dict[str, Rule] = {}
+
+
+def rule(function: Rule) -> Rule:
+    """Add a rule to RULES."""
+    RULES[function.__name__] = function
+    return function
+
 
 #: https://docs.redhat.com/en/documentation/openshift_container_platform/4.16/html/operators/developing-operators#osdk-csv-annotations-infra_osdk-generating-csvs
 FEATURES = (
@@ -129,3 +248,97 @@ def related_images(package: Package) -> Iterator[str]:
         if package.released and not DIGEST.search(name):
             what = f"{name} has no digest; a release names its images by @sha256:…"
             yield csv.wrong("spec", "relatedImages", i, "image", what=what)
+
+
+@rule
+def check_replaces_availability(package: Package) -> Iterator[str]:
+    """Find channel entries that replace an unknown version."""
+    bundles = {blob.get("name") for blob in package.of("olm.bundle")}
+    for channel in package.of("olm.channel"):
+        for i, entry in enumerate(channel.get("entries")):
+            replaced = entry.get("replaces")
+            if replaced is not None and replaced not in bundles:
+                name = channel.get("name")
+                what = f"channel {name}: no bundle {replaced} for {entry['name']} to replace"
+                yield channel.wrong("entries", i, "replaces", what=what)
+
+
+@rule
+def check_pruned_graph(package: Package) -> Iterator[str]:
+    """Find a `skipRange` without `replaces`: it would remove older versions from the channel."""
+    for channel in package.of("olm.channel"):
+        for i, entry in enumerate(channel.get("entries") or []):
+            skipped = entry.get("skipRange")
+            if skipped and not entry.get("replaces"):
+                what = f"{entry['name']} must say what it replaces, too"
+                yield channel.wrong("entries", i, "skipRange", what=what)
+
+
+@rule
+def releases_name_images_by_digest(package: Package) -> Iterator[str]:
+    """Find images without a digest in a release: every bundle except this version's is one."""
+    for blob in package.of("olm.bundle"):
+        if blob.get("name") == package.csv.get("metadata", "name"):
+            continue
+        images: list[tuple[tuple[str | int, ...], Any]] = [(("image",), blob.get("image"))]
+        related = blob.get("relatedImages") or []
+        images += [(("relatedImages", i, "image"), x["image"]) for i, x in enumerate(related)]
+        for keys, image in images:
+            if not DIGEST.search(image or ""):
+                what = f"{image} of the release {blob.get('name')} has no digest (@sha256:…)"
+                yield blob.wrong(*keys, what=what)
+
+
+@rule
+def this_version_is_the_newest_of_its_minor(package: Package) -> Iterator[str]:
+    """Find a catalog without the bundle, or with a newer or later one of the same minor version.
+
+    Other minor versions do not count: a fix for 0.1 may come after 0.2.0.
+    """
+    name = package.csv.get("metadata", "name")
+    dates = {}
+    for blob in package.of("olm.bundle"):
+        for entry in blob.get("properties") or []:
+            if entry["type"] == "olm.csv.metadata" and _minor(blob.get("name")) == _minor(name):
+                dates[blob.get("name")] = entry["value"]["annotations"].get("createdAt", "")
+    if name not in dates:
+        yield package.csv.wrong("metadata", "name", what=f"the catalog has no {name}")
+        return
+    newest = max(dates, key=lambda name: catalog.order(name.partition(".v")[2]))
+    if newest != name:
+        yield package.csv.wrong("metadata", "name", what=f"the catalog has the newer {newest}")
+    for other, date in dates.items():
+        if date > dates[name]:
+            what = f"{dates[name]} is before the day of {other}; olm/csv.yaml says it"
+            yield package.csv.wrong("metadata", "annotations", "createdAt", what=what)
+
+
+def _minor(name: str) -> str:
+    """Return the common prefix of the names of a minor version's releases."""
+    return ".".join(name.split(".")[:3])
+
+
+__all__ = ["RULES", "findings", "problems"]
+
+
+def problems(bundle: Path, catalog: Path, released: bool = False) -> list[str]:
+    """Return a sentence for each mistake in a bundle and a catalog.
+
+    `released` says that the bundle is submitted, so it must name its images by digest.
+    """
+    try:
+        package = Package(bundle, catalog, released)
+    except KitError as error:
+        return [str(error)]
+    return [f"{sentence} ({name})" for name, rule in RULES.items() for sentence in rule(package)]
+
+
+def findings(bundle: Path, *container_tool: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """Return a sentence for each error or warning of OLM's own validators about a bundle.
+
+    The pipeline's rules `check_osdk_bundle_validate_operatorhub` and `…_operator_framework` are
+    these: `operator-sdk bundle validate` has no others (kopf_offline/go/olm-validate). One of them
+    inspects the images, and runs only with a container tool that pulls them.
+    """
+    program = tools.path("olm-validate")
+    return output([program, bundle, *container_tool], timeout=300, env=env).splitlines()

@@ -14,7 +14,7 @@ from kopf_kit.image.references import image_parts
 from kopf_kit.olm import bundle
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import Release
-from kopf_kit.release import signatures, statements
+from kopf_kit.release import files, signatures
 from kopf_kit.release.signatures import Keys
 from kopf_kit.rig import paths, registry, tools
 from kopf_kit.rig.run import Argument, KitError, output
@@ -195,7 +195,7 @@ def _name_key(chart: Path, keys: Keys, version: str) -> None:
     key = (
         "annotations:\n  artifacthub.io/signKey: |\n"
         f"    fingerprint: {keys.fingerprint()}\n"
-        f"    url: {statements.home()}/releases/download/v{version}/{keys.charts_public.name}\n"
+        f"    url: {files.home()}/releases/download/v{version}/{keys.charts_public.name}\n"
     )
     text = metadata.read_text()
     if "\nannotations:\n" not in text:

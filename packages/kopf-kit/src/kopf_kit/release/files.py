@@ -2,18 +2,21 @@
 
 import hashlib
 import importlib
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from kopf_kit.chart import templates
 from kopf_kit.image.references import image_parts
 from kopf_kit.olm import manifests
 from kopf_kit.project import packages
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release
-from kopf_kit.release import krew, statements
+from kopf_kit.release import krew
 from kopf_kit.rig import paths, registry
 
 CHECKSUMS = "checksums.txt"
@@ -78,7 +81,7 @@ def provenance(version: str, commit: str, date: datetime) -> str:
     """Return the statement of where a release comes from."""
     lock = _lock()
     locks = {lock.name: hashlib.sha256(lock.read_bytes()).hexdigest()} if lock else {}
-    return statements.provenance(version, commit, date, locks)
+    return slsa_provenance(version, commit, date, locks)
 
 
 def image_materials(image: str, version: str, date: datetime) -> str:
@@ -135,3 +138,46 @@ def _checksums(folder: Path) -> str:
         for file in sorted(folder.rglob("*"))
         if file.is_file()
     )
+
+
+def home() -> str:
+    """Return the repository's address, as the chart says it."""
+    return str(templates.read()["home"])
+
+
+def slsa_provenance(version: str, commit: str, date: datetime, locks: Mapping[str, str]) -> str:
+    """Return the predicate of SLSA's provenance: https://slsa.dev/spec/v1.0/provenance.
+
+    It names the commit, and the lock by its hash. It says when the commit was made, not when
+    it was built, so that a release that is made again states the same.
+    """
+    return _json(
+        {
+            "buildDefinition": {
+                "buildType": f"{home()}/blob/v{version}/docs/verify.md",
+                "externalParameters": {"version": version},
+                "resolvedDependencies": [
+                    {
+                        "uri": f"git+{home()}@refs/tags/v{version}",
+                        "digest": {"gitCommit": commit},
+                    },
+                    *(
+                        {"name": name, "digest": {"sha256": digest}}
+                        for name, digest in sorted(locks.items())
+                    ),
+                ],
+            },
+            "runDetails": {
+                "builder": {"id": f"{home()}/blob/v{version}/kopf_kit/cli/release.py"},
+                "metadata": {"startedOn": _time(date)},
+            },
+        }
+    )
+
+
+def _time(date: datetime) -> str:
+    return f"{date:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -18,9 +18,9 @@ import shutil
 from pathlib import Path
 
 from kopf_kit.chart import templates
-from kopf_kit.olm import bundle, catalog, verdict
+from kopf_kit.olm import bundle, catalog, rules
 from kopf_kit.olm.bundle import NAME, Manifest, Release
-from kopf_kit.olm.verdict import findings
+from kopf_kit.olm.rules import findings
 from kopf_kit.project import written
 from kopf_kit.rig import reading
 
@@ -116,7 +116,7 @@ def problems(release: Release, operators: list[Path]) -> list[str]:
     for path, text in catalog.with_release(release).items():
         (scratch / path).write_text(text)
     try:
-        mistakes = verdict.problems(laid_out, scratch, released=True)
+        mistakes = rules.problems(laid_out, scratch, released=True)
     finally:
         shutil.rmtree(scratch)
     return [*mistakes, *findings(laid_out)]
