@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from kopf_kit.chart import templates
 from kopf_kit.image.references import image_parts
@@ -78,10 +77,28 @@ def _naming_images(release: Release) -> list[str]:
 
 
 def provenance(version: str, commit: str, date: datetime) -> str:
-    """Return the statement of where a release comes from."""
+    """Return the predicate of SLSA's provenance: https://slsa.dev/spec/v1.0/provenance.
+
+    It names the commit, and the lock by its hash. It says when the commit was made, not when
+    it was built, so that a release that is made again states the same.
+    """
     lock = _lock()
-    locks = {lock.name: hashlib.sha256(lock.read_bytes()).hexdigest()} if lock else {}
-    return slsa_provenance(version, commit, date, locks)
+    sources = [{"uri": f"git+{home()}@refs/tags/v{version}", "digest": {"gitCommit": commit}}]
+    if lock:
+        digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+        sources.append({"name": lock.name, "digest": {"sha256": digest}})
+    statement = {
+        "buildDefinition": {
+            "buildType": f"{home()}/blob/v{version}/docs/verify.md",
+            "externalParameters": {"version": version},
+            "resolvedDependencies": sources,
+        },
+        "runDetails": {
+            "builder": {"id": f"{home()}/blob/v{version}/kopf_kit/cli/release.py"},
+            "metadata": {"startedOn": f"{date:%Y-%m-%dT%H:%M:%SZ}"},
+        },
+    }
+    return json.dumps(statement, indent=2, ensure_ascii=False) + "\n"
 
 
 def image_materials(image: str, version: str, date: datetime) -> str:
@@ -143,41 +160,3 @@ def _checksums(folder: Path) -> str:
 def home() -> str:
     """Return the repository's address, as the chart says it."""
     return str(templates.read()["home"])
-
-
-def slsa_provenance(version: str, commit: str, date: datetime, locks: Mapping[str, str]) -> str:
-    """Return the predicate of SLSA's provenance: https://slsa.dev/spec/v1.0/provenance.
-
-    It names the commit, and the lock by its hash. It says when the commit was made, not when
-    it was built, so that a release that is made again states the same.
-    """
-    return _json(
-        {
-            "buildDefinition": {
-                "buildType": f"{home()}/blob/v{version}/docs/verify.md",
-                "externalParameters": {"version": version},
-                "resolvedDependencies": [
-                    {
-                        "uri": f"git+{home()}@refs/tags/v{version}",
-                        "digest": {"gitCommit": commit},
-                    },
-                    *(
-                        {"name": name, "digest": {"sha256": digest}}
-                        for name, digest in sorted(locks.items())
-                    ),
-                ],
-            },
-            "runDetails": {
-                "builder": {"id": f"{home()}/blob/v{version}/kopf_kit/cli/release.py"},
-                "metadata": {"startedOn": _time(date)},
-            },
-        }
-    )
-
-
-def _time(date: datetime) -> str:
-    return f"{date:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -5,7 +5,8 @@ import tomllib
 
 import pytest
 
-from kopf_kit.rig import locked, paths, pruned
+from hack import pruned
+from kopf_kit.rig import locked, paths
 
 LOCK = paths.LOCK.read_text()
 SMALL = """\
