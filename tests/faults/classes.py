@@ -52,6 +52,14 @@ _WHOLE = (
     "self.spec == oldSelf.spec",
     "self.x > 1",
 )
+_ODD_NAMES: dict[str, tuple[Any, ...]] = {
+    "plural": ("Kinds", "kind_s", "1kinds", "k" * 64, "종류"),
+    "group": ("dev", "a.k8s.io", "Example.dev", "ex ample.dev"),
+    "version": ("1", "V1", "v1.1", "v" * 64, "version"),
+    "short_names": (["K"], ["k_"], ["k1"], ["k", "k"]),
+    "categories": (["All"], ["all"]),
+    "kind": ("kind", "Kind_1", "종류", "K" * 63, "1K"),
+}
 Drawn = tuple[Any, Callable[[], Any]]
 
 
@@ -66,26 +74,11 @@ class Classes:
         """Return a class of a kind, and the arguments of its declaration."""
         rng = self.rng
         name = f"Kind{number}"
-        given: dict[str, Any] = {
-            "group": "example.dev",
-            "version": "v1",
-            "plural": f"kind{number}s",
-        }
+        given: dict[str, Any] = {"group": "example.dev", "version": "v1"}
+        given["plural"] = f"kind{number}s"
         if odd:
-            key, word = rng.choice(
-                [
-                    *(("plural", word) for word in ("Kinds", "kind_s", "1kinds", "k" * 64, "종류")),
-                    *(
-                        ("group", word)
-                        for word in ("dev", "a.k8s.io", "Example.dev", "ex ample.dev")
-                    ),
-                    *(("version", word) for word in ("1", "V1", "v1.1", "v" * 64, "version")),
-                    *(("short_names", word) for word in (["K"], ["k_"], ["k1"], ["k", "k"])),
-                    *(("categories", word) for word in (["All"], ["all"])),
-                    *(("kind", word) for word in ("kind", "Kind_1", "종류", "K" * 63, "1K")),
-                ]
-            )
-            given[key] = word
+            key = rng.choice([*_ODD_NAMES])
+            given[key] = rng.choice(_ODD_NAMES[key])
         if rng.random() < 0.2:
             given["rules"] = [kr.Rule(rng.choice(_WHOLE), "no", rng.choice(("", ".spec", ".x")))]
         return self._resource(name), given
@@ -135,12 +128,7 @@ class Classes:
         """Return a type, and what draws a default of it, which may not fit."""
         rng = self.rng
         draws: list[Callable[[], Drawn]] = [
-            self._text,
-            self._text,
-            self._number_,
-            self._number_,
-            self._choice,
-            self._choice,
+            *(self._text, self._number_, self._choice) * 2,
             self._other,
         ]
         if depth:
@@ -160,14 +148,9 @@ class Classes:
         if rng.random() < 0.4:
             meta |= {"max_length": rng.choice((0, 1, 3, 60)), "min_length": rng.choice((0, 0, 1))}
         if rng.random() < 0.1:
-            meta["extra_json_schema"] = rng.choice(
-                (
-                    {"format": "ipv4"},
-                    {"foo": 1},
-                    {"x-kubernetes-map-type": "atomic"},
-                    {"title": "A"},
-                )
-            )
+            of_maps = {"x-kubernetes-map-type": "atomic"}
+            odd = ({"format": "ipv4"}, {"foo": 1}, of_maps, {"title": "A"})
+            meta["extra_json_schema"] = rng.choice(odd)
         return Annotated[str, Meta(**meta)] if meta else str, lambda: rng.choice(_WORDS)
 
     def _number_(self) -> Drawn:
@@ -204,26 +187,19 @@ class Classes:
 
     def _other(self) -> Drawn:
         rng = self.rng
-        return rng.choice(
-            [
-                (bytes, lambda: b"abc"),
-                (
-                    Annotated[datetime.datetime, Meta(tz=True)],
-                    lambda: datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
-                ),
-                (datetime.date, lambda: datetime.date(2026, 1, 1)),
-                (uuid.UUID, lambda: uuid.UUID(int=5)),
-                (int | str, lambda: rng.choice((1, "a", 2**40))),
-                (kr.Quantity, lambda: rng.choice(("1Gi", 5, "-1", "x"))),
-                (Any, lambda: rng.choice((None, 1, "a", [1], {"a": 1}))),
-                (dict[str, Any], lambda: {"a": [1]}),
-                (datetime.timedelta, lambda: datetime.timedelta(1)),
-                (decimal.Decimal, lambda: decimal.Decimal(1)),
-                (tuple[int, str], lambda: (1, "a")),
-                (dict[int, str], dict),
-                (list[str] | str, lambda: "a"),
-            ]
-        )
+        day = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+        others: list[Drawn] = [
+            *((bytes, lambda: b"abc"), (Annotated[datetime.datetime, Meta(tz=True)], lambda: day)),
+            *((datetime.date, day.date), (uuid.UUID, lambda: uuid.UUID(int=5))),
+            (int | str, lambda: rng.choice((1, "a", 2**40))),
+            (kr.Quantity, lambda: rng.choice(("1Gi", 5, "-1", "x"))),
+            (Any, lambda: rng.choice((None, 1, "a", [1], {"a": 1}))),
+            *((dict[str, Any], lambda: {"a": [1]}), (dict[int, str], dict)),
+            (datetime.timedelta, lambda: datetime.timedelta(1)),
+            (decimal.Decimal, lambda: decimal.Decimal(1)),
+            *((tuple[int, str], lambda: (1, "a")), (list[str] | str, lambda: "a")),
+        ]
+        return rng.choice(others)
 
     def _container(self, depth: int) -> Callable[[], Drawn]:
         def draw() -> Drawn:
@@ -350,13 +326,8 @@ def _object(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(rng: random.Random, schema: dict[str, Any]) -> str:
-    formats = {
-        "date-time": "2026-01-01T00:00:00Z",
-        "date": "2026-01-01",
-        "byte": "YWJj",
-        "ipv4": "10.0.0.1",
-        "uuid": "00000000-0000-0000-0000-000000000005",
-    }
+    formats = {"date-time": "2026-01-01T00:00:00Z", "date": "2026-01-01", "byte": "YWJj"}
+    formats |= {"ipv4": "10.0.0.1", "uuid": str(uuid.UUID(int=5))}
     text = formats.get(schema.get("format", ""))
     if text and "maxLength" not in schema:
         return text
