@@ -58,19 +58,6 @@ def test_a_version_that_cannot_follow_is_refused_in_one_sentence(
     assert str(error.value) == sentence
 
 
-def test_nothing_is_written_where_a_file_lacks_its_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    written: list[Path] = []
-    monkeypatch.setattr(Path, "write_text", lambda file, _: written.append(file))
-    monkeypatch.setattr(bump, "_CSV", PROJECT.root / "README.md")
-
-    with pytest.raises(KitError, match=r"^README\.md: 0 lines"):
-        bump.bump("99.0.0")
-
-    assert written == []
-
-
 @pytest.mark.parametrize("version", ["0.2.0", "0.2.1", "0.3.0-rc.1", "1.0.0"])
 def test_a_version_that_can_follow_is_taken_and_so_is_that_of_an_interrupted_run(
     version: str,

@@ -7,7 +7,6 @@ import pytest
 
 from kopf_kit import compatible
 from kopf_kit.cli import doctor
-from kopf_kit.rig.run import KitError
 
 KIT = metadata.version("kopf-kit")
 
@@ -39,11 +38,6 @@ def test_a_project_of_another_kit(version: str, said: str, tmp_path: Path) -> No
 
     assert sentence.startswith(said)
     assert f"`uvx kopf-kit@{version}`" in sentence
-
-
-def test_a_project_of_no_version(tmp_path: Path) -> None:
-    with pytest.raises(KitError, match="PROJECT: `new` is not a version; cliVersion is one"):
-        problems(tmp_path, "cliVersion: new")
 
 
 @pytest.mark.parametrize("name", ["kopf-kit", "kopf-runtime"])

@@ -99,13 +99,3 @@ def test_what_dry_run_prints_of_an_object_reads_the_same_for_kubectl(items: list
 def test_what_json_cannot_say_is_refused(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         documents.load(text)
-
-
-def test_b8_b9_a_timestamp_and_an_equals_sign_are_texts() -> None:
-    assert documents.load("[2024-01-01T00:00:00Z, =, !=, =~, 22:30]".replace("!=", "'!='")) == [
-        "2024-01-01T00:00:00Z",
-        "=",
-        "!=",
-        "=~",
-        "22:30",
-    ]
