@@ -66,18 +66,6 @@ def test_an_owner_has_its_objects_in_order_however_many(cache: Cache[Thing], cou
     assert cache.owned("me") == cache.owned("you") == []
 
 
-def test_children_are_found_by_their_owner(cache: Cache[Thing]) -> None:
-    cache.put(thing("a", 5, controller_uid="me"))
-    cache.put(thing("b", 6, controller_uid="me"))
-    cache.put(thing("c", 7, controller_uid="you"))
-    cache.put(thing("b", 8, controller_uid="you"))
-
-    assert [record.key[1] for record in cache.owned("me")] == ["a"]
-    assert sorted(record.key[1] for record in cache.owned("you")) == ["b", "c"]
-    cache.remove(("ns", "a"), 9)
-    assert cache.owned("me") == []
-
-
 def test_cleared_is_as_if_never_seen(cache: Cache[Thing]) -> None:
     cache.put(thing("a", 5, controller_uid="me"))
     cache.remove(("ns", "b"), 7)

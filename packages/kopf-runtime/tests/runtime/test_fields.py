@@ -90,10 +90,6 @@ def tolerate(pod: Raw) -> None:
     pod["spec"]["tolerations"] = [*pod["spec"].get("tolerations", []), {"key": "spot"}]
 
 
-def test_m1_what_was_made_is_intact() -> None:
-    assert intact(manifest())
-
-
 @pytest.mark.parametrize("admission", [rewrite_image, inject_sidecar, set_defaults])
 @pytest.mark.parametrize("later", [annotate, label, tolerate], ids=lambda f: f.__name__)
 def test_m1_what_admission_made_of_it_stays_so_when_somebody_adds_something_later(
@@ -166,25 +162,15 @@ def test_m1_what_somebody_changes_or_takes_away_is_altered(
     assert not intact(manifest(), alter, admission=admission)
 
 
-def test_l10_tolerations_that_the_operator_sets_are_its_own() -> None:
+def set_the_same(pod: Raw) -> None:
+    ours(pod)["image"] = "busybox:1"
+
+
+def test_m1_l10_what_was_made_is_intact_and_another_s_toleration_is_not() -> None:
+    assert intact(manifest())
+    assert intact(manifest(), set_the_same)  # two managers set it alike
+    assert intact(manifest(volumes=[], affinity={}, priorityClassName=""))  # as if absent
     assert not intact(manifest(tolerations=[{"key": "gpu"}]), tolerate)
-
-
-def test_m1_a_field_that_two_managers_set_alike_is_still_the_operators() -> None:
-    def set_the_same(pod: Raw) -> None:
-        ours(pod)["image"] = "busybox:1"
-
-    assert intact(manifest(), set_the_same)
-
-
-def test_m1_empty_values_are_not_told_from_absent_ones() -> None:
-    assert intact(manifest(volumes=[], affinity={}, priorityClassName=""))
-
-
-def test_m1_the_status_is_not_the_operators_business() -> None:
-    entries = [ManagedFields("kubelet", "status")]
-
-    assert Ownership(OURS).others(entries) == ""
 
 
 def test_an_event_names_who_else_changed_a_child() -> None:
@@ -194,6 +180,7 @@ def test_an_event_names_who_else_changed_a_child() -> None:
 
     assert "kubectl-edit" in told
     assert len(told) < 200
+    assert Ownership(OURS).others([ManagedFields("kubelet", "status")]) == ""
 
 
 @pytest.mark.parametrize(

@@ -72,23 +72,17 @@ async def test_status_sees_the_pods_of_its_own_deployment_by_name(server: ApiSer
         make_pod(server, "b")
         make_pod(server, "a", ready="False")
         make_pod(server, "c", "two")
+        make_pod(server, "copied", namespace="elsewhere")  # which counts for nobody
 
         await until(lambda: said(server) == (["a", "b"], 1))
         await until(lambda: said(server, "two") == (["c"], 1))
         server.delete(POD, ("ns", "b"))
         await until(lambda: said(server) == (["a"], 0))
 
-
-async def test_pods_of_another_namespace_do_not_count_whatever_they_say(
-    server: ApiServer,
-) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, controller()):
-        await until(lambda: server.get(DEPLOYMENT, ("ns", "w-one")))
-        make_pod(server, "copied", namespace="elsewhere")
-        make_pod(server, "own")
-
-        await until(lambda: said(server) == (["own"], 1))
+    deployment = server.get(DEPLOYMENT, ("ns", "w-one")) or {}
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    uid = (server.get(WIDGET, KEY) or {})["metadata"]["uid"]
+    assert (labels["app"], labels[UID]) == ("w", uid)
 
 
 async def test_the_name_that_a_pod_claims_to_be_for_is_kept_only_if_it_can_be_one(
@@ -127,16 +121,3 @@ async def test_a_template_without_metadata_gets_the_marks_too(server: ApiServer)
         make_pod(server, "own")
 
         await until(lambda: said(server) == (["own"], 1))
-
-
-async def test_the_author_s_labels_stay_beside_the_marks_that_are_passed_on(
-    server: ApiServer,
-) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, controller()):
-        await until(lambda: server.get(DEPLOYMENT, ("ns", "w-one")))
-
-    deployment = server.get(DEPLOYMENT, ("ns", "w-one")) or {}
-    labels = deployment["spec"]["template"]["metadata"]["labels"]
-    uid = (server.get(WIDGET, KEY) or {})["metadata"]["uid"]
-    assert (labels["app"], labels[UID]) == ("w", uid)

@@ -201,26 +201,20 @@ async def test_a_standby_looks_twice_while_a_leader_waits_to_renew(
     assert waited[:3] == [0.125] * 3
 
 
-async def test_the_lease_is_empty_once_everybody_has_left(
+async def test_minor_5_r7_the_lease_says_no_less_than_the_duration_and_is_empty_at_the_end(
     server: ApiServer, client: Client
 ) -> None:
-    one = Candidate(client, "one")
-
-    async with one.running():
-        await until(lambda: one.works)
-
-    assert spec(server)["holderIdentity"] == ""
-
-
-async def test_minor_5_the_lease_says_no_less_than_the_duration(
-    server: ApiServer, client: Client
-) -> None:
+    """A count of transitions that cannot grow begins again."""
+    meta = {"namespace": "ns", "name": "message-operator"}
+    server.put(LEASE, {"metadata": meta, "spec": {"leaseTransitions": 2**31 - 1}})
     one = Candidate(client, "one", replace(QUICK, lease_duration=2.5))
 
     async with one.running():
         await until(lambda: one.works)
-
         assert spec(server)["leaseDurationSeconds"] == 3
+        assert spec(server)["leaseTransitions"] == 0
+
+    assert spec(server)["holderIdentity"] == ""
 
 
 def test_minor_7_the_clock_goes_on_while_the_host_is_suspended(
@@ -318,19 +312,6 @@ async def test_an_answer_that_is_no_lease_ends_nothing(
     async with one.running() as task:
         await until(lambda: task.done() or (one.works and not lies))
         assert not task.done()
-
-
-async def test_r7_a_count_of_transitions_at_its_end_begins_again(
-    server: ApiServer, client: Client
-) -> None:
-    meta = {"namespace": "ns", "name": "message-operator"}
-    server.put(LEASE, {"metadata": meta, "spec": {"leaseTransitions": 2**31 - 1}})
-    one = Candidate(client, "one")
-
-    async with one.running():
-        await until(lambda: one.works)
-
-    assert (server.get(LEASE, KEY) or {})["spec"]["leaseTransitions"] == 0
 
 
 async def test_c12_what_a_former_leader_has_applied_late_is_put_right(server: ApiServer) -> None:

@@ -33,38 +33,39 @@ def test_without_flags_all_namespaces_are_watched_with_production_defaults() -> 
     assert (found.greeting, found.count) == ("hello", 3)
 
 
-def test_an_operators_own_settings_are_flags_and_variables_too() -> None:
-    env = {"WIDGET_OPERATOR_COUNT": "5"}
-
-    assert parse(["--greeting=hi"], env).greeting == "hi"
-    assert parse([], env).count == 5
-
-
-def test_namespaces_may_be_repeated_or_listed() -> None:
-    found = parse(["-n", "one", "--namespace=two,three", "-n", "one"], {})
-
-    assert found.namespaces == ("one", "two", "three")
+MANY = {"WIDGET_OPERATOR_WORKERS": "3", "WIDGET_OPERATOR_LEADER_ELECT": "true"}
+OLM = "WATCH_NAMESPACE"
 
 
 @pytest.mark.parametrize(
-    ("listed", "watched"), [("", ()), ("a,b", ("a", "b")), (" a , b ", ("a", "b"))]
+    ("argv", "env", "name", "value"),
+    [
+        ("--greeting=hi", {"WIDGET_OPERATOR_COUNT": "5"}, "greeting", "hi"),
+        ("", {"WIDGET_OPERATOR_COUNT": "5"}, "count", 5),
+        ("-n one --namespace=two,three -n one", {}, "namespaces", ("one", "two", "three")),
+        ("", {OLM: ""}, "namespaces", ()),
+        ("", {OLM: "a,b"}, "namespaces", ("a", "b")),
+        ("", {OLM: " a , b "}, "namespaces", ("a", "b")),
+        ("-A", {OLM: "a"}, "namespaces", ()),
+        ("", MANY, "workers", 3),
+        ("", MANY, "leader_elect", True),
+        ("--workers=4", MANY, "workers", 4),
+        ("--leader-elect=false", MANY, "leader_elect", False),
+        ("--leader-elect", {}, "leader_elect", True),
+        ("", {}, "lease_name", "widget-operator"),
+        ("", {"POD_NAMESPACE": "mine"}, "lease_namespace", "mine"),
+        ("--lease-namespace=other", {"POD_NAMESPACE": "mine"}, "lease_namespace", "other"),
+        ("", {"POD_NAME": "widget-operator-abc"}, "identity", "widget-operator-abc"),
+        ("--metrics-bind-address=:9", {}, "metrics_bind_address", ("", 9)),
+        ("--metrics-bind-address=0", {}, "metrics_bind_address", None),
+        ("--metrics-bind-address=127.0.0.1:80", {}, "metrics_bind_address", ("127.0.0.1", 80)),
+        ("--metrics-bind-address=[::1]:80", {}, "metrics_bind_address", ("::1", 80)),
+    ],
 )
-def test_olm_lists_the_namespaces_in_a_variable(listed: str, watched: tuple[str, ...]) -> None:
-    assert parse([], {"WATCH_NAMESPACE": listed}).namespaces == watched
-
-
-def test_a_flag_for_all_namespaces_wins_over_the_variable() -> None:
-    assert parse(["-A"], {"WATCH_NAMESPACE": "a"}).namespaces == ()
-
-
-def test_each_flag_has_a_variable_and_wins_over_it() -> None:
-    env = {"WIDGET_OPERATOR_WORKERS": "3", "WIDGET_OPERATOR_LEADER_ELECT": "true"}
-
-    assert parse([], env).workers == 3
-    assert parse([], env).leader_elect is True
-    assert parse(["--workers=4", "--leader-elect=false"], env).workers == 4
-    assert parse(["--leader-elect=false"], env).leader_elect is False
-    assert parse(["--leader-elect"], {}).leader_elect is True
+def test_each_flag_has_a_variable_and_wins_over_it(
+    argv: str, env: dict[str, str], name: str, value: object
+) -> None:
+    assert getattr(parse(argv.split(), env), name) == value
 
 
 @pytest.mark.parametrize("selector", labels.VALID)
@@ -77,14 +78,6 @@ def test_namespaces_may_be_selected_by_their_labels(selector: str) -> None:
 def test_what_is_no_label_selector_is_refused(selector: str) -> None:
     with pytest.raises(SystemExit):
         parse([f"--namespace-selector={selector}"], {})
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [(":9", ("", 9)), ("0", None), ("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:80", ("::1", 80))],
-)
-def test_addresses(text: str, address: tuple[str, int] | None) -> None:
-    assert parse([f"--metrics-bind-address={text}"], {}).metrics_bind_address == address
 
 
 @pytest.mark.parametrize(
@@ -160,13 +153,3 @@ def test_the_help_explains_each_flag_with_its_default(capsys: pytest.CaptureFixt
             assert f"--{field.name.replace('_', '-')}" in text
     assert "(default: 16)" in text
     assert "empty: all (default: empty)" in text
-
-
-def test_the_lease_lives_in_the_operators_own_namespace_under_its_name() -> None:
-    assert parse([], {}).lease_name == "widget-operator"
-    assert parse([], {"POD_NAMESPACE": "mine"}).lease_namespace == "mine"
-    assert parse(["--lease-namespace=other"], {"POD_NAMESPACE": "mine"}).lease_namespace == "other"
-
-
-def test_a_replica_is_named_after_its_pod() -> None:
-    assert parse([], {"POD_NAME": "widget-operator-abc"}).identity == "widget-operator-abc"

@@ -130,14 +130,6 @@ def test_an_iterator_of_an_author_s_may_end() -> None:
     assert len(make(lambda _: filter(None, map(child, ["a", "b"])))) == 2
 
 
-def test_a_child_of_a_clusterwide_object_says_its_namespace() -> None:
-    with pytest.raises(PlanError, match="must say the namespace of ConfigMap c"):
-        make([child()], FLEET)
-
-    (wanted,) = make([child(namespace="here")], FLEET)
-    assert wanted.key == ("here", "c")
-
-
 @pytest.mark.parametrize("namespace", ["x/secrets/y?a=", {"a": 1}, 5, "Big"], ids=str)
 def test_a_namespace_that_is_not_valid_is_refused(namespace: object) -> None:
     """It becomes a part of the path, and an author may take it from what a tenant wrote."""
@@ -145,18 +137,18 @@ def test_a_namespace_that_is_not_valid_is_refused(namespace: object) -> None:
         make([child(namespace=namespace)], FLEET)
 
 
-def test_a_clusterwide_object_may_have_clusterwide_children() -> None:
+def test_a_child_of_a_clusterwide_object_says_its_namespace_if_it_needs_one() -> None:
+    with pytest.raises(PlanError, match="must say the namespace of ConfigMap c"):
+        make([child()], FLEET)
+
     role = child(kind="ClusterRole", version="rbac.authorization.k8s.io/v1")
-
-    (wanted,) = make([role], FLEET)
-
-    assert (wanted.kind, wanted.key) == (CLUSTER_ROLE, ("", "c"))
-
-
-def test_dates_are_json_too() -> None:
-    (wanted,) = make([{**child(), "data": {"at": datetime.date(2026, 1, 1)}}])
-
-    assert wanted.template
+    dated = {**child(namespace="here"), "data": {"at": datetime.date(2026, 1, 1)}}
+    made = make([dated, role], FLEET)
+    assert [(wanted.kind, wanted.key) for wanted in made] == [
+        (CONFIG_MAP, ("here", "c")),
+        (CLUSTER_ROLE, ("", "c")),
+    ]
+    assert made[0].template
 
 
 def test_another_manifest_makes_another_template_and_another_generation_does_not() -> None:
