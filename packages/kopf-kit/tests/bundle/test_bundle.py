@@ -18,7 +18,7 @@ from kopf_kit.cli import generate
 from kopf_kit.crd import declared
 from kopf_kit.olm import bundle, service_version
 from kopf_kit.olm.bundle import BUNDLE, NAME
-from kopf_kit.project import documents, rights
+from kopf_kit.project import documents, rbac
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, output
@@ -181,7 +181,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     messages.reads(kr.kinds.CONFIG_MAP, labels=lambda _: {"a": "b"}, project=str)
     manager.rights(kr.Right("storage.k8s.io", ["storageclasses"], ["get"], ["fast"]))
     chart = shutil.copytree(PROJECT.chart, tmp_path / "chart")
-    needed = declared.Operator([], rights.rules(manager))
+    needed = declared.Operator([], rbac.rules(manager))
     (chart / "templates/_rules.tpl").write_text(declared.chart_rules(needed, NAME))
 
     def template(*options: str | Path) -> tuple[Manifest, ...]:
@@ -191,7 +191,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     monkeypatch.setattr(templates, "template", template)
     (permissions,) = bundle.csv(release("1.2.3"))["spec"]["install"]["spec"]["permissions"]
 
-    rules = [rule for _, rule in rights.rules(manager)]
+    rules = [rule for _, rule in rbac.rules(manager)]
     assert permissions["rules"][: len(rules)] == rules
     granted = {(*r["apiGroups"], *r["resources"]): " ".join(r["verbs"]) for r in rules}
     assert granted["monitoring.example.com", "monitors"] == "get list watch create patch delete"

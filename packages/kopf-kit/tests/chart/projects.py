@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.project import nested, rights
+from kopf_kit.project import nested, rbac
 from kopf_kit.project.definition import PROJECT, Project, load
 from kopf_kit.rig import paths
 
@@ -36,8 +36,8 @@ every_bundle_on_runtime = _each([project for project in _ON_RUNTIME if project.h
 every_adopted_project = _each([project for project in PROJECTS if project.adopted])
 
 
-def declared_rules(project: Project) -> list[rights.Rule]:
+def declared_rules(project: Project) -> list[rbac.Rule]:
     """Return the rules that an operator needs in each watched namespace."""
     if project.adopted:
-        return [rule for _, rule in rights.rights(project).watched]
-    return [rule for _, rule in rights.rules(project.module(project.manager).manager)]
+        return [rule for _, rule in rbac.rights(project).watched]
+    return [rule for _, rule in rbac.rules(project.module(project.manager).manager)]

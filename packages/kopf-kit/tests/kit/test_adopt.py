@@ -16,7 +16,7 @@ from kit.called import called
 from kopf_kit.cli.new import adopt_command
 from kopf_kit.image import dockerfile
 from kopf_kit.olm import service_version
-from kopf_kit.project import adopted, definition, documents, registered, rights
+from kopf_kit.project import adopted, definition, documents, rbac, registered
 from kopf_kit.project.registered import Webhook
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
@@ -390,7 +390,7 @@ def test_the_right_to_a_status_is_given_where_there_is_one(public: Path) -> None
     main.write_text(main.read_text() + "\n\nkopf.on.create('drafts')(create_pod)\n")
     assert adopt(public, *SAID, "--requirements=requirements.txt")[0] == 0
 
-    rules = [rule for _, rule in rights.kopfs(definition.load(public))]
+    rules = [rule for _, rule in rbac.kopfs(definition.load(public))]
 
     assert [rule["resources"] for rule in rules] == [
         ["notes"],
@@ -432,7 +432,7 @@ def test_what_kopf_notes_on_objects_depends_on_their_handlers(
     (notes / "main.py").write_text(f"import kopf\n\n\n@kopf.{handler}\ndef serve(**_): ...\n")
 
     crds = adopted.definitions_in(notes / "crd.yaml")
-    (watch,) = rights.handlers("main", notes, crds, {}).watched
+    (watch,) = rbac.handlers("main", notes, crds, {}).watched
 
     assert (watch.changes, watch.ends) == (changes, ends)
 
@@ -555,7 +555,7 @@ def test_an_import_that_never_ends_is_told_in_a_sentence(
     monkeypatch.setattr(registered, "_SECONDS", 2)
 
     with pytest.raises(KitError, match="main is still being imported after 2 seconds: it must"):
-        rights.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"), {})
+        rbac.handlers("main", notes, adopted.definitions_in(notes / "crd.yaml"), {})
 
 
 @pytest.mark.parametrize("no_run", [False, True])

@@ -17,7 +17,7 @@ import pytest
 from kit.called import called
 from kopf_kit.cli.new import adopt_command
 from kopf_kit.crd import declared
-from kopf_kit.project import definition, documents, nested, rights
+from kopf_kit.project import definition, documents, nested, rbac
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import output
 from kopf_kit.testing import api_server
@@ -225,7 +225,7 @@ def adopted(root: Path, case: Case) -> tuple[list[Raw], bool, str]:
     )
     ours = definition.load(root)
     (root / "PROJECT").unlink()
-    grants = rights.rights(ours)
+    grants = rbac.rights(ours)
     chart = root / "charts" / "packed"
     given = declared.Operator([], grants.watched, grants.own, grants.cluster)
     (chart / "templates" / "_rules.tpl").write_text(declared.chart_rules(given, "notes-operator"))

@@ -11,7 +11,7 @@ import kopf_runtime as kr
 from kopf_kit.crd import declared, generated
 from kopf_kit.crd.generated import definition
 from kopf_kit.crd.structural import DeclarationError
-from kopf_kit.project import rights
+from kopf_kit.project import rbac
 from kopf_kit.testing.api_server import declared_rules
 from kopf_runtime.declaring.declaration import declared as declaration
 
@@ -235,7 +235,7 @@ def test_braces_in_a_text_are_no_template_of_helm_s() -> None:
 def granted(manager: kr.Manager[kr.Settings]) -> dict[str, str]:
     """Return the verbs by group and resource."""
     found = {}
-    for _, rule in rights.rules(manager):
+    for _, rule in rbac.rules(manager):
         (group,), (resource,) = rule["apiGroups"], rule["resources"]
         found[f"{resource}.{group}"] = " ".join(rule["verbs"])
     return found
@@ -305,7 +305,7 @@ def test_a_right_of_the_author_s_own_is_in_the_chart_and_in_the_suite_s_role() -
         {"apiGroups": [""], "resources": ["nodes", "pods/log"], "verbs": ["list"]},
     ]
 
-    chart = declared.chart_rules(declared.Operator([], rights.rules(manager)), "box-operator")
+    chart = declared.chart_rules(declared.Operator([], rbac.rules(manager)), "box-operator")
 
     assert [rule for rule in declared_rules(manager) if rule in rules] == rules
     assert '# A {{ "{{" }}class}} is read.\n- apiGroups: [storage.k8s.io]\n' in chart
@@ -337,6 +337,6 @@ def test_a_kind_that_is_owned_and_watched_has_one_rule() -> None:
     boxes.owns(kr.kinds.POD, update=kr.RECREATE)
     lids.watches(kr.kinds.POD, project=lambda _: None)
 
-    (pods,) = (r for _, r in rights.rules(manager) if r["resources"] == ["pods"])
+    (pods,) = (r for _, r in rbac.rules(manager) if r["resources"] == ["pods"])
 
     assert pods["verbs"] == ["get", "list", "watch", "create", "delete"]

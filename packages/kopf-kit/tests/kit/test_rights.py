@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kit.called import called
-from kopf_kit.cli.rights import command
-from kopf_kit.project import documents, recorded
-from kopf_kit.project.recorded import Request
+from kopf_kit.cli import rights
+from kopf_kit.cli.rights import Request, command
+from kopf_kit.project import documents
 
 OPERATOR = "system:serviceaccount:notes:operator"
 PODS: dict[str, Any] = {"resource": "pods", "namespace": "a", "apiVersion": "v1"}
@@ -103,7 +103,7 @@ def test_the_least_rules_have_a_request_for_each_verb_and_are_a_role(log: Path) 
     assert text[text.index("rules:") :] == RULES
     role = documents.load(text)
     assert role["kind"] == "ClusterRole"
-    assert recorded.beyond(recorded.requests([log], OPERATOR), role["rules"]) == {}
+    assert rights.beyond(rights.of_logs([log], OPERATOR), role["rules"]) == {}
 
 
 def test_a_role_is_told_what_it_lacks_and_what_it_has_for_nothing(log: Path) -> None:
@@ -145,13 +145,13 @@ def test_a_rule_allows_what_rbac_lets_it(
 ) -> None:
     group, resource, verb = rule
     made = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-    assert recorded.allows(made, Request(*request_)) is allowed
+    assert rights.allows(made, Request(*request_)) is allowed
 
 
 def test_a_path_is_allowed_by_itself_or_by_its_beginning() -> None:
     for url, allowed in (("/a*", True), ("/ab", True), ("/a", False)):
         rule = {"nonResourceURLs": [url], "verbs": ["get"]}
-        assert recorded.allows(rule, Request("", "/ab", "get")) is allowed
+        assert rights.allows(rule, Request("", "/ab", "get")) is allowed
 
 
 @pytest.mark.parametrize(

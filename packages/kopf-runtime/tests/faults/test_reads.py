@@ -12,7 +12,7 @@ import pytest
 
 import kopf_runtime as kr
 from faults import holders
-from kopf_kit.project import rights
+from kopf_kit.project import rbac
 from kopf_kit.testing.api_server import OPERATOR
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_runtime.cluster.client import Client
@@ -129,7 +129,7 @@ async def place(cluster: Cluster, plan: Any = desired, **reads: Any) -> Place:
     await cluster.put(holders.definition(sites.kind, secret={"type": "string"}))
     await cluster.serves(sites.kind)
     one = Place(cluster, manager, await cluster.new_namespace())
-    await grant(cluster, one.namespace, [rule for _, rule in rights.rules(manager)])
+    await grant(cluster, one.namespace, [rule for _, rule in rbac.rules(manager)])
     site = {
         "apiVersion": sites.kind.api_version,
         "kind": "Site",

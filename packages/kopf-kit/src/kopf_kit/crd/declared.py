@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kopf_kit.crd import acceptable, generated
-from kopf_kit.project import adopted, documents, pod_images, registered, rights, samples
+from kopf_kit.project import adopted, documents, pod_images, rbac, registered, samples
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.registered import Webhook
 from kopf_kit.rig import reading
@@ -53,21 +53,21 @@ class Operator(NamedTuple):
 
     definitions: list[generated.Manifest]
     #: The rights in each watched namespace, each with its reason.
-    rules: Sequence[tuple[str, rights.Rule]]
+    rules: Sequence[tuple[str, rbac.Rule]]
     #: Those that an adopted operator has in its own namespace, and whatever it watches.
-    own: Sequence[tuple[str, rights.Rule]] | None = None
-    cluster: Sequence[tuple[str, rights.Rule]] = ()
+    own: Sequence[tuple[str, rbac.Rule]] | None = None
+    cluster: Sequence[tuple[str, rbac.Rule]] = ()
 
 
 def operator() -> Operator:
     """Return what the code of PROJECT's operator declares."""
     if PROJECT.adopted:
-        grants = rights.rights(PROJECT)
+        grants = rbac.rights(PROJECT)
         crds = adopted.definitions(PROJECT)
         return Operator(crds, grants.watched, grants.own, grants.cluster)
     manager = of_the_project()
     acceptable.check(definitions(manager), PROJECT.manager)
-    return Operator(definitions(manager), rights.rules(manager))
+    return Operator(definitions(manager), rbac.rules(manager))
 
 
 def files() -> dict[Path, str]:

@@ -22,7 +22,7 @@ from typing import Any
 from kopf_kit.chart import templates
 from kopf_kit.chart.templates import Manifest, arguments, find, for_olm
 from kopf_kit.olm import further_objects
-from kopf_kit.project import adopted, registered, rights, samples, written
+from kopf_kit.project import adopted, rbac, registered, samples, written
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import Release
 from kopf_kit.rig import reading
@@ -181,7 +181,7 @@ def _admission() -> Iterator[Manifest]:
 def _install_modes() -> list[Manifest]:
     """Return which namespaces OLM may have the operator watch."""
     modes = PROJECT.install_modes
-    supported = modes[-1:] if PROJECT.converted else rights.olm_modes(PROJECT)
+    supported = modes[-1:] if PROJECT.converted else rbac.olm_modes(PROJECT)
     return [{"type": mode, "supported": mode in supported} for mode in modes]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kopf_kit.project import adopted, container, documents, granted, rights
+from kopf_kit.project import adopted, container, documents, granted, rbac
 from kopf_kit.project.granted import Grants
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
@@ -69,9 +69,9 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     _check(operator)
     crds = _crds(operator)
     _check_image(operator)
-    handlers = rights.Handlers()
+    handlers = rbac.Handlers()
     if run:
-        handlers = rights.handlers(operator.module, root, crds, dict(operator.environment))
+        handlers = rbac.handlers(operator.module, root, crds, dict(operator.environment))
     roles = [root / name for name in operator.rights]
     grants = granted.read(roles, crds, _watched(operator)) if roles else Grants()
     sampled = {
@@ -83,7 +83,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     crds.sort(key=lambda crd: crd["spec"]["names"]["kind"] not in sampled)
     kinds = [crd["spec"]["names"]["kind"] for crd in crds]
     wide = [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"].get("scope") == "Cluster"]
-    no_olm = rights.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
+    no_olm = rbac.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
     return _text(operator, crds, olm=not no_olm), [
         *_about_the_code(operator, handlers),
         *_about_the_container(operator),
@@ -149,7 +149,7 @@ def _watched(operator: Operator) -> list[str]:
     return [*dict.fromkeys(granted.OWN if space.startswith("$(") else space for space in spaces)]
 
 
-def _about_the_code(operator: Operator, handlers: rights.Handlers) -> Iterator[str]:
+def _about_the_code(operator: Operator, handlers: rbac.Handlers) -> Iterator[str]:
     """Yield sentences on what the code needs that PROJECT does not give it."""
     if not operator.version:
         yield f"nothing says the version, so it is {_FIRST}: change it in PROJECT"

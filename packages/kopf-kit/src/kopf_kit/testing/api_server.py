@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.project import rights
+from kopf_kit.project import rbac
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, AUDITED, GARBAGE, ControlPlane, audit, chosen
 from kopf_kit.testing.requests import Raw
@@ -37,7 +37,7 @@ _API = "rbac.authorization.k8s.io"
 
 def declared_rules(operator: Manager[Any]) -> list[Raw]:
     """Return exactly the rules that an operator's declaration needs, and those for its Lease."""
-    return [*(rule for _, rule in rights.rules(operator)), rights.LEASES]
+    return [*(rule for _, rule in rbac.rules(operator)), rbac.LEASES]
 
 
 def granted(name: str, rules: Iterable[Raw], user: str, namespace: str | None) -> list[Raw]:

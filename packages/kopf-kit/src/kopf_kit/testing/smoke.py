@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.project import documents, rights
+from kopf_kit.project import documents, rbac
 from kopf_kit.project.definition import PROJECT, Kind
 from kopf_kit.testing.installed import Installed, Kubectl
 from kopf_kit.testing.waiting import wait_until
@@ -45,7 +45,7 @@ def _ends(kind: Kind) -> bool:
     """Return whether kopf notes on the objects of a kind that their handlers have ended."""
     if not PROJECT.adopted:
         return False
-    handlers = rights.handlers_of(PROJECT)
+    handlers = rbac.handlers_of(PROJECT)
     return any(
         watch.ends and f"{watch.plural}.{watch.group}" == kind.crd for watch in handlers.watched
     )

@@ -17,7 +17,7 @@ import msgspec
 
 from kopf_kit.crd import generated
 from kopf_kit.project import documents, registered
-from kopf_kit.project.rights import SCANNING
+from kopf_kit.project.rbac import SCANNING
 from kopf_kit.testing import comparison
 from kopf_kit.testing.api_server import OPERATOR, declared_rules, granted
 from kopf_kit.testing.requests import Cluster, Raw
