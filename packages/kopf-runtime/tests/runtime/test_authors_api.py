@@ -121,21 +121,27 @@ async def test_a_stepwise_plan_takes_its_next_step_once_a_child_has_changed(
         assert server.get(CONFIG_MAP, ("ns", "second"))
 
 
-async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -> None:
+async def test_a_stepwise_plan_goes_on_after_its_own_status_and_what_it_drops_is_deleted(
+    server: ApiServer,
+) -> None:
     one = widgets.otherwise(widgets.controller())
 
     @one.desired(stepwise=True)
-    def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
+    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         members = context.last(Progress).member_count
-        yield from (config_map(f"member-{number}") for number in range(min(3, members + 1)))
+        for number in range(min(int(thing.spec.text), members + 1)):
+            yield config_map(f"member-{number}")
 
     @one.status
     def status(seen: kr.Observed) -> kr.Status:
         return kr.Status(True, "Formed", "So many.", Progress(member_count=len(seen.children)))
 
-    server.put(WIDGET, widget())
+    server.put(WIDGET, widget(text="3"))
     async with operating(server, one):
         await until(lambda: server.get(CONFIG_MAP, ("ns", "member-2")))
+        server.edit(WIDGET, KEY, edit("1"))
+        await until(lambda: len(caches(one).children[CONFIG_MAP].cache) == 1)
+    assert server.get(CONFIG_MAP, ("ns", "member-0"))
 
 
 @pytest.mark.parametrize("what", ["status", "plan"])
@@ -156,22 +162,6 @@ async def test_a_stepwise_object_that_differs_each_time_is_written_once_a_second
         before = len(server.writes)
         await asyncio.sleep(1.5)
     assert 0 < len(server.writes) - before < 8
-
-
-async def test_what_a_stepwise_plan_drops_is_deleted(server: ApiServer) -> None:
-    one = widgets.otherwise(widgets.controller())
-
-    @one.desired(stepwise=True)
-    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
-        for number in range(min(int(thing.spec.text), len(context.children) + 1)):
-            yield config_map(f"member-{number}")
-
-    server.put(WIDGET, widget(text="3"))
-    async with operating(server, one):
-        await until(lambda: server.get(CONFIG_MAP, ("ns", "member-2")))
-        server.edit(WIDGET, KEY, edit("1"))
-        await until(lambda: len(caches(one).children[CONFIG_MAP].cache) == 1)
-    assert server.get(CONFIG_MAP, ("ns", "member-0"))
 
 
 async def test_a_plan_that_is_not_stepwise_is_told_that_it_may_not_see_children(
@@ -197,19 +187,40 @@ async def test_a_time_that_cannot_be_meant_is_told(server: ApiServer) -> None:
 # --- Wait -----------------------------------------------------------------------------------------
 
 
-async def test_while_an_author_waits_children_stay_as_they_are(server: ApiServer) -> None:
-    def desired(thing: Widget, _: object) -> Iterable[Raw]:
+@pytest.mark.parametrize("where", ["desired", "sync"])
+async def test_while_an_author_waits_children_stay_as_they_are(
+    server: ApiServer, where: str
+) -> None:
+    calls = list[str]()
+
+    def wait(thing: Widget) -> None:
+        calls.append(thing.spec.text)
         if thing.spec.text == "wait":
             raise kr.Wait("HostnameTaken", "Another has it.")
-        yield config_map("w-one", thing.spec.text)
+
+    def desired(thing: Widget, _: object) -> Iterable[Raw]:
+        if where == "desired":
+            wait(thing)
+        return widgets.config_map(thing)
+
+    one = widgets.controller(desired)
+    if where == "sync":
+
+        @one.sync()
+        async def sync(thing: Widget, _: object) -> None:
+            wait(thing)
 
     server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(desired)):
+    async with operating(server, one):
         await until(lambda: text(server) == "hello")
 
         server.edit(WIDGET, KEY, edit("wait"))
         await until(lambda: told(server) == ("HostnameTaken", "Another has it."))
+        before = list(calls)
+        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(finalizers=["a.b/c"]))
+        await asyncio.sleep(0.3)
         assert text(server) == "hello"
+        assert where == "desired" or calls == before
 
         server.edit(WIDGET, KEY, edit("bye"))
         await until(lambda: text(server) == "bye")
@@ -245,26 +256,6 @@ async def test_an_author_who_waits_for_no_time_keeps_no_worker_busy(
         before = len(calls)
         await asyncio.sleep(1.5)
         assert 0 < len(calls) - before < 4
-
-
-async def test_while_sync_waits_nothing_is_done_until_the_object_changes(server: ApiServer) -> None:
-    one, calls = widgets.controller(), list[str]()
-
-    @one.sync()
-    async def sync(thing: Widget, _: object) -> None:
-        calls.append(thing.spec.text)
-        if thing.spec.text == "wait":
-            raise kr.Wait("NoDatabase", "Its database is not there.")
-
-    server.put(WIDGET, widget(text="wait"))
-    async with operating(server, one):
-        await until(lambda: told(server) == ("NoDatabase", "Its database is not there."))
-        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(finalizers=["a.b/c"]))
-        await asyncio.sleep(0.3)
-        assert (calls, text(server)) == (["wait"], None)
-
-        server.edit(WIDGET, KEY, edit("go"))
-        await until(lambda: text(server) == "go")
 
 
 async def test_a_plan_that_waits_is_made_again_after_its_time_without_any_change(
@@ -706,13 +697,18 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         yield config_map("w-one", f"{thing.spec.text} {context.checked}")
 
-    one, found = widgets.controller(desired), list[list[str]]()
+    one, found = widgets.controller(desired), list[tuple[Any, ...]]()
     for kind in optional:
         one.owns(kind, optional=True)
 
+    @one.sync(every=3600)
+    async def sync(thing: Widget, _: Any) -> str:
+        return thing.spec.text
+
     @one.check(every=3600)
-    async def check(_: Widget, context: kr.CallContext[Any]) -> str:
-        found.append([child.key[1] for child in context.children])
+    async def check(thing: Widget, context: kr.CallContext[Any]) -> str:
+        found.append(([child.key[1] for child in context.children], thing.spec.text))
+        assert context.outcome == thing.spec.text  # what sync has just returned
         return "answers"
 
     @one.status
@@ -723,7 +719,10 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
     async with operating(server, one):
         await until(lambda: told(server) == ("Checked", "answers"))
         await until(lambda: text(server) == "hello answers")
-    assert found == [["w-one"]]
+        assert found == [(["w-one"], "hello")]
+        server.edit(WIDGET, KEY, edit("other"))
+        await until(lambda: text(server) == "other answers" and len(found) == 2)
+    assert found[1] == (["w-one"], "other")
 
 
 async def test_a_check_that_found_half_of_the_children_is_called_again(server: ApiServer) -> None:
@@ -743,25 +742,6 @@ async def test_a_check_that_found_half_of_the_children_is_called_again(server: A
     async with operating(server, one):
         await until(lambda: text(server) == "hello 2")
     assert refused
-
-
-async def test_a_check_is_given_what_sync_has_just_returned(server: ApiServer) -> None:
-    one, found = widgets.controller(), list[tuple[str, Any]]()
-
-    @one.sync(every=3600)
-    async def sync(thing: Widget, _: Any) -> str:
-        return thing.spec.text
-
-    @one.check(every=3600)
-    async def check(thing: Widget, context: kr.CallContext[Any]) -> None:
-        found.append((thing.spec.text, context.outcome))
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: found)
-        server.edit(WIDGET, KEY, edit("other"))
-        await until(lambda: found[-1][0] == "other")
-    assert all(wanted == outcome for wanted, outcome in found)
 
 
 async def test_children_stay_while_a_check_fails_or_makes_the_plan_impossible(

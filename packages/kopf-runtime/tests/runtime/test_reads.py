@@ -87,19 +87,27 @@ def unreadable(operator: Operator) -> float:
     return operator.metric("unreadable_objects", resource="secrets")
 
 
-async def test_a_missing_secret_is_told_and_one_that_comes_later_heals(server: ApiServer) -> None:
+@pytest.mark.parametrize("every", [None, 1.0])
+async def test_a_missing_secret_is_told_and_one_that_comes_later_heals(
+    server: ApiServer, every: float | None
+) -> None:
     server.put(WIDGET, widget(text="s"))
-    async with operating(server, reading()):
+    server.put(WIDGET, widget("two", text="s"))
+    async with operating(server, reading(every=every)):
         await until(lambda: said(server) == "ReferenceMissing: Secret ns/s does not exist.")
         assert not server.get(CONFIG_MAP, ("ns", "w-one"))
 
         put_secret(server, "first")
-        await until(lambda: text(server) == "first")
+        await until(lambda: text(server) == text(server, "two") == "first")
         put_secret(server, "second")
-        await until(lambda: text(server) == "second")
+        await until(lambda: text(server) == text(server, "two") == "second")
         server.delete(SECRET, ("ns", "s"))
         await until(lambda: "ReferenceMissing" in said(server))
         assert text(server) == "second"  # its children stay as they are
+
+    asked = {request.path for request in server.requests if "/secrets" in request.path}
+    if every:  # it is neither listed nor watched
+        assert asked == {"/api/v1/namespaces/ns/secrets/s"}
 
 
 async def test_only_what_is_named_is_kept_and_only_those_who_name_it_are_queued(
@@ -126,22 +134,6 @@ async def test_only_what_is_named_is_kept_and_only_those_who_name_it_are_queued(
         await until(lambda: text(server) == "changed")
         server.delete(WIDGET, ("ns", "two"))
         await until(lambda: "first" not in repr(list(cache)))
-
-
-async def test_a_secret_that_is_asked_for_by_name_is_neither_listed_nor_watched(
-    server: ApiServer,
-) -> None:
-    server.put(WIDGET, widget(text="s"))
-    server.put(WIDGET, widget("two", text="s"))
-    async with operating(server, reading(every=1.0)):
-        await until(lambda: "ReferenceMissing" in said(server))
-        put_secret(server, "first")
-        await until(lambda: text(server) == text(server, "two") == "first")
-        put_secret(server, "second")
-        await until(lambda: text(server) == text(server, "two") == "second")
-
-    asked = [request.path for request in server.requests if "/secrets" in request.path]
-    assert set(asked) == {"/api/v1/namespaces/ns/secrets/s"}
 
 
 @pytest.mark.parametrize("every", [None, 60.0])
@@ -294,20 +286,28 @@ async def test_what_names_too_many_objects_is_told_and_served_once_it_names_fewe
         await until(lambda: text(server) == "first")
 
 
-@pytest.mark.parametrize("by_label", [False, True])
-async def test_what_is_named_depends_on_no_status_whose_changes_nobody_would_notice(
-    server: ApiServer, by_label: bool
+@pytest.mark.parametrize(
+    ("how", "named", "why"),
+    [
+        ("keys", lambda one: [one.status["secret"]], "KeyError: 'secret'"),
+        ("labels", lambda one: {"a": one.status["secret"]}, "KeyError: 'secret'"),
+        ("keys", lambda one: one.spec.text, "TypeError: it returned the text 's', not a list"),
+    ],
+    ids=["a status", "a status as a label", "a text instead of a list"],
+)
+async def test_what_names_others_depends_on_no_status_and_is_not_of_letters(
+    server: ApiServer, how: str, named: Callable[[Any], Any], why: str
 ) -> None:
-    def named(one: Widget) -> Any:
-        return {"a": one.status["secret"]} if by_label else [one.status["secret"]]
-
-    raw = widget(text="s")
-    server.put(WIDGET, {**raw, "status": {"secret": "s", "conditions": []}})
+    """Nobody would notice that a status has changed."""
+    server.put(WIDGET, {**widget(text="s"), "status": {"secret": "s", "conditions": []}})
     put_secret(server, "first")
-    one = selecting(named) if by_label else reading(keys=named)
-    async with operating(server, one):
-        told = "InvalidPlan: what it names of secrets failed: KeyError: 'secret'"
+    server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": "one"}})
+    one = selecting(named) if how == "labels" else reading(keys=named)
+    one.watches(CONFIG_MAP, to=lambda config_map: config_map.metadata.name)
+    async with operating(server, one) as operator:
+        told = f"InvalidPlan: what it names of secrets failed: {why}"
         await until(lambda: said(server) == told)
+        await until(lambda: operator.metric("unreadable_objects", resource="configmaps") == 1)
 
 
 @pytest.mark.parametrize(
@@ -325,19 +325,6 @@ async def test_an_index_depends_on_no_status_and_is_not_of_letters(
     one.index(values)
     async with operating(server, one):
         await until(lambda: said(server) == f"Unreadable: {why}")
-
-
-async def test_the_text_of_a_name_is_not_taken_for_the_names_of_its_letters(
-    server: ApiServer,
-) -> None:
-    server.put(WIDGET, widget(text="s"))
-    server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": "one"}})
-    one = reading(keys=lambda widget: widget.spec.text)
-    one.watches(CONFIG_MAP, to=lambda config_map: config_map.metadata.name)
-    async with operating(server, one) as operator:
-        told = "what it names of secrets failed: TypeError: it returned the text 's', not a list"
-        await until(lambda: said(server) == f"InvalidPlan: {told}")
-        await until(lambda: operator.metric("unreadable_objects", resource="configmaps") == 1)
 
 
 # --- by labels ------------------------------------------------------------------------------------
@@ -720,30 +707,15 @@ async def test_any_object_queues_what_has_no_namespace_by_its_name(server: ApiSe
 # --- who is queued --------------------------------------------------------------------------------
 
 
-async def test_any_object_queues_those_that_it_is_mapped_to(server: ApiServer) -> None:
-    one = widgets.controller()
-    one.watches(SECRET, Secret, to=lambda secret: secret.data.get("for", "").split())
-    for name in ("one", "two"):
-        server.put(WIDGET, widget(name))
-    async with operating(server, one) as operator:
-        await until(lambda: "Reconciled" in said(server) and "Reconciled" in said(server, "two"))
-        await asyncio.sleep(QUIET)
-        before = looked(operator)
-        put_secret(server, "", **{"for": "two"})
-        await until(lambda: looked(operator) == before + 1)
-        server.delete(SECRET, ("ns", "s"))
-        await until(lambda: looked(operator) == before + 2)
-
-
-async def test_a_mapped_object_queues_only_by_what_project_returns_and_those_it_named_too(
-    server: ApiServer,
+@pytest.mark.parametrize("project", [None, lambda secret: secret.data["text"]], ids=["all", "some"])
+async def test_a_mapped_object_queues_those_that_it_names_and_has_named(
+    server: ApiServer, project: Any
 ) -> None:
     one = widgets.controller()
     to = lambda secret: secret.data.get("for", "").split()  # noqa: E731
-    one.watches(SECRET, Secret, to=to, project=lambda secret: secret.data["text"])
+    one.watches(SECRET, Secret, to=to, **{"project": project} if project else {})
     for name in ("one", "two"):
         server.put(WIDGET, widget(name))
-    put_secret(server, "open", **{"for": "one"})
 
     def change(data: Raw) -> None:
         server.edit(SECRET, ("ns", "s"), lambda raw: raw["data"].update(data))
@@ -752,13 +724,18 @@ async def test_a_mapped_object_queues_only_by_what_project_returns_and_those_it_
         await until(lambda: "Reconciled" in said(server) and "Reconciled" in said(server, "two"))
         await asyncio.sleep(QUIET)
         before = looked(operator)
+        put_secret(server, "open", **{"for": "one"})
+        await until(lambda: looked(operator) == before + 1)
         change({"beat": "2"})
         await asyncio.sleep(QUIET)
+        before += 1 if project else 2
         assert looked(operator) == before
         change({"text": "closed"})
         await until(lambda: looked(operator) == before + 1)
         change({"for": "two"})
         await until(lambda: looked(operator) == before + 3)
+        server.delete(SECRET, ("ns", "s"))
+        await until(lambda: looked(operator) == before + 4)
 
 
 @pytest.mark.parametrize("namespaces", [("a", "b"), ()], ids=["two", "all"])
