@@ -7,6 +7,7 @@ from pathlib import Path
 from chart.helm import FULLNAME, Manifest, find, render
 from chart.monitored import RELEASES, Release, expect, series
 from kopf_kit.chart import dashboard as chart_dashboard
+from kopf_kit.project.definition import PROJECT
 
 
 def dashboards(**metrics: Manifest) -> list[tuple[str, Manifest]]:
@@ -67,9 +68,7 @@ def test_without_a_monitor_of_the_chart_the_dashboard_does_not_ask_for_its_label
 
 
 def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_path: Path) -> None:
-    panels = [panel for row in chart_dashboard.ROWS.values() for panel in row]
-    (panel,) = (panel for panel in panels if panel.title == "Messages by phase")
-    ((_, query),) = panel.queries
+    (query,) = (panel.query for panel in PROJECT.panels if panel.title == "Messages by phase")
     count = 'message_operator_messages{phase="Failed"}'
     one, two, _ = (series(release, count, "3x5") for release in RELEASES)
     standby = {**one, "series": one["series"].replace("x2x4z", "aaaaa")}
