@@ -158,7 +158,10 @@ def adopt_command(*, no_run: bool, **options: Any) -> None:
             operator = replace(operator, **answers)
     text, left_out = adoption.project(operator, run=not no_run)
     _write(file, text)
-    say(f"{file} written; `kopf-kit generate` packages {operator.name}")
+    say(
+        f"{file} written; `kopf-kit generate` packages {operator.name}. Nothing has run its "
+        "image: `kopf-kit image build` starts it once, and says what it lacks"
+    )
     if no_run:
         say(
             f"{operator.module} was not imported, so nothing is known of its handlers; `kopf-kit "

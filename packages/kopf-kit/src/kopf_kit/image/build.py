@@ -8,12 +8,12 @@ import os
 import re
 from pathlib import Path
 
-from kopf_kit.image import dockerfile
+from kopf_kit.image import dockerfile, started
 from kopf_kit.image.references import check_form
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import dockerfiles, engine, paths, public_images, reading, registry
 from kopf_kit.rig.run import KitError, answer
-from kopf_kit.rig.steps import step
+from kopf_kit.rig.steps import say, step
 
 
 def reference() -> str:
@@ -26,12 +26,14 @@ def reference() -> str:
 def build(ref: str | None = None, file: Path | None = None, *, revision: str | None = None) -> str:
     """Build the image, or that of another Dockerfile, in its folder; return its name.
 
-    Its label has the revision, by default the commit that is checked out.
+    Its label has the revision, by default the commit that is checked out. That of an adopted
+    operator is started once; raise KitError if it lacks something.
     """
     ref = ref or reference()
     names = dockerfiles.requested()
     public_images.choice()
     engine.up()
+    of_operator = file is None
     context = file.parent if file else dockerfile.context()
     file = file or dockerfile.file()
     arguments = {"VERSION": PROJECT.version, "REVISION": revision or _revision()}
@@ -42,7 +44,18 @@ def build(ref: str | None = None, file: Path | None = None, *, revision: str | N
         arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = dockerfiles.python(names)
     with step(f"Image {ref}") as work:
         dockerfiles.build(work, ref, context, file, names, **arguments)
+    if of_operator:
+        _start(ref, names)
     return ref
+
+
+def _start(ref: str, names: tuple[str, ...]) -> None:
+    """Start the image once, or of several platforms that of this machine's."""
+    image = dockerfiles.images(ref, names).get(dockerfiles.host()) if names else ref
+    if image:
+        started.check(image)
+    else:
+        say(f"{ref} was not started: it is for other machines than this one")
 
 
 def push(ref: str | None = None) -> str:

@@ -21,7 +21,14 @@ LATE = ("encodings.idna", "traceback", "linecache", "tokenize")
 
 def main(out: Path, operator: str, *, alone: bool) -> None:
     """Load the operator, and compile the source of every module that came with it."""
-    package = importlib.import_module(operator)
+    try:
+        package = importlib.import_module(operator)
+    except BaseException:
+        if not alone:
+            raise
+        package = (
+            None  # the kit starts the image afterwards, as its Pod does, and tells what it lacks
+        )
     folders = () if alone else getattr(package, "__path__", ())
     for submodule in pkgutil.iter_modules(folders, f"{operator}."):
         importlib.import_module(submodule.name)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from kopf_kit.project.definition import Project
 
 
-_READER = Path(__file__).with_name("handlers.py")
+#: Prints what a module registers, in the operator's own Python.
+READER = Path(__file__).with_name("handlers.py")
 _SECONDS = 120
 #: A kubeconfig that a module may load when it is imported; nothing answers there.
 NO_CLUSTER = Path(__file__).with_name("no-cluster.yaml")
@@ -74,7 +75,7 @@ def _read(module: str, root: Path, environment: tuple[tuple[str, str], ...]) -> 
     ).items()
     program = ("env", "-i", *(f"{name}={value}" for name, value in variables), str(python(root)))
     try:
-        printed = output([*program, str(_READER), module], cwd=folder, timeout=_SECONDS)
+        printed = output([*program, str(READER), module], cwd=folder, timeout=_SECONDS)
     except CommandError as error:
         raise KitError(
             f"{module} cannot be imported in {folder} without a cluster: {error.reason}; install "
@@ -85,17 +86,21 @@ def _read(module: str, root: Path, environment: tuple[tuple[str, str], ...]) -> 
             f"{module} is still being imported after {_SECONDS} seconds: it must only register "
             "handlers then; move what else it does into a function with @kopf.on.startup()"
         ) from error
-    answer = json.loads(printed.splitlines()[-1])
+    return judge(module, folder, json.loads(printed.splitlines()[-1]))
+
+
+def judge(module: str, where: Path | str, answer: Any) -> Any:
+    """Return what `handlers.py` printed; raise KitError if it is of a failure or an old kopf."""
     if failed := answer.get("failed"):
         unset = ", ".join(answer["unset"])
         raise KitError(
-            f"{module} cannot be imported in {folder}: {failed}; it reads the variables {unset}, "
+            f"{module} cannot be imported in {where}: {failed}; it reads the variables {unset}, "
             "which are not set: give them by --env NAME=VALUE, or as `environment` in PROJECT"
         )
     if Version(answer["kopf"]) < _OLDEST_KOPF:
         raise KitError(
-            f"{module} runs with kopf {answer['kopf']}, and the kit packages operators on "
-            f"{_OLDEST_KOPF} or newer; upgrade it"
+            f"{module} runs with kopf {answer['kopf']}, and the kit packages operators "
+            f"on {_OLDEST_KOPF} or newer; upgrade it"
         )
     return answer
 

@@ -1,0 +1,220 @@
+"""Images of adopted operators, built for real: each is started once, and says what it lacks.
+
+The first operator is what kopf's tutorial leads to, in our words. It gets as far as a Pod.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kopf_kit.rig import cluster, engine
+
+HOME = "--home=https://github.com/myorg/claims-operator"
+KOPF = ["kopf==1.45.2", "kubernetes==37.0.2"]
+NAMES = {"kind": "EphemeralVolumeClaim", "plural": "ephemeralvolumeclaims", "singular": "evc"}
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "ephemeralvolumeclaims.kopf.dev"},
+    "spec": {
+        "group": "kopf.dev",
+        "scope": "Namespaced",
+        "names": NAMES,
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": OPEN, "status": OPEN},
+                    }
+                },
+            }
+        ],
+    },
+}
+SAMPLE = {
+    "apiVersion": "kopf.dev/v1",
+    "kind": NAMES["kind"],
+    "metadata": {"name": "my-claim"},
+    "spec": {"size": "1Gi"},
+}
+ROLE = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "claims"},
+    "rules": [
+        {
+            "apiGroups": [""],
+            "resources": ["persistentvolumeclaims"],
+            "verbs": ["create", "patch"],
+        }
+    ],
+}
+#: A claim of another kind, as a file beside the handlers.
+CLAIM = """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: "@NAME@"}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: "@SIZE@"}}}
+"""
+HANDLERS = """\
+import pathlib
+
+import kopf
+import kubernetes
+import yaml
+
+
+@kopf.on.create("ephemeralvolumeclaims")
+def create(spec, name, namespace, **_):
+    text = pathlib.Path(__file__).with_name("pvc.yaml").read_text()
+    claim = yaml.safe_load(text.replace("@NAME@", name).replace("@SIZE@", spec["size"]))
+    kopf.adopt(claim)
+    kubernetes.client.CoreV1Api().create_namespaced_persistent_volume_claim(namespace, claim)
+    return {"pvc-name": name}
+
+
+@kopf.on.field("ephemeralvolumeclaims", field="metadata.labels")
+def relabel(diff, status, namespace, **_):
+    labels = {field[0]: new for _, field, _, new in diff if field}
+    name = status["create"]["pvc-name"]
+    kubernetes.client.CoreV1Api().patch_namespaced_persistent_volume_claim(
+        name, namespace, {"metadata": {"labels": labels}}
+    )
+"""
+#: Code that knows its version by the metadata that its build backend writes.
+VERSIONED = f"""\
+import importlib.metadata
+
+assert importlib.metadata.version("claims-op") == "1.2.0"
+{HANDLERS}"""
+ABOUT = f'[project]\nname = "claims-op"\nversion = "1.2.0"\ndependencies = {KOPF}\n'
+POETRY = """
+[build-system]
+requires = ["poetry-core"]
+build-backend = "poetry.core.masonry.api"
+[tool.poetry]
+packages = [{include = "claims_op", from = "src"}]
+"""
+SETUPTOOLS = """
+[build-system]
+requires = ["setuptools"]
+[tool.setuptools.package-data]
+claims_op = ["*.yaml"]
+"""
+#: The code of each layout, where it is, and its other files.
+LAYOUTS: dict[str, tuple[str, str, Mapping[str, str]]] = {
+    "tutorial": (HANDLERS, "ephemeral.py", {}),
+    "poetry": (VERSIONED, "src/claims_op/handlers.py", {"pyproject.toml": ABOUT + POETRY}),
+    "setuptools": (VERSIONED, "claims_op/handlers.py", {"pyproject.toml": ABOUT + SETUPTOOLS}),
+}
+
+
+def kit(root: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        (sys.executable, "-m", "kopf_kit", *words),
+        cwd=root,
+        env={**os.environ, "KIND_CLUSTER_NAME": cluster.NAME},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=1500,
+    )
+
+
+def said(root: Path, *words: str, fails: bool = False) -> str:
+    done = kit(root, *words)
+    assert bool(done.returncode) == fails, done.stdout
+    return " ".join(done.stdout.split())
+
+
+def write(root: Path, files: Mapping[str, Any]) -> None:
+    for name, content in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+
+
+def repository(layout: str, folder: Path) -> Path:
+    """Return a repository of a layout, with its author's Python, after `kopf-kit adopt`."""
+    code, place, others = LAYOUTS[layout]
+    root = folder / f"claims-{layout}"
+    others = others or {"requirements.txt": "\n".join(KOPF)}
+    files = {"crd.yaml": CRD, "obj.yaml": SAMPLE, "rbac.yaml": ROLE, place: code, **others}
+    write(root, {**files, str(Path(place).with_name("pvc.yaml")): CLAIM})
+    uv = str(Path(sys.executable).with_name("uv"))
+    needed = ["-r", "requirements.txt"] if layout == "tutorial" else ["--editable", "."]
+    for words in (["venv", f"--python={sys.executable}"], ["pip", "install", *needed]):
+        subprocess.run([uv, *words, "--quiet"], cwd=root, check=True)
+    said(root, "adopt", HOME, f"--name={root.name}", "--rights=rbac.yaml")
+    return root
+
+
+@pytest.mark.parametrize("layout", ["poetry", "setuptools"])
+def test_o4_a_package_is_in_its_image_with_its_metadata_and_its_files(
+    layout: str, tmp_path: Path
+) -> None:
+    root = repository(layout, tmp_path)
+
+    assert "once, without a cluster" in said(root, "image", "build")
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    yield repository("tutorial", tmp_path_factory.mktemp("operator"))
+    engine.remove_container("claims-tutorial-registry")
+
+
+def test_what_kopfs_tutorial_leads_to_is_adopted_and_runs(tutorial: Path) -> None:
+    said(tutorial, "generate")
+    said(tutorial, "verify")
+
+    assert "1 passed" in said(tutorial, "e2e")
+
+
+#: What handlers need, what starts them, and what is said of an image without it.
+LACKING = {
+    "a module": ("import helpers", "", "No module named 'helpers'"),
+    "a file": ("open('settings.yaml')", "", "No such file or directory: 'settings.yaml'"),
+    "a variable": ("import os; os.environ['BUCKET']", "", "reads the variables BUCKET"),
+    "a folder": ("open('cache', 'w')", "", "Read-only file system: 'cache'"),
+    "a network": (
+        "import urllib.request as r; r.urlopen('http://127.0.0.1:9')",
+        "",
+        "Connection refused",
+    ),
+    "a command": ("", 'CMD ["python3", "-m", "server"]', "No module named server"),
+    "a program": ("", 'CMD ["server", "--port=1"]', '"server": executable file not found'),
+}
+
+
+@pytest.mark.parametrize("lacking", LACKING)
+def test_what_an_image_lacks_is_told_when_it_is_built(
+    lacking: str, tutorial: Path, tmp_path: Path
+) -> None:
+    code, command, expected = LACKING[lacking]
+    base = said(tutorial, "image", "build").split()[-1]
+    dockerfile = f"FROM {base}\nCOPY ephemeral.py ./\n{command}\n"
+    shutil.copytree(tutorial, tmp_path, dirs_exist_ok=True, symlinks=True)
+    (tmp_path / "PROJECT").unlink()
+    (tmp_path / "requirements.txt").unlink()
+    write(tmp_path, {"ephemeral.py": f"{code}\n{HANDLERS}", "Dockerfile": dockerfile})
+    said(tmp_path, "adopt", HOME, "--name=lacking", "--rights=rbac.yaml", "--no-run")
+
+    told = said(tmp_path, "image", "build", fails=True)
+
+    assert re.search(f"error: .*{re.escape(expected)}", told), told
+    assert "Traceback" not in told
