@@ -228,6 +228,13 @@ def test_o11_the_modules_that_were_found_are_named(tmp_path: Path) -> None:
     assert "the repository does not say it (there are main, other): use" in adopt(root)[1]
 
 
+def test_o11_a_crd_is_found_beside_other_objects(tmp_path: Path) -> None:
+    both = "\n---\n".join((NOTES / name).read_text() for name in ("crd.yaml", "role.yaml"))
+    root = repository(tmp_path, "main.py", {"crd.yaml": both})
+
+    assert "packages notes-operator" in adopt(root)[1]
+
+
 BY_VARIABLE = f'{HANDLER}\n\nif os.getenv("ASKED"):\n    kopf.on.validate("notes")(create)\n'
 
 

@@ -65,7 +65,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
     pages = (HOME.fullmatch(page) for page in (*about.get("urls", {}).values(), remote))
     home = next((f"https://{'/'.join(page.groups())}" for page in pages if page), "")
-    crds = said.crds or _found(root, _is_own_crd)
+    crds = said.crds or _found(root, _is_own_crd) or _found(root, _is_own_crd, any)
     kinds = {
         crd["spec"]["names"]["kind"] for name in crds for crd in adopted.definitions_in(root / name)
     }
@@ -225,13 +225,13 @@ def _is_own_crd(one: Manifest) -> bool:
     return False
 
 
-def _found(root: Path, fits: Any) -> tuple[str, ...]:
-    """Return the files of which all objects fit."""
+def _found(root: Path, fits: Any, many: Any = all) -> tuple[str, ...]:
+    """Return the files of which all, or any, objects fit."""
     objects_of = ((file, manifests(file)) for file in files(root, "*.yaml", "*.yml"))
     return tuple(
         str(file.relative_to(root))
         for file, objects in objects_of
-        if objects and all(map(fits, objects))
+        if objects and many(map(fits, objects))
     )
 
 
