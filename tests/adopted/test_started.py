@@ -10,58 +10,40 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from kopf_kit.rig import cluster, engine
 
 HOME = "--home=https://github.com/myorg/claims-operator"
 KOPF = ["kopf==1.45.2", "kubernetes==37.0.2"]
-NAMES = {"kind": "EphemeralVolumeClaim", "plural": "ephemeralvolumeclaims", "singular": "evc"}
-OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "ephemeralvolumeclaims.kopf.dev"},
-    "spec": {
-        "group": "kopf.dev",
-        "scope": "Namespaced",
-        "names": NAMES,
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {"spec": OPEN, "status": OPEN},
-                    }
-                },
-            }
-        ],
-    },
-}
-SAMPLE = {
-    "apiVersion": "kopf.dev/v1",
-    "kind": NAMES["kind"],
-    "metadata": {"name": "my-claim"},
-    "spec": {"size": "1Gi"},
-}
-ROLE = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "claims"},
-    "rules": [
-        {
-            "apiGroups": [""],
-            "resources": ["persistentvolumeclaims"],
-            "verbs": ["create", "patch"],
-        }
-    ],
-}
+CRD = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ephemeralvolumeclaims.kopf.dev}
+spec:
+  group: kopf.dev
+  scope: Namespaced
+  names: {kind: EphemeralVolumeClaim, plural: ephemeralvolumeclaims, singular: ephemeralvolumeclaim}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
+"""
+SAMPLE = """\
+apiVersion: kopf.dev/v1
+kind: EphemeralVolumeClaim
+metadata: {name: my-claim}
+spec: {size: 1Gi}
+"""
+ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: claims}
+rules: [{apiGroups: [""], resources: [persistentvolumeclaims], verbs: [create, patch]}]
+"""
 #: A claim of another kind, as a file beside the handlers.
 CLAIM = """\
 apiVersion: v1
@@ -122,30 +104,26 @@ LAYOUTS: dict[str, tuple[str, str, Mapping[str, str]]] = {
 }
 
 
-def kit(root: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+def said(root: Path, *words: str, fails: bool = False) -> str:
+    """Return what a command of the kit says, in one line."""
+    done = subprocess.run(
         (sys.executable, "-m", "kopf_kit", *words),
         cwd=root,
-        env={**os.environ, "KIND_CLUSTER_NAME": cluster.NAME},
+        env={**os.environ, "KIND_CLUSTER_NAME": cluster.NAME},  # not one of each operator's own
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
         timeout=1500,
     )
-
-
-def said(root: Path, *words: str, fails: bool = False) -> str:
-    done = kit(root, *words)
     assert bool(done.returncode) == fails, done.stdout
     return " ".join(done.stdout.split())
 
 
-def write(root: Path, files: Mapping[str, Any]) -> None:
-    for name, content in files.items():
-        file = root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+def write(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
 
 
 def repository(layout: str, folder: Path) -> Path:
