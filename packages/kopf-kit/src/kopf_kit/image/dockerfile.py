@@ -106,13 +106,10 @@ def _install(architecture: str) -> None:
         *("--python-platform", f"{_MACHINES[architecture]}-manylinux_2_40"),
         *("--python-version", versions.PYTHON, "--no-deps"),
     )
-    needed = (
-        "--only-binary=:all:",
-        "--require-hashes",
-        "--requirement",
-        _CONTEXT / "requirements.txt",
-    )
-    output([_uv(), "pip", "install", *options, *needed], cwd=paths.CHECKOUT, timeout=600)
+    # An author's may need a package that is released without wheels, which uv builds.
+    wheels = () if PROJECT.adopted else ("--only-binary=:all:",)
+    needed = ("--require-hashes", "--requirement", _CONTEXT / "requirements.txt")
+    output([_uv(), "pip", "install", *options, *wheels, *needed], cwd=paths.CHECKOUT, timeout=600)
     if PROJECT.adopted and PROJECT.code.exists() and contents.is_package(PROJECT.root):
         output([_uv(), "pip", "install", *options, PROJECT.root], cwd=paths.CHECKOUT, timeout=600)
     shutil.rmtree(target / "bin", ignore_errors=True)
