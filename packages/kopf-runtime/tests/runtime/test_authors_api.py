@@ -19,7 +19,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import at_work, build, caches, connected, operating
+from runtime.support.running import build, caches, connected, leading, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, retry_after, widget
 
@@ -623,10 +623,8 @@ async def test_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
         server.mute = True  # its watches fall behind
         async with operating(server, former):
             await until(lambda: server.get(CONFIG_MAP, CHILD))
-        leading = asyncio.create_task(at_work(one).work())
-        await until(lambda: seen)
-        leading.cancel()
-        await asyncio.wait((leading,))
+        async with leading(one):
+            await until(lambda: seen)
     assert seen == [CHILD]
 
 
@@ -653,12 +651,8 @@ async def test_after_a_takeover_an_index_knows_what_others_have_given_up(
         async with operating(server, former, settings=kr.Settings(workers=1)):
             await until(lambda: server.get(CONFIG_MAP, CHILD))
         made = server.get(CONFIG_MAP, CHILD)
-        leading = asyncio.create_task(at_work(one).work())
-        done = {"controller": "widgets", "result": "success"}
-        reconciles = "controller_runtime_reconcile_total"  # of both, and again after the lists
-        await until(lambda: standby.metric(reconciles, **done) >= 4, 20.0)
-        leading.cancel()
-        await asyncio.wait((leading,))
+        async with leading(one):  # of both, and again after the lists
+            await until(lambda: standby.reconciles("success") >= 4, 20.0)
     assert server.get(CONFIG_MAP, CHILD) == made
 
 
@@ -679,12 +673,10 @@ async def test_a_replica_that_takes_over_stays_ready_while_it_lists_again(
                 await late.wait()
 
         server.answers.append(answer)
-        leading = asyncio.create_task(at_work(one).work())
-        await until(lambda: caches(one).why_unserved("ns"))  # so nothing is reconciled
-        assert caches(one).unserved() == ([], 1)
-        late.set()
-        leading.cancel()
-        await asyncio.wait((leading,))
+        async with leading(one):
+            await until(lambda: caches(one).why_unserved("ns"))  # so nothing is reconciled
+            assert caches(one).unserved() == ([], 1)
+            late.set()
 
 
 # --- check ----------------------------------------------------------------------------------------

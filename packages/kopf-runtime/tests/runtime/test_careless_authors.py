@@ -250,14 +250,7 @@ async def test_a_status_that_fails_does_not_hide_how_long_to_wait(server: ApiSer
     server.put(WIDGET, widget())
     async with operating(server, one) as operator:
         await until(lambda: told(server).get("reason") == "TooManyRequests")
-        await until(
-            lambda: (
-                operator.metric(
-                    "controller_runtime_reconcile_total", controller="widgets", result="requeue"
-                )
-                >= 1
-            )
-        )
+        await until(lambda: operator.reconciles("requeue"))
         for number in range(5):
             server.edit(WIDGET, KEY, edit(f"{number}"))
             await asyncio.sleep(0.05)

@@ -16,7 +16,7 @@ from kopf_runtime.declaring.records import Update
 from kopf_runtime.watching import availability
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import at_work, caches, operating
+from runtime.support.running import at_work, caches, leading, operating
 from runtime.support.waiting import until
 from runtime.widgets import (
     GENERATION,
@@ -505,12 +505,10 @@ async def test_d4_a_standby_that_saw_the_child_before_the_edit_replaces_no_child
         server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"}))
         await until(lambda: caches(controller).owners.cache.get(KEY).generation == 2)  # type: ignore[union-attr]
         written = len(server.writes)
-        work = asyncio.create_task(at_work(controller).work())
-        await until(
-            lambda: at_work(controller).queue.running and not len(at_work(controller).queue)
-        )
-        await asyncio.sleep(0.2)
-        work.cancel()
+        async with leading(controller):
+            queue = at_work(controller).queue
+            await until(lambda: queue.running and not len(queue))
+            await asyncio.sleep(0.2)
 
     assert server.writes[written:] == []
 
@@ -843,11 +841,10 @@ async def test_a_new_leader_whose_watch_of_members_is_late_deletes_no_claim(
             await until(lambda: server.get(PVC, ("ns", "data-2")) and is_ready(server))
         await until(lambda: len(caches(controller).children[PVC].cache) == 3)
         assert len(caches(controller).children[MONITOR].cache) == 0
-        work = asyncio.create_task(at_work(controller).work())
-        await until(lambda: len(caches(controller).children[MONITOR].cache) == 3)
-        await until(lambda: not len(at_work(controller).queue))
-        await asyncio.sleep(0.2)
-        work.cancel()
+        async with leading(controller):
+            await until(lambda: len(caches(controller).children[MONITOR].cache) == 3)
+            await until(lambda: not len(at_work(controller).queue))
+            await asyncio.sleep(0.2)
         late.set()
     assert deletions(server) == []
 

@@ -4,7 +4,6 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -17,7 +16,7 @@ from runtime import booking, tickets, widgets
 from runtime.booking import BookingService
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.connecting import connecting_slowly
-from runtime.support.running import at_work, caches, operating
+from runtime.support.running import at_work, caches, leading, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
@@ -78,18 +77,6 @@ def reroute(server: ApiServer) -> None:
 
 def generation(server: ApiServer, kind: Kind) -> Any:
     return (server.get(kind, KEY) or {})["status"]["observedGeneration"]
-
-
-@asynccontextmanager
-async def leading(one: Controller) -> AsyncIterator[None]:
-    """Let a standby lead for a while."""
-    task = asyncio.create_task(at_work(one).work())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 def only_for(name: str, mood: booking.Mood, server: ApiServer) -> booking.Mood:
@@ -435,11 +422,7 @@ async def test_who_stops_leading_while_it_connects_makes_nothing_outside(
         operator.client.may_write = lambda: not connection.end.is_set()
         await connection.begun.wait()
         connection.end.set()
-        await until(
-            lambda: operator.metric(
-                "controller_runtime_reconcile_total", controller="tickets", result="requeue"
-            )
-        )
+        await until(lambda: operator.reconciles("requeue", of="tickets"))
 
         assert service.calls == []
 

@@ -20,7 +20,7 @@ from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import at_work, build, caches, operating
+from runtime.support.running import build, caches, leading, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, widget
 
@@ -148,9 +148,8 @@ async def test_a_poisoned_object_is_told_as_soon_as_a_replica_leads(server: ApiS
     async with operating(server, one, working=False) as operator:
         await until(lambda: operator.synced)
         assert not server.writes
-        work = asyncio.create_task(at_work(one).work())
-        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
-        work.cancel()
+        async with leading(one):
+            await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
 
 
 async def test_the_time_of_a_condition_outlives_a_change_of_leader(
@@ -182,15 +181,10 @@ async def test_an_object_that_was_mended_meanwhile_is_not_told_as_unreadable(
         server.mute = True
         server.put(WIDGET, widget())
         server.mute = False
-        work = asyncio.create_task(at_work(one).work())
-        await until(
-            lambda: (
-                ("GET", WIDGET.at(("ns", "one")))
-                in [(asked.method, asked.path) for asked in server.requests]
-            )
-        )
-        await asyncio.sleep(0.2)
-        work.cancel()
+        async with leading(one):
+            asked = f"GET {WIDGET.at(('ns', 'one'))}"
+            await until(lambda: asked in map(str, server.requests))
+            await asyncio.sleep(0.2)
 
     assert server.writes == []
 

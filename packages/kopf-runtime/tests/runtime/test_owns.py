@@ -171,17 +171,12 @@ async def test_c19_children_that_wait_for_others_cost_no_request_and_one_look_at
         await until(lambda: told(server).get("reason") == "Waiting")
         looks.clear()
         server.requests.clear()
-
-        def reconciles() -> float:
-            ended = {"controller": "widgets", "result": "requeue_after"}
-            return operator.metric("controller_runtime_reconcile_total", **ended)
-
-        before = reconciles()
+        before = operator.reconciles("requeue_after")
         at_work(one).queue.add(KEY)
-        await until(lambda: reconciles() > before)
+        await until(lambda: operator.reconciles("requeue_after") > before)
 
         assert not [str(request) for request in server.requests if "watch" not in request.query]
-        assert 0 < len(looks) <= 30 * (reconciles() - before)
+        assert 0 < len(looks) <= 30 * (operator.reconciles("requeue_after") - before)
 
 
 async def test_a_check_is_called_on_time_while_a_child_waits_or_is_refused(

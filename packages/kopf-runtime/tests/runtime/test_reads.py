@@ -75,14 +75,6 @@ def said(server: ApiServer, name: str = "one") -> str:
     return " ".join(f"{c['reason']}: {c['message']}" for c in status["conditions"])
 
 
-def looked(operator: Operator) -> float:
-    """Return how many reconciles have ended."""
-    return sum(
-        operator.metric("controller_runtime_reconcile_total", controller="widgets", result=result)
-        for result in ("success", "error", "requeue", "requeue_after")
-    )
-
-
 def unreadable(operator: Operator) -> float:
     return operator.metric("unreadable_objects", resource="secrets")
 
@@ -122,12 +114,12 @@ async def test_only_what_is_named_is_kept_and_only_those_who_name_it_are_queued(
         await until(lambda: text(server) == "first" and "Reconciled" in said(server))
         await until(lambda: text(server, "two") == "first" and "Reconciled" in said(server, "two"))
         await asyncio.sleep(QUIET)
-        before, cache = looked(operator), caches(one).reads.sources[SECRET].cache
+        before, cache = operator.reconciles(), caches(one).reads.sources[SECRET].cache
 
         put_secret(server, "changed", "nobodys")
         put_secret(server, "first", unseen="changed")  # `project` returns the same
         await asyncio.sleep(QUIET)
-        assert looked(operator) == before
+        assert operator.reconciles() == before
         assert "changed" not in repr(list(cache))
 
         server.edit(WIDGET, ("ns", "one"), edit("nobodys"))
@@ -382,11 +374,11 @@ async def test_those_that_have_all_labels_are_read_and_a_change_of_them_plans_ag
 
         await until(lambda: "Reconciled" in said(server) and "Reconciled" in said(server, "two"))
         await asyncio.sleep(QUIET)
-        before, cache = looked(operator), caches(one).reads.sources[SECRET].cache
+        before, cache = operator.reconciles(), caches(one).reads.sources[SECRET].cache
         server.edit(SECRET, ("ns", "other"), lambda raw: raw["data"].update(text="unseen"))
         server.edit(SECRET, ("ns", "new"), relabel("app=web more=2"))  # it changes nothing
         await asyncio.sleep(QUIET)
-        assert looked(operator) == before
+        assert operator.reconciles() == before
         assert not any(text in repr(list(cache)) for text in ("hidden", "unseen"))
         server.delete(WIDGET, ("ns", "two"))
         await until(lambda: "'new'" not in repr([seen.view for seen in cache]))
@@ -522,9 +514,9 @@ async def test_a_restore_of_etcd_while_sync_runs_is_not_taken_for_nothing(
         restore()
         put_secret(server, "after the restore", "other")
         await until(lambda: len(lists) == 3)
-        before = looked(operator)
+        before = operator.reconciles()
         go_on.set()
-        await until(lambda: looked(operator) > before)
+        await until(lambda: operator.reconciles() > before)
     assert not any(write.startswith("DELETE") for write in server.writes)
 
 
@@ -694,14 +686,9 @@ async def test_any_object_queues_what_has_no_namespace_by_its_name(server: ApiSe
     async with operating(server, one) as operator:
         await until(lambda: ready(server.get(TENANT, ("", "one"))).get("status") == "True")
         await asyncio.sleep(QUIET)
-
-        def looked_at() -> float:
-            name = "controller_runtime_reconcile_total"
-            return operator.metric(name, controller="tenants", result="success")
-
-        before = looked_at()
+        before = operator.reconciles(of="tenants")
         server.put(CONFIG_MAP, {"metadata": {"namespace": "any", "name": "one"}})
-        await until(lambda: looked_at() > before)
+        await until(lambda: operator.reconciles(of="tenants") > before)
 
 
 # --- who is queued --------------------------------------------------------------------------------
@@ -723,19 +710,19 @@ async def test_a_mapped_object_queues_those_that_it_names_and_has_named(
     async with operating(server, one) as operator:
         await until(lambda: "Reconciled" in said(server) and "Reconciled" in said(server, "two"))
         await asyncio.sleep(QUIET)
-        before = looked(operator)
+        before = operator.reconciles()
         put_secret(server, "open", **{"for": "one"})
-        await until(lambda: looked(operator) == before + 1)
+        await until(lambda: operator.reconciles() == before + 1)
         change({"beat": "2"})
         await asyncio.sleep(QUIET)
         before += 1 if project else 2
-        assert looked(operator) == before
+        assert operator.reconciles() == before
         change({"text": "closed"})
-        await until(lambda: looked(operator) == before + 1)
+        await until(lambda: operator.reconciles() == before + 1)
         change({"for": "two"})
-        await until(lambda: looked(operator) == before + 3)
+        await until(lambda: operator.reconciles() == before + 3)
         server.delete(SECRET, ("ns", "s"))
-        await until(lambda: looked(operator) == before + 4)
+        await until(lambda: operator.reconciles() == before + 4)
 
 
 @pytest.mark.parametrize("namespaces", [("a", "b"), ()], ids=["two", "all"])

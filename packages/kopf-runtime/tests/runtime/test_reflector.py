@@ -21,7 +21,7 @@ from kopf_runtime.watching import cache, listing, reflector
 from kopf_runtime.watching.source import Source
 from runtime import widgets
 from runtime.support.api_server import ApiServer, Asked, RefusedError
-from runtime.support.running import at_work, caches, connected, operating
+from runtime.support.running import at_work, caches, connected, leading, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, edit, ready, widget
 
@@ -628,9 +628,8 @@ async def test_a_standby_lists_everything_rarely_until_it_leads(server: ApiServe
         assert len(pages(server)) == 1
         await until(lambda: len(pages(server)) == 2)  # after 12 periods
 
-        leading = asyncio.create_task(at_work(one).work())
-        await asyncio.sleep(1)
-        leading.cancel()
+        async with leading(one):
+            await asyncio.sleep(1)
     assert len(pages(server)) >= 4
 
 

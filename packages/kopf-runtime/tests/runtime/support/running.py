@@ -53,6 +53,12 @@ class Operator:
         """Return a metric's value, or 0 if it has none."""
         return self.metrics.registry.get_sample_value(self.metrics.full(name), labels) or 0.0
 
+    def reconciles(self, *results: str, of: str = "widgets") -> float:
+        """Return how many reconciles of a controller have ended, or have ended with these."""
+        results = results or ("success", "error", "requeue", "requeue_after")
+        name = "controller_runtime_reconcile_total"
+        return sum(self.metric(name, controller=of, result=result) for result in results)
+
     @property
     def synced(self) -> bool:
         """Whether all watched kinds have been listed."""
@@ -111,6 +117,18 @@ async def operating(
                 await running
             for runtime in runtimes:
                 await runtime.close()
+
+
+@asynccontextmanager
+async def leading(one: Controller) -> AsyncIterator[None]:
+    """Let a standby lead for the block."""
+    task = asyncio.create_task(at_work(one).work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def _together(tasks: list[Any]) -> None:
