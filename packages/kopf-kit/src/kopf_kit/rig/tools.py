@@ -27,6 +27,8 @@ from kopf_kit.rig.steps import say
 
 #: Seconds between two attempts to acquire a lock.
 _POLL = 0.5
+#: Bytes of a file that is part of a recipe.
+_LARGEST = 32 * 2**20
 
 
 def digest(*recipe: str | bytes | Path) -> str:
@@ -37,11 +39,18 @@ def digest(*recipe: str | bytes | Path) -> str:
             for file in sorted(piece.rglob("*")) if piece.is_dir() else [piece]:
                 if file.is_file() and "__pycache__" not in file.parts:
                     total.update(file.relative_to(piece.parent).as_posix().encode() + b"\0")
-                    total.update(hashlib.sha256(file.read_bytes()).digest())
+                    total.update(hashlib.sha256(_content(file)).digest())
         else:
             text = piece.encode() if isinstance(piece, str) else piece
             total.update(hashlib.sha256(text).digest())
     return total.hexdigest()[:10]
+
+
+def _content(file: Path) -> bytes:
+    """Return what tells a file's content: of data of a repository, when it was written."""
+    status = file.stat()
+    large = status.st_size > _LARGEST
+    return f"{status.st_size} {status.st_mtime_ns}".encode() if large else file.read_bytes()
 
 
 @contextlib.contextmanager
