@@ -238,10 +238,16 @@ def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
     """Return a structural schema as the next release may have it, changed in one place."""
     result = copy.deepcopy(schema)
     parts = [*_parts(result)]
-    of_choice = [part for part in parts if "enum" in part]
-    part = rng.choice(of_choice if of_choice and rng.random() < 0.5 else parts)
-    kinds = {"string": ("a", "08", ""), "integer": (1, 8), "number": (0.5, 8), "boolean": (True,)}
-    words = kinds.get(part.get("type", ""), ())
+    preserve = "x-kubernetes-preserve-unknown-fields"
+    kinds = [part for part in parts if "enum" in part or preserve in part]
+    part = rng.choice(kinds if kinds and rng.random() < 0.5 else parts)
+    words_of = {
+        "string": ("a", "08", ""),
+        "integer": (1, 8),
+        "number": (0.5, 8),
+        "boolean": (True,),
+    }
+    words = words_of.get(part.get("type", ""), ())
     changes: list[tuple[str, Any]] = [
         *(("nullable", True), ("nullable", None), ("minLength", 1), ("maxLength", 2)),
         *(
@@ -253,7 +259,7 @@ def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
         ),
         *(("format", None), ("minItems", 1), ("maxItems", 1), ("multipleOf", None), ("enum", None)),
         *(("required", None), ("enum", [*words] or None), ("enum", rng.sample(words, len(words)))),
-        *(("description", "New."), ("x-kubernetes-preserve-unknown-fields", None)),
+        *(("description", "New."), (preserve, None)),
     ]
     key, new = rng.choice(changes)
     if "enum" in part and rng.random() < 0.7:
@@ -329,7 +335,7 @@ def _text(rng: random.Random, schema: dict[str, Any]) -> str:
     formats = {"date-time": "2026-01-01T00:00:00Z", "date": "2026-01-01", "byte": "YWJj"}
     formats |= {"ipv4": "10.0.0.1", "uuid": str(uuid.UUID(int=5))}
     text = formats.get(schema.get("format", ""))
-    if text and "maxLength" not in schema:
+    if text and not {"maxLength", "pattern"} & schema.keys():
         return text
     if text or "pattern" in schema:
         raise LookupError(schema)

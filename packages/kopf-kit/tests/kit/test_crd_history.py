@@ -205,3 +205,14 @@ def test_b11_a_choice_of_any_type_that_is_lost_is_a_breaking_change(
     lost = [choice for choice in before if (type(choice), choice) not in kept]
 
     assert bool(list(unsafe(crd(before), crd(after)))) is bool(lost)
+
+
+def test_a_field_that_could_be_anything_may_not_get_a_schema() -> None:
+    def crd(**more: Any) -> dict[str, Any]:
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, **more}
+        version = {"name": "v1", "served": True, "schema": {"openAPIV3Schema": schema}}
+        return {"spec": {"scope": "Namespaced", "versions": [version]}}
+
+    new = crd(properties={"a": {"type": "integer"}})
+
+    assert [*unsafe(crd(), new)] == ["v1.a: may not be described, because it could be anything"]

@@ -53,6 +53,9 @@ def _fields(old: Schema, new: Schema, where: str) -> Iterator[str]:
             yield from _fields(field, after[name], f"{where}.{name}")
         else:
             yield f"{where}.{name}: may not be removed"
+    if old.get("x-kubernetes-preserve-unknown-fields"):
+        for name in sorted(after.keys() - before.keys()):
+            yield f"{where}.{name}: may not be described, because it could be anything"
 
 
 def _below(schema: Schema) -> dict[str, Schema]:
