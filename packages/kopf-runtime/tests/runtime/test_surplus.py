@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.conditions import condition
@@ -66,12 +67,26 @@ async def test_a_plan_that_is_empty_deletes_nothing_that_may_hold_data(server: A
 
 
 async def test_what_may_hold_data_goes_if_its_author_says_so(server: ApiServer) -> None:
+    """And a deletion whose answer is lost is an Event, too."""
+
+    async def lose(request: web.Request) -> web.StreamResponse | None:
+        if request.method != "DELETE" or "/configmaps/" not in request.path:
+            return None
+        server.answers.clear()
+        answer = await server._serve(request)
+        assert request.transport is not None
+        request.transport.close()
+        return answer
+
     one = owning(CONFIG_MAP, *HOLDING, desired=unless_empty, on_surplus=kr.DELETE)
+    server.answers.append(lose)
     server.put(WIDGET, widget())
     async with operating(server, one):
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
         server.edit(WIDGET, KEY, edit("empty"))
         await until(lambda: not any(server.get(kind, CHILD) for kind in HOLDING))
+        lost = "Asked without an answer to delete ConfigMap w: the Widget does not want it any more"
+        await until(lambda: any(lost in event["message"] for event in server.events))
     assert not kept(server)
 
 
