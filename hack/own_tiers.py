@@ -17,7 +17,7 @@ from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import control_plane, olm, paths, tools, versions
 from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
-from kopf_kit.tiers import results
+from kopf_kit.tiers import lanes
 
 _TESTS = paths.CHECKOUT / "tests"
 #: Each has its own fixtures, so each is a run of its own.
@@ -78,7 +78,7 @@ def matrix(arguments: list[str]) -> int:
             began, report = time.monotonic(), paths.BUILD / "test" / f"matrix-{name}.{minor}.xml"
             report.parent.mkdir(parents=True, exist_ok=True)
             codes.append(_on(minor, report, folder, arguments))
-            counts = results.report(report.parent, report.stem)
+            counts = lanes.read_report(report.parent, report.stem)
             took = elapsed(time.monotonic() - began)
             lines.append(f"{minor:<10}  {versions.PROVED[minor]:<8}  {name}: {counts} in {took}")
     say("\n".join(lines))

@@ -59,4 +59,4 @@ def test_two_runtimes(tmp_path: Path) -> None:
 
 
 def test_doctor_finds_nothing_wrong_here() -> None:
-    assert [found for found in doctor.findings() if not (found.is_well or found.optional)] == []
+    assert [found for found in doctor.findings() if not (found.ok or found.optional)] == []

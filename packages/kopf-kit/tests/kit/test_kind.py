@@ -63,7 +63,7 @@ def test_a_cluster_of_another_kubernetes_is_created_again(
     monkeypatch.setenv("KUBERNETES", chosen)
     monkeypatch.setattr(engine, "container", lambda *_: _STATE.format(runs))
 
-    assert not kind.is_well("here")
+    assert not kind.is_healthy("here")
 
     assert f"runs {runs}; it is created again" in "".join(capfd.readouterr())
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_pulled_is_refused_before_the_cluster_is_touched(
     monkeypatch.delenv("CLUSTER", raising=False)
     monkeypatch.setattr(engine, "up", lambda: None)
     monkeypatch.setattr(public_images, "are_in_reach", lambda: False)
-    monkeypatch.setattr(kind, "is_well", lambda _: pytest.fail("the cluster is looked at"))
+    monkeypatch.setattr(kind, "is_healthy", lambda _: pytest.fail("the cluster is looked at"))
 
     with pytest.raises(KitError, match=f"^KUBERNETES={versions.OLDEST}: .*leave KUBERNETES out"):
         cluster.up()

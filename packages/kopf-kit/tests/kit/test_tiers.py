@@ -18,7 +18,7 @@ from kopf_kit.cli import test as command
 from kopf_kit.release import source
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
-from kopf_kit.tiers import lanes, results, tier
+from kopf_kit.tiers import lanes, tier
 
 REAL = command.TIERS
 #: Runs `make test` with other tiers in another folder.
@@ -36,7 +36,7 @@ sys.exit(__main__.main())
 
 
 #: What a run is limited by, as by the run that this test is in.
-LIMITS = (*results.LIMITS, lanes.WITHIN)
+LIMITS = (*lanes.LIMITS, lanes.WITHIN)
 
 
 class Tiers:
@@ -130,7 +130,7 @@ def test_the_first_failing_test_is_named(tiers: Tiers) -> None:
     assert code == 1
     assert "1 passed, 1 failed" in said
     assert "test_it.py::test_bad; " in said
-    assert "::test_good" in "".join(results.slowest(tiers.folder / "test"))
+    assert "::test_good" in "".join(lanes.slowest(tiers.folder / "test"))
 
 
 def test_lanes_run_side_by_side_and_a_tier_waits_for_those_that_it_names(tiers: Tiers) -> None:
@@ -200,16 +200,16 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_a_content_keeps_its_hash_when_it_is_committed(here: Path) -> None:
-    before = results.tree(here)
+    before = lanes.tree(here)
     ours = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     subprocess.run(["git", "-C", str(here), "add", "."], check=True)
     subprocess.run(["git", "-C", str(here), *ours, "commit", "-qm", "it"], check=True)
-    committed = results.tree(here)
+    committed = lanes.tree(here)
     (here / "file").write_text("two\n")
     subprocess.run(["git", "-C", str(here), "diff", "--cached", "--quiet"], check=True)
 
     assert before == committed
-    assert results.tree(here) != before
+    assert lanes.tree(here) != before
 
 
 def test_all_goes_on_where_it_stopped(tiers: Tiers) -> None:
@@ -243,8 +243,8 @@ def released(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> Tiers:
     monkeypatch.delenv("UNTESTED", raising=False)
     ours = (tiers.folder / "tiers.toml", tiers.folder)
     monkeypatch.setattr(command.missing, "__defaults__", ours)
-    results.record(tiers.folder, "tested", "a", 1.0, "1 passed")
-    results.record(tiers.folder, "old", "b", 1.0, "1 passed")
+    lanes.record(tiers.folder, "tested", "a", 1.0, "1 passed")
+    lanes.record(tiers.folder, "old", "b", 1.0, "1 passed")
     return tiers
 
 
@@ -256,7 +256,7 @@ def test_a_release_is_refused_with_what_has_not_passed(released: Tiers) -> None:
 
 
 def test_a_release_goes_on_once_all_has_passed_for_what_it_is_made_of(released: Tiers) -> None:
-    results.record(released.folder, "tested", "b", 1.0, "1 passed")
+    lanes.record(released.folder, "tested", "b", 1.0, "1 passed")
 
     release._check_tested()
 
@@ -320,7 +320,7 @@ def test_a_tier_that_takes_too_long_is_ended(tiers: Tiers) -> None:
 
 def test_a_failure_does_not_hide_that_a_tier_took_too_long() -> None:
     long: Any = SimpleNamespace(name="a")
-    report = results.Report(passed=2, failed=1, first_failure="test_a.py::test_b")
+    report = lanes.Report(passed=2, failed=1, first_failure="test_a.py::test_b")
 
     said = str(lanes.Result(long, 124, 3600.0, report, Path("a.log")))
 
@@ -352,8 +352,8 @@ def test_another_image_of_the_pods_is_tested_for_no_release(
 ) -> None:
     for name in (*LIMITS, "BUNDLE_IMG", "CATALOG_IMG", "CLUSTER", "MESSAGE_IMG"):
         monkeypatch.delenv(name, raising=False)
-    assert results.may_record()
+    assert lanes.may_record()
 
     monkeypatch.setenv("MESSAGE_IMG", "registry.example.com/busybox:1")
 
-    assert not results.may_record()
+    assert not lanes.may_record()

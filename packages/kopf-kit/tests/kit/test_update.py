@@ -260,7 +260,7 @@ def test_an_author_s_edits_stay_and_the_newer_template_comes(revision: str, tmp_
     assert style(folder) == ""
     assert repository.pins()["kit_pin"] in pyproject.read_text()
     assert "cliVersion: 0.99.0" in (folder / "PROJECT").read_text()
-    assert {"PROJECT updated", "pyproject.toml updated"} <= set(changes.said)
+    assert {"PROJECT updated", "pyproject.toml updated"} <= set(changes.notes)
     # But for the edits, it is what this kit writes.
     for path, text in repository.files(CACHE).items():
         if path.name not in ("operator.py", "pyproject.toml", "README.ko.md"):
@@ -310,7 +310,7 @@ def test_a_conflict_that_uv_cannot_read_is_to_be_mended_before_it_locks(tmp_path
     changes = update.update(folder, write)
 
     assert changes.conflicts == ["pyproject.toml"]
-    assert changes.said[-1] == "uv.lock stays; run `uv lock` once pyproject.toml is mended"
+    assert changes.notes[-1] == "uv.lock stays; run `uv lock` once pyproject.toml is mended"
 
 
 @pytest.mark.usefixtures("newer")
@@ -333,8 +333,8 @@ def test_files_that_only_one_template_has_come_and_go(
 
     changes = update.update(folder, write)
 
-    assert {"Makefile removed", "justfile added"} <= set(changes.said)
-    assert "README.md stays, because you changed it; the kit needs it no more" in changes.said
+    assert {"Makefile removed", "justfile added"} <= set(changes.notes)
+    assert "README.md stays, because you changed it; the kit needs it no more" in changes.notes
     assert (folder / "justfile").is_file()
     assert not (folder / "Makefile").exists()
 
@@ -346,7 +346,7 @@ def refuse(before: Record, folder: Path) -> None:
 def test_a_repository_of_this_kit_stays_as_it_is(written: Path) -> None:
     changes = update.update(written, refuse)
 
-    assert "`uvx kopf-kit@latest update` takes the newest" in changes.said[0]
+    assert "`uvx kopf-kit@latest update` takes the newest" in changes.notes[0]
     assert git(written, "status", "--porcelain") == ""
 
 

@@ -98,9 +98,9 @@ def test_an_old_go_is_not_used(said: str | None, recent: bool) -> None:
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    tools._found.cache_clear()
+    tools._fitting.cache_clear()
     yield tmp_path
-    tools._found.cache_clear()
+    tools._fitting.cache_clear()
 
 
 def test_a_tool_that_fits_is_taken_as_it_is(path: Path) -> None:
@@ -125,7 +125,7 @@ def test_doctor_says_which_version_is_needed_and_which_is_there(path: Path) -> N
     kubectl.write_text("#!/bin/sh\necho Client Version: v1.2.3\n")
     kubectl.chmod(0o755)
 
-    (says,) = (found.says for found in doctor.findings() if found.name == "kubectl")
+    (says,) = (found.text for found in doctor.findings() if found.name == "kubectl")
     assert re.match(
         r"this needs kubectl 1\.\d+ or newer, below 1\.\d+ \(.*kubectl is v1.2.3\)", says
     )

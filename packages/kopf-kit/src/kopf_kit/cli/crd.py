@@ -124,7 +124,7 @@ def wait_while_deleted(cluster: Cluster) -> None:
     began = time.monotonic()
     while _is_being_deleted(cluster):
         waited = time.monotonic() - began
-        free, held = _left(cluster)
+        free, held = _remaining(cluster)
         if held and not free and waited > _HELD:
             raise KitError(
                 f"the CRD {NAMES} is being deleted, but {PROJECT.many} have finalizers that nobody "
@@ -153,7 +153,7 @@ def _is_being_deleted(cluster: Cluster) -> bool:
     return bool(output([*cluster.kubectl_command, *look, "-o", since]).strip())
 
 
-def _left(cluster: Cluster) -> tuple[list[str], list[str]]:
+def _remaining(cluster: Cluster) -> tuple[list[str], list[str]]:
     """Return the remaining objects: those that are ending, and those that a finalizer blocks."""
     free: list[str] = []
     held: list[str] = []

@@ -18,8 +18,8 @@ class Finding(NamedTuple):
     """The result of one check; only some commands need what is optional."""
 
     name: str
-    is_well: bool
-    says: str
+    ok: bool
+    text: str
     optional: bool = False
 
 
@@ -29,12 +29,12 @@ def command() -> int:
 
     Exit with 1 if something that every command needs is missing.
     """
-    is_well = True
+    all_ok = True
     for finding in findings():
-        mark = "ok" if finding.is_well else "-" if finding.optional else "WRONG"
-        print(f"{mark:<6} {finding.name:<10} {finding.says}")
-        is_well &= finding.is_well or finding.optional
-    return 0 if is_well else 1
+        mark = "ok" if finding.ok else "-" if finding.optional else "WRONG"
+        print(f"{mark:<6} {finding.name:<10} {finding.text}")
+        all_ok &= finding.ok or finding.optional
+    return 0 if all_ok else 1
 
 
 def findings() -> Iterator[Finding]:

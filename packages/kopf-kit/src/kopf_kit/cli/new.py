@@ -103,7 +103,7 @@ def update_command() -> None:
     """
     folder = repository.find(Path.cwd())
     changes = update.update(folder)
-    for sentence in changes.said:
+    for sentence in changes.notes:
         say(sentence)
     if changes.conflicts:
         raise KitError(

@@ -26,7 +26,6 @@ from kopf_kit.rig import cluster, engine, paths, preflight, public_images
 from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
 from kopf_kit.tiers import lanes, tier
-from kopf_kit.tiers import results as tiers_results
 from kopf_kit.tiers.lanes import Result
 from kopf_kit.tiers.tier import Set, Tier
 
@@ -64,7 +63,7 @@ def faults(rest: tuple[str, ...]) -> int:
 
 @click.command()
 def slowest() -> None:  # noqa: D103 (the program has its help)
-    lines = tiers_results.slowest(paths.BUILD / "test")
+    lines = lanes.slowest(paths.BUILD / "test")
     if not lines:
         raise KitError("there is no report of a run in build/test; `kopf-kit test` writes one")
     print("\n".join(lines))
@@ -87,9 +86,9 @@ def run(
     tiers = tier.read(file)
     chosen = tier.choose(tiers, names, with_long=set_name == "all")
     chosen = _possible(chosen or tier.of_set(tiers, set_name))
-    content = tiers_results.tree() if tiers_results.may_record() and not options else ""
+    content = lanes.tree() if lanes.may_record() and not options else ""
     if content and set_name == "all" and not again:
-        before = tiers_results.passed(build, content)
+        before = lanes.passed(build, content)
         for done in (done for done in chosen if done.name in before):
             say(f"  passed before with this content: {done.name} (--again repeats it)")
         chosen = [due for due in chosen if due.name not in before]
@@ -112,7 +111,7 @@ def _check_machine(file: Path) -> None:
 
 def missing(content: str, file: Path = TIERS, build: Path = paths.BUILD) -> list[str]:
     """Return the tiers of `kopf-kit test-all` that have not passed for a content."""
-    passed = tiers_results.passed(build, content)
+    passed = lanes.passed(build, content)
     return [due.name for due in tier.of_set(tier.read(file), "all") if due.name not in passed]
 
 
@@ -130,9 +129,9 @@ def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -
             times[name] = round(result.seconds, 1)
             (folder / "times.json").write_text(json.dumps(times, indent=1) + "\n")
         if content and result.code:
-            tiers_results.forget(build, content, name)
+            lanes.forget(build, content, name)
         elif content:
-            tiers_results.record(build, content, name, result.seconds, str(result.report))
+            lanes.record(build, content, name, result.seconds, str(result.report))
         if len(tiers) > 1:
             say(str(result))
 

@@ -102,7 +102,7 @@ def structural(type_: type, path: str = "", source: type | None = None) -> Schem
             if field.name in texts:
                 own["description"] = texts[field.name]
             if field.default_factory is not msgspec.NODEFAULT:
-                own["default"] = _made(field, cls)
+                own["default"] = _factory_default(field, cls)
     return _Converter(components).convert(schema, path, ())
 
 
@@ -117,7 +117,7 @@ def _classes(type_: Any, known: dict[type, Any]) -> dict[type, Any]:
     return known
 
 
-def _made(field: Any, cls: type) -> Any:
+def _factory_default(field: Any, cls: type) -> Any:
     """Return what a field's function makes as its default, which msgspec leaves out."""
     first, second = (msgspec.to_builtins(field.default_factory(), str_keys=True) for _ in range(2))
     if first != second:

@@ -118,7 +118,7 @@ def up(name: str = NAME) -> Cluster:
     with tools.lock("cluster"):
         engine.up()
         kind.check_version()
-        if not kind.is_well(name):
+        if not kind.is_healthy(name):
             _prepare()
             kind.create(name)
         registry.up()

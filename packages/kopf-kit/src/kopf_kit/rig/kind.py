@@ -78,7 +78,7 @@ def check_version() -> None:
         )
 
 
-def is_well(name: str) -> bool:
+def is_healthy(name: str) -> bool:
     """Return whether the cluster exists and answers; print why not if it existed before.
 
     A node that was stopped with its engine does not restart reliably: its address, and with it the

@@ -36,7 +36,7 @@ class Need:
     #: How to get it, by `system()`; "other" is for all other systems.
     advice: Mapping[str, str]
     #: A program's message about it, to be quoted.
-    said: Callable[[], str] = str
+    reason: Callable[[], str] = str
 
 
 def check(needs: Sequence[Need]) -> None:
@@ -44,7 +44,7 @@ def check(needs: Sequence[Need]) -> None:
     for need in needs:
         if not need.is_met():
             advice = need.advice.get(system(), need.advice["other"])
-            quoted = "".join(f"\n    {line}" for line in need.said().splitlines()[-1:])
+            quoted = "".join(f"\n    {line}" for line in need.reason().splitlines()[-1:])
             raise KitError(f"this machine lacks {need.name}. {advice}{quoted}")
 
 
@@ -146,7 +146,7 @@ ENGINE = (
             "other": "Start it with: sudo systemctl start docker, or sudo service docker start. "
             "Then run the same command again. " + _EXISTING,
         },
-        said=lambda: _engine_error().strip(),
+        reason=lambda: _engine_error().strip(),
     ),
     Need(
         "Docker's plugin buildx, which builds images",

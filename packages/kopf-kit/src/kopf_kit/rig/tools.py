@@ -172,7 +172,7 @@ def path(name: str) -> Path:
 
 def paths_of(*names: str) -> list[Path]:
     """Return the paths of programs; build those together of which none on the PATH fits."""
-    programs = {name: program for name in names if (program := _found(name))}
+    programs = {name: program for name in names if (program := _fitting(name))}
     missing = [name for name in names if name not in programs]
     programs |= dict(zip(missing, built(*missing), strict=True))
     return [programs[name] for name in names]
@@ -208,7 +208,7 @@ def etcd(minor: str, *names: str) -> list[Path]:
 
 def missing() -> list[str]:
     """Return the tools of a cluster that are not on the PATH in a version that fits."""
-    return [name for name in NAMES if _found(name) is None]
+    return [name for name in NAMES if _fitting(name) is None]
 
 
 def wanted(name: str) -> str:
@@ -224,7 +224,7 @@ def wanted(name: str) -> str:
 
 
 @functools.cache
-def _found(name: str) -> Path | None:
+def _fitting(name: str) -> Path | None:
     for program in _on_path(name):
         if fits(name, answer([program, *_VERSION[name]])):
             return program

@@ -30,7 +30,7 @@ _VERSION = re.compile(r"^cliVersion: .*$", re.MULTILINE)
 class Changes:
     """What an update did, as sentences for people."""
 
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
 
 
@@ -60,7 +60,7 @@ def update(folder: Path, write_earlier: Earlier = earlier) -> Changes:
     _check(before)
     changes = Changes()
     if before.version == repository.version():
-        changes.said.append(
+        changes.notes.append(
             f"this repository is of kopf-kit {before.version} already, as the kit that runs; "
             "`uvx kopf-kit@latest update` takes the newest"
         )
@@ -73,7 +73,7 @@ def update(folder: Path, write_earlier: Earlier = earlier) -> Changes:
     for path in sorted(texts[0].keys() | texts[1].keys()):
         _merge(folder, path, texts[0].get(path), texts[1].get(path), changes)
     if _PYPROJECT in changes.conflicts:
-        changes.said.append(f"uv.lock stays; run `uv lock` once {_PYPROJECT} is mended")
+        changes.notes.append(f"uv.lock stays; run `uv lock` once {_PYPROJECT} is mended")
     elif (folder / "uv.lock").is_file():
         _lock(folder, changes)
     return changes
@@ -130,20 +130,20 @@ def _merge(
     if newer is None:
         if ours == former:
             file.unlink()
-            changes.said.append(f"{path} removed")
+            changes.notes.append(f"{path} removed")
         elif ours is not None:
-            changes.said.append(f"{path} stays, because you changed it; the kit needs it no more")
+            changes.notes.append(f"{path} stays, because you changed it; the kit needs it no more")
     elif former is None and ours is not None:
-        changes.said.append(f"{path} stays yours; the kit has a new file of this name")
+        changes.notes.append(f"{path} stays yours; the kit has a new file of this name")
     elif former is None:
         repository.lay_out({Path(path): newer}, folder)
-        changes.said.append(f"{path} added")
+        changes.notes.append(f"{path} added")
     elif ours is None:
-        changes.said.append(f"{path} stays away, as you removed it; the kit has changed it")
+        changes.notes.append(f"{path} stays away, as you removed it; the kit has changed it")
     else:
         text, conflicts = _merged(_followed(ours, newer), _followed(former, newer), newer)
         file.write_text(text)
-        changes.said.append(f"{path} updated")
+        changes.notes.append(f"{path} updated")
         if conflicts:
             changes.conflicts.append(path)
 
@@ -178,6 +178,6 @@ def _merged(ours: str, former: str, newer: str) -> tuple[str, bool]:
 def _lock(folder: Path, changes: Changes) -> None:
     packages = [f"--upgrade-package={name}" for name in ("kopf-kit", "kopf-runtime")]
     if later := repository.write_lock(folder, folder, *packages):
-        changes.said.append(later)
+        changes.notes.append(later)
     else:
-        changes.said.append("uv.lock updated")
+        changes.notes.append("uv.lock updated")

@@ -283,7 +283,7 @@ class Parent(Subject):
         """Return the actual and the expected values of an object with a text, and of its child."""
         return comparison.compared(child, self.planned(found, text))
 
-    def told(self, found: Raw) -> dict[str, tuple[Any, Any]]:
+    def status_facts(self, found: Raw) -> dict[str, tuple[Any, Any]]:
         """Return the actual and the expected values of what a correct object's status says."""
         generation, status = found["metadata"]["generation"], found.get("status") or {}
         conditions = status.get("conditions") or ()
@@ -309,7 +309,7 @@ class Parent(Subject):
             "spec": (found["spec"], {**found["spec"], **self.spec(text)}),
             "owners": (owners, [meta["uid"]]),
             "deletion": (child["metadata"].get("deletionTimestamp"), None),
-            **self.told(found),
+            **self.status_facts(found),
             **self.facts(found, child, text),
         }
         return [f"{meta['name']}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b]
@@ -422,7 +422,7 @@ class Plain(Parent):
         scanning = granted(f"{name}-{namespace}-scanning", [SCANNING], self.user, None)
         return [*granted(name, self.rules, self.user, namespace), *scanning]
 
-    def told(self, found: Raw) -> dict[str, tuple[Any, Any]]:
+    def status_facts(self, found: Raw) -> dict[str, tuple[Any, Any]]:
         """Return the spec for which all handlers have ended, as kopf notes it down, and the spec.
 
         A handler that fails is tried again, perhaps after a minute, so silence proves nothing.

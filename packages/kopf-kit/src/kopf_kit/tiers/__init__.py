@@ -1,7 +1,5 @@
 """Runs the tiers of tests/tiers.toml for `kopf-kit check`, `test` and `test-all`.
 
 tier     reads the file: what each tier is, and its command
-lanes    runs tiers, each lane in its order and the lanes side by side; ends them all together
-reports  reads what pytest reports of them: counts, the first failure, the slowest tests
-tested   keeps which tiers passed, by the content of the checkout
+lanes    runs tiers, each lane in its order and the lanes side by side; keeps which of them passed
 """
