@@ -12,7 +12,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
-from kopf_runtime.declaring.records import Update
+from kopf_runtime.declaring.records import Fate, Update
 from kopf_runtime.watching import availability
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
@@ -47,9 +47,9 @@ def claim(thing: Widget, _: object) -> Iterable[Raw]:
     yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
 
 
-def claims(desired: widgets.Desired = claim) -> Controller:
+def claims(desired: widgets.Desired = claim, surplus: Fate | None = kr.DELETE) -> Controller:
     controller = Controller(WIDGET, Widget, lambda _: None)
-    controller.owns(PVC, on_surplus=kr.DELETE)
+    controller.owns(PVC, **({"on_surplus": surplus} if surplus is not None else {}))
     controller.desired(desired)
     return controller
 

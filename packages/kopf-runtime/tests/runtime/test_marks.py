@@ -9,7 +9,7 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import POD
-from kopf_runtime.declaring.records import Update
+from kopf_runtime.declaring.records import Fate, Update
 from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
@@ -121,10 +121,13 @@ async def test_t1_a_claim_is_not_deleted_for_another_object_s_plan(
     assert {raw["metadata"]["name"]: raw["metadata"]["uid"] for raw in server.all(PVC)} == before
 
 
-async def test_t1_a_copy_is_told_once_and_costs_nothing(server: ApiServer) -> None:
+@pytest.mark.parametrize("surplus", [kr.DELETE, kr.RETAIN, None], ids=["deleted", "kept", "unsaid"])
+async def test_t1_a_copy_is_told_once_and_costs_nothing(
+    server: ApiServer, surplus: Fate | None
+) -> None:
     server.put(WIDGET, widget("other", text="1Gi"))
     often = kr.Settings(resync_period=0.05)
-    async with operating(server, claims(), settings=often):
+    async with operating(server, claims(surplus=surplus), settings=often):
         await until(lambda: told(server, OTHER).get("status") == "True")
         copy(server)
         await until(lambda: events(server, "LeftAlone"))

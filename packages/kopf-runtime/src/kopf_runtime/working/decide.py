@@ -279,7 +279,8 @@ class Family:
     @property
     def strays(self) -> list[Child]:
         """What has marks of the owner, and may be a copy, or another object's: it stays."""
-        return [child for child in self._unwanted(stays=False) if not self._is_own(child)]
+        unwanted = (*self._unwanted(stays=False), *self._unwanted(stays=True))
+        return [child for child in unwanted if not self._is_own(child)]
 
     @property
     def kept(self) -> list[Child]:
