@@ -391,20 +391,6 @@ async def test_l2_namespaces_take_turns() -> None:
 
 
 @in_virtual_time
-async def test_l2_a_slow_namespace_gets_on_a_few_at_a_time() -> None:
-    slow = Slow(slow=10.0)
-    keys = tuple(("slow", str(number)) for number in range(100))
-    async with working(slow, workers=16, keys=keys):
-        most = 0
-        await asyncio.sleep(60)
-        while len(slow.done) < 100:
-            most = max(most, len(slow.began) - len(slow.done))
-            await asyncio.sleep(1)
-
-    assert 1 <= most <= 4
-
-
-@in_virtual_time
 async def test_an_api_outside_that_hangs_for_some_objects_slows_no_other() -> None:
     looks: Counter[str] = Counter()
 
@@ -491,13 +477,13 @@ async def test_what_hangs_in_the_cluster_after_a_call_outside_slows_its_namespac
         done[key] = now()
 
     later = [("ns", f"later-{number}") for number in range(8)]
-    async with working(reconcile, workers=16, keys=(A,)) as queue:
+    async with working(reconcile, workers=4, keys=(A,)) as queue:
         await asyncio.sleep(5)
         for key in later:
             queue.add(key)
         await until(lambda: len(done) == 9, seconds=60)
 
-    assert max(done[key] for key in later) - min(done[key] for key in later) > 0.8  # few at once
+    assert max(done[key] for key in later) - min(done[key] for key in later) > 1.6  # three at once
 
 
 @in_virtual_time

@@ -12,6 +12,7 @@ import pytest
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.reporting.troubles import DONE, Outcome
+from kopf_runtime.working.fairness import SLOW, SLOW_EACH, SLOW_PER_WORKER
 from kopf_runtime.working.queue import WorkQueue
 from runtime.support.waiting import in_virtual_time, now
 
@@ -199,3 +200,68 @@ async def test_s9_in_a_backlog_namespaces_take_turns_and_what_changed_goes_first
     assert between <= last / 8 + walk.workers
     assert between >= min(len(listed), last / 8 - walk.workers)
     assert Counter(walk.order) == Counter([*walk.listed, *walk.changed] * 2)
+
+
+class Neighbours:
+    """A queue of one to four namespaces whose requests take long, and of quick others."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)  # noqa: S311 (the seed is in the test's name)
+        self.workers = self.dice.choice((4, 16))
+        self.seconds = self.dice.choice((10.0, 30.0))
+        self.queue = WorkQueue("things", self, self.workers, Metrics("test"), clock=now)
+        self.slow = [f"slow-{lane}" for lane in range(self.dice.choice((1, 1, 2, 4)))]
+        self.busy: dict[Key, float] = {}  # since when
+        self.added: dict[Key, float] = {}
+        self.broken: list[str] = []
+
+    async def __call__(self, key: Key) -> Outcome:
+        """Take as long as the namespace does."""
+        waited, slow = now() - self.added.pop(key), key[0] in self.slow
+        mine = [since for other, since in self.busy.items() if other[0] == key[0]]
+        if not slow and waited > 5 * SLOW:
+            self.broken.append(f"{key} waited for {waited} seconds")
+        known = slow and now() - min(mine, default=now()) > 2 * SLOW
+        if known and len(mine) >= SLOW_EACH and self.quick_wait():
+            self.broken.append(f"{key} begins beside {len(mine)}, and others wait")
+        self.busy[key] = now()
+        await asyncio.sleep(self.seconds if slow else 0.2)
+        del self.busy[key]
+        return DONE
+
+    def quick_wait(self) -> bool:
+        """Return whether a key of a quick namespace waits."""
+        return any(key[0] not in self.slow for key in self.added)
+
+    async def live(self) -> None:
+        """Add keys now and then; all workers have to be at work while any key waits."""
+        number = 0
+        for lane in self.slow:
+            for _ in range(self.dice.choice((20, 100))):
+                self.add((lane, str(number := number + 1)))
+        for _ in range(60):
+            sizes = (0, 0, 0, 1, self.workers // 2, self.workers * 4)
+            for _ in range(0 if self.quick_wait() else self.dice.choice(sizes)):
+                self.add((f"quick-{self.dice.randrange(3)}", str(number := number + 1)))
+            await asyncio.sleep(self.dice.choice((0.011, 0.511, 3.011)))
+            if self.added and len(self.busy) < self.workers:
+                self.broken.append(f"{len(self.busy)} are at work, and {len(self.added)} wait")
+            if len(self.busy) > self.workers * (1 + SLOW_PER_WORKER):
+                self.broken.append(f"{len(self.busy)} are at work")
+
+    def add(self, key: Key) -> None:
+        """Queue a key."""
+        self.added[key] = now()
+        self.queue.add(key)
+
+
+@pytest.mark.parametrize("seed", range(60))
+@in_virtual_time
+async def test_c12_slow_namespaces_use_all_workers_and_delay_nobody(seed: int) -> None:
+    walk = Neighbours(seed)
+    task = asyncio.create_task(walk.queue.run(list))
+    await asyncio.sleep(0)
+    await walk.live()
+    task.cancel()
+
+    assert walk.broken == []

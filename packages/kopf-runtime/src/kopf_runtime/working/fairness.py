@@ -11,6 +11,9 @@
   limited for a while. So a namespace whose webhook hangs does not slow down the others. If it
   waits for an API outside the cluster, it counts alone: one that hangs for a few objects does not
   slow down the others of their namespace.
+- As in the API server's priority and fairness, idle seats are lent: while nothing else waits, slow
+  namespaces may have as many slow reconciles as there are workers. When the API server is slow for
+  all, the limit would delay them for the sake of nobody. Who borrows occupies no worker either.
 
 Adding a key and starting one cost the same however many wait.
 """
@@ -23,7 +26,7 @@ from kopf_runtime.declaring.kinds import Key
 
 #: Seconds after which a reconcile is slow, and seconds for which its namespace is then slow.
 SLOW, SLOW_FOR = 1.0, 30.0
-#: Simultaneous slow reconciles: per namespace, and in total per worker, in the cluster and outside.
+#: Simultaneous slow reconciles: per namespace, if others wait; in all per worker, and outside.
 SLOW_EACH, SLOW_PER_WORKER, OUTSIDE_PER_WORKER = 4, 4, 32
 #: Keys of a namespace that may be slow by themselves; the next one slows down the namespace.
 SLOW_ALONE = 16
@@ -144,6 +147,10 @@ class Fairness:
                 return key
         if self._held and self._may_be_slow():
             self._is_slow(key := self._held.next())
+            return key
+        others_wait = self._changed or self._listed or self._held
+        if self._full and not others_wait and len(self._slow) < self._workers:
+            self._is_slow(key := self._full.next())
             return key
         return None
 
