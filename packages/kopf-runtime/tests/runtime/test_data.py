@@ -49,7 +49,7 @@ def claim(thing: Widget, _: object) -> Iterable[Raw]:
 
 def claims(desired: widgets.Desired = claim, surplus: Fate | None = kr.DELETE) -> Controller:
     controller = Controller(WIDGET, Widget, lambda _: None)
-    controller.owns(PVC, **({"on_surplus": surplus} if surplus is not None else {}))
+    controller.owns(PVC, on_surplus=surplus)
     controller.desired(desired)
     return controller
 

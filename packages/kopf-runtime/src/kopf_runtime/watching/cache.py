@@ -125,6 +125,7 @@ class Cache(Generic[R]):
             return False
         if cached is not None and max(record.version, at) < cached.version:
             return False
+        self._age()
         for gone in self._deleted:
             if record.version <= gone.get(record.key, -1):
                 if at < gone[record.key]:
@@ -151,10 +152,14 @@ class Cache(Generic[R]):
     def _bury(self, key: Key, version: int) -> None:
         """Remove an object that is gone as of a version; what comes late does not bring it back."""
         self._drop(key)
-        if time.monotonic() - self._turned > LATE:
-            self._deleted = ({}, self._deleted[0])
-            self._turned = time.monotonic()
+        self._age()
         self._deleted[0][key] = version
+
+    def _age(self) -> None:
+        """Forget the deletions of which no answer can be late any more."""
+        if (age := time.monotonic() - self._turned) > LATE:
+            self._deleted = ({}, self._deleted[0] if age <= 2 * LATE else {})
+            self._turned += age
 
     def drop(self, record: R) -> None:
         """Forget a record that the API server no longer knows."""

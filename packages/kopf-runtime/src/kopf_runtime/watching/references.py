@@ -188,8 +188,11 @@ class References:
     def _changed(self, record: Seen | None, former: Seen | None) -> None:
         latest = record or former
         assert latest is not None
-        if record is None or former is None or record.view != former.view:
-            self._namers.queue((self.kind, latest.key))
+        if record is not None and former is not None:
+            known = former.view is not UNREAD or former.version != record.version
+            if not known or record.view == former.view:
+                return  # who names it reads it right now
+        self._namers.queue((self.kind, latest.key))
 
 
 class Polled(References):

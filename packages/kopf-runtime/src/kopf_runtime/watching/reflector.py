@@ -77,6 +77,7 @@ class Reflector:
         self._lister = Lister(client, scope.path, scope.selector)
         self._resync_period, self._changed, self._stands_by = resync_period, changed, stands_by
         self._position = 0  # the resource version up to which the cache is complete
+        self._latest = 0  # that of the last list, which a resync leaves ahead of the watch
         self._listed = False  # whether the next watch follows a full list
         self._deleted: dict[Key, int] | None = None  # what events delete while a list lasts
         self._unconfirmed: set[Key] = set()  # deleted objects for which no event has arrived yet
@@ -111,7 +112,7 @@ class Reflector:
                 logger.warning("%s; listing again", error)
                 if stale:  # twice in a row, so this is the new history
                     self._sink.reset(self._namespace)
-                    self._position = 0
+                    self._position = self._latest = 0
                 stale = not stale
                 self._lose_track()
                 backoff.reset()
@@ -182,6 +183,7 @@ class Reflector:
     async def _list(self, *, resync: bool = False) -> None:
         """Store all objects, page by page."""
         before, version = self._position, 0  # what was seen before, and the list's own
+        newest = self._newest
         listed: dict[Key, int] = {}
         asked = time.monotonic()
         repairs = 0
@@ -192,7 +194,7 @@ class Reflector:
         try:
             async with contextlib.aclosing(self._lister.pages()) as pages:
                 async for page, at in pages:
-                    self._check_history(at, before)
+                    self._check_history(at, newest)
                     version = version or at
                     for index, raw in enumerate(page.items or ()):
                         if not index % TURN:
@@ -219,6 +221,7 @@ class Reflector:
             self._unconfirmed = ghosts
         else:
             self._position, self._listed = version, True
+        self._latest = version
         self._complete()
 
     def _complete(self) -> None:
@@ -230,6 +233,10 @@ class Reflector:
         self._well()
         again = self._again.is_set()
         self._become(Availability(State.RELISTING if again else State.SYNCED), listed=True)
+
+    @property
+    def _newest(self) -> int:
+        return max(self._position, self._latest)
 
     def _check_history(self, version: int, before: int) -> None:
         """Raise `HistoryError` if etcd was restored: a watch from a future version stays silent."""
@@ -275,7 +282,8 @@ class Reflector:
         backoff = Backoff()
         while True:
             if not self._listed:
-                self._check_history(await self._lister.version(), self._position)
+                before = self._newest
+                self._check_history(await self._lister.version(), before)
                 self._metrics.watch_restarts.labels(self._resource).inc()
             self._listed = False
             began = time.monotonic()

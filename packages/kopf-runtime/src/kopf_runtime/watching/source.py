@@ -194,13 +194,21 @@ class Source(Generic[R]):
                 raise
             cached = self.cache.get(key)
             if before is not None and cached is not None and cached.uid == before.uid:
-                # But not a new object that arrived meanwhile.
-                self._gone.add(cached.uid)
-                self.cache.remove(key, cached.version)
+                self.drop(cached)  # but not a new object that arrived meanwhile
                 self._changed(None, cached)
             return None
         thing = self._decode(raw)
         return self._learn(thing, at, asked), thing, raw
+
+    def drop(self, record: R) -> None:
+        """Drop an object that the API server says is gone, so that no late answer brings it back.
+
+        It is not told.
+        """
+        self._gone.add(record.uid)
+        cached = self.cache.get(record.key)
+        if cached is not None and cached.uid == record.uid:
+            self.cache.remove(record.key, cached.version)
 
     async def patch(
         self,
@@ -266,9 +274,9 @@ class Source(Generic[R]):
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, version in pages:
                     for raw in page.items or ():
-                        record = self.read(raw)
-                        uids.add(record.uid)
-                        if self._put(record, version, asked):
+                        thing = self._decode(raw)
+                        uids.add(thing.metadata.uid)
+                        if self._put(self._record(thing), thing, version, asked):
                             current = False
             for cached in self.owned(owner):
                 here = namespace in (None, cached.key[0])
@@ -289,10 +297,11 @@ class Source(Generic[R]):
     def _learn(self, thing: Object, at: int = 0, asked: float = 0.0) -> R:
         record = self._record(thing)
         if record.watched:  # otherwise no event would report its deletion
-            self._put(record, at, asked)
+            self._put(record, thing, at, asked)
         return record
 
-    def _put(self, record: R, at: int = 0, asked: float = 0.0) -> bool:
+    def _put(self, record: R, thing: Object, at: int = 0, asked: float = 0.0) -> bool:
+        """Store an object's record; return whether it is news, and tell that."""
         if self._gone.has(record.uid, asked):
             return False
         former = self.cache.get(record.key)
@@ -300,7 +309,12 @@ class Source(Generic[R]):
             if max(record.version, at) < left_out.version:
                 return False
             self._take_back(left_out)
-        if news := self.cache.put(record, at):
+        news = self.cache.put(record, at)
+        if not news and record != former and self.cache.get(record.key) is record:
+            # Once etcd was restored, a version may be of another change. But an author's view may
+            # differ each time that it is made.
+            news = record == self._record(thing)
+        if news:
             self._changed(record, former)
         return news
 
@@ -325,14 +339,11 @@ class Source(Generic[R]):
     def take(self, raw: Raw, at: int = 0, asked: float = 0.0) -> tuple[Key, int, bool] | None:
         """Store an object, of a list `at` a version; report and leave out an unreadable one."""
         try:
-            record = self.read(raw)
+            thing = self._decode(raw)
+            record = self._record(thing)
         except UnreadableError as error:
             return self.leave_out(error, at, asked)
-        former, news = self.cache.get(record.key), self._put(record, at, asked)
-        same = not news and former is not None and former.version == record.version
-        if at and same and former != record:
-            self._changed(record, former)  # in another history, the version is of another change
-        return record.key, record.version, news
+        return record.key, record.version, self._put(record, thing, at, asked)
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
         """Remove a deleted object; return its key and version, or None if it is unreadable."""
@@ -400,14 +411,19 @@ class Source(Generic[R]):
             held=held(error.status),
         )
         former = self.unreadable.get(key)
-        if former is not None and left_out.is_as(former):
-            self.unreadable.put(replace(left_out, told=former.told), at)
-        elif self.unreadable.put(left_out, at):
-            if (cached := self.cache.get(key)) is not None:
-                self.cache.drop(cached)
-                self._changed(None, cached)  # its owner has to know
+        known = former if left_out.is_as(former) else None
+        if known is not None:
+            left_out = replace(left_out, told=known.told)
+        if not self.unreadable.put(left_out, at) and self.unreadable.get(key) is not left_out:
+            return key, version, False
+        if (cached := self.cache.get(key)) is not None:
+            self.cache.drop(cached)
+            self._changed(None, cached)  # its owner has to know
+        if known is None:
             self._warn(left_out)
-            self._left_out(left_out)
+        if known is None or replace(known, version=version) != left_out:
+            for each in filter(None, (former, left_out)):
+                self._left_out(each)
         return key, version, False
 
     def _take_back(self, left_out: Unreadable) -> None:

@@ -162,7 +162,7 @@ class Applier:
             raw = await self._client.request("DELETE", kind.at(child.key), body)
         except ApiError as error:
             if error.status == 404:
-                children.cache.drop(child)
+                children.drop(child)
                 text = f"{kind.kind} {child.key[1]} is gone already, the API server says."
                 raise StepError(contradicted("NotFound", text)) from None
             if error.status == 409 and await self._changed(child, exactly):
@@ -174,7 +174,7 @@ class Applier:
         except UnreadableError:  # a Status: it was gone at once
             left = None
         if left is None or not left.deleting:
-            children.cache.drop(child)
+            children.drop(child)
             return None
         return children.learn(raw)
 
