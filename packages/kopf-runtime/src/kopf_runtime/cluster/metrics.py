@@ -150,9 +150,7 @@ class Metrics:
             "events_dropped", "Events not posted: too many at once, or refused."
         )
         self.statuses_refused = self.counter(
-            "status_writes_refused",
-            "Writes of a status that the API server refused.",
-            "resource",
+            "status_writes_refused", "Writes of a status that the API server refused.", "resource"
         )
         self.last_resync = self.gauge(
             "last_resync_timestamp_seconds",

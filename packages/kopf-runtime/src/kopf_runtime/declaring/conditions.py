@@ -73,11 +73,7 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
         del others[most:]
     before = {c["type"]: c for c in listed if c["type"] in ours}
     mine = [_condition(before.get(name, {}), generation, new) for name, new in ours.items()]
-    return {
-        **fields,
-        "observedGeneration": generation,
-        "conditions": [*others, *mine],
-    }
+    return {**fields, "observedGeneration": generation, "conditions": [*others, *mine]}
 
 
 def merged(former: dict[str, Any], fields: Struct | dict[str, Any]) -> dict[str, Any]:

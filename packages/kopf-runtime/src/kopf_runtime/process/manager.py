@@ -78,12 +78,7 @@ class Manager(Generic[S]):
     metrics: Metrics
 
     def __init__(
-        self,
-        name: str,
-        settings: type[S],
-        *,
-        version: str = "",
-        description: str = "",
+        self, name: str, settings: type[S], *, version: str = "", description: str = ""
     ) -> None:
         if not DNS_LABEL.fullmatch(name):  # it is a label's value, and the name of the Lease
             raise ValueError(

@@ -14,12 +14,7 @@ from msgspec import structs
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.declaring import given
-from kopf_runtime.declaring.conditions import (
-    Condition,
-    Status,
-    build,
-    condition,
-)
+from kopf_runtime.declaring.conditions import Condition, Status, build, condition
 from kopf_runtime.declaring.context import StepContext
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key

@@ -15,11 +15,7 @@ class Observer:
     """Observes the objects of one kind with all that belongs to them."""
 
     def __init__(
-        self,
-        client: Client,
-        settings: Callable[[], Any],
-        caches: Caches,
-        label: str,
+        self, client: Client, settings: Callable[[], Any], caches: Caches, label: str
     ) -> None:
         self._label = label  # which has an owner's uid
         self._client, self._settings = client, settings

@@ -14,13 +14,7 @@ from kopf_runtime.declaring.errors import UNSEEN, ApiError, Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object
 from kopf_runtime.declaring.records import Name, Owner, Read, Seen
-from kopf_runtime.watching.references import (
-    Namers,
-    NotReadableError,
-    Polled,
-    References,
-    invalid,
-)
+from kopf_runtime.watching.references import Namers, NotReadableError, Polled, References, invalid
 from kopf_runtime.watching.selections import MAX_NAMES, Selections
 from kopf_runtime.watching.source import Source
 

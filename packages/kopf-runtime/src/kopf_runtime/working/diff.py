@@ -58,10 +58,7 @@ def _masked(manifest: Raw | None, other: Raw | None, *, after: bool = False) -> 
     }
     masked, notes = {**manifest, "data": data}, manifest["metadata"].get("annotations") or {}
     if LAST_APPLIED in notes:
-        masked["metadata"] = {
-            **manifest["metadata"],
-            "annotations": {**notes, LAST_APPLIED: "***"},
-        }
+        masked["metadata"] = {**manifest["metadata"], "annotations": {**notes, LAST_APPLIED: "***"}}
     return masked
 
 

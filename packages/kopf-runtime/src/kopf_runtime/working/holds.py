@@ -26,11 +26,7 @@ Held = dict[str, tuple[str, ...]]
 class Holds:
     """Who has the unique values of the objects of one kind."""
 
-    def __init__(
-        self,
-        caches: Caches,
-        uniques: Mapping[int, Unique],
-    ) -> None:
+    def __init__(self, caches: Caches, uniques: Mapping[int, Unique]) -> None:
         self._owners, self._children = caches.owners, caches.children
         self._uniques, self._selected = uniques, caches.selection.has
         # The uids of the objects to which values were given that no answer has confirmed yet.

@@ -26,12 +26,7 @@ class Observation:
     """Observes the objects of one kind."""
 
     def __init__(
-        self,
-        client: Client,
-        declaration: Declaration,
-        caches: Caches,
-        applier: Applier,
-        pace: Pace,
+        self, client: Client, declaration: Declaration, caches: Caches, applier: Applier, pace: Pace
     ) -> None:
         self._client, self._caches, self._applier, self._pace = client, caches, applier, pace
         self._word, self._order = declaration.kind.kind, declaration.order()
