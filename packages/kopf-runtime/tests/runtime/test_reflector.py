@@ -578,6 +578,23 @@ async def test_a_missed_event_is_made_good_by_the_next_resync_and_counted(
         await until(lambda: operator.metric("resync_repairs_total", resource="widgets") == 1)
 
 
+async def test_c1_a_restore_to_before_the_last_resync_is_noticed(server: ApiServer) -> None:
+    """The watch was not as far: its position says nothing of that."""
+    server.put(WIDGET, widget())
+    one, often = widgets.controller(), kr.Settings(resync_period=0.3)
+    async with operating(server, one, settings=often):
+        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
+        backup = server.snapshot()
+        server.mute = True
+        server.remove(WIDGET, ("ns", "one"))
+        server.version += 100
+        server.mute = False
+        await until(lambda: caches(one).owners.cache.get(("ns", "one")) is None)
+        backup()
+        server.version += 50
+        await until(lambda: caches(one).owners.cache.get(("ns", "one")))
+
+
 async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> None:
     for name in ("one", "short"):
         server.put(WIDGET, widget(name))
