@@ -57,7 +57,7 @@ COMMANDS = {
         *(_RIGHTS, ("slowest",), ("release", "changelog"), ("release", "bundle", "0.1.0")),
         *(("release", "0.2.0"), ("release", "keys"), ("push",), ("push", "chart"), ("plugin",)),
         *(("image", "build"), ("image", "push"), ("cluster", "up"), ("olm", "up"), ("install",)),
-        *(("uninstall",), ("deploy",), ("undeploy",), ("run",), ("dev",), ("e2e",), ("e2e-olm",)),
+        *(("uninstall",), ("deploy",), ("undeploy",), ("run",), ("e2e",), ("e2e-olm",)),
         *((tiers, "--list") for tiers in ("check", "test", "test-all")),
     ),
     "plain": (
