@@ -203,7 +203,7 @@ def test_a_status_of_a_former_generation_is_wrong() -> None:
     generation = page()["metadata"]["generation"]
 
     for observed in (generation - 1, None):
-        told = PAGES.told({**page(), "status": {"observedGeneration": observed}})
+        told = PAGES.status_facts({**page(), "status": {"observedGeneration": observed}})
         assert told["observedGeneration"] == (observed, generation)
 
 
