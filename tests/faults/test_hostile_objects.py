@@ -140,8 +140,8 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
     assert "text" in told["message"]
     said = await why(here, "number")
     assert said.first == (
-        "number does not print: the Message or its Pod does not match the definition of its "
-        "kind, so the operator skips it."
+        "Message number: it, or what was made for it, does not match the definition of its kind, "
+        "so the operator skips it."
     )
     await here.quiet()
     assert here.operator.exits == []
@@ -195,8 +195,8 @@ async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(he
     assert told["status"] == "False"
     assert "example.com/hold" in told["message"]
     said = await why(here)
-    assert said.first == ("hello does not print yet: it is being deleted, and something holds it.")
-    assert "example.com/hold" in said.part("Details")
+    assert said.first == "Message hello: it is being deleted, but something holds it."
+    assert "example.com/hold" in said.part("Do")
     message = await here.cluster.ask("GET", here.object())
     assert message["status"]["observedGeneration"] == message["metadata"]["generation"]
     await here.cluster.patch(here.object(), {"metadata": {"finalizers": None}})

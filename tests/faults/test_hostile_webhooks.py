@@ -172,7 +172,7 @@ async def test_l3_the_container_that_admission_added_is_named(here: World) -> No
     assert hook.asked
     assert "mesh-init" in told["message"]
     said = await why(here)
-    assert said.first == "hello does not print: a container of its Pod ends again and again."
+    assert said.first == "Message hello: a container of its Pod ends again and again."
     assert "mesh-init" in said.part("Details")
 
 
@@ -190,12 +190,10 @@ async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World) -> None:
         assert "example.com/hold" in told["message"]
         assert "Node" not in told["message"]
         said = await why(here)
-        assert said.first == "hello does not print: a finalizer holds its former Pod."
+        assert said.first == "Message hello: a finalizer holds an object that is to be replaced."
         assert "example.com/hold" in said.part("Details")
         korean = await why(here, LANG="ko_KR.UTF-8")
-        assert korean.first == (
-            "hello: 출력하지 못합니다. 파이널라이저가 이전 파드를 붙잡고 있습니다."
-        )
+        assert korean.first == ("Message hello: 파이널라이저가 교체할 오브젝트를 붙잡고 있습니다.")
         assert hook.asked
         hook.opinion = admits
 

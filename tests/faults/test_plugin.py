@@ -57,20 +57,20 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     await here.until_reason("Conflict", "taken")
 
     well, taken = await run("why", "well"), await run("why", "taken")
-    assert (well.code, well.out) == (0, "well prints: its text, every 10 s, by Pod msg-well.\n")
+    assert (well.code, well.first) == (0, "Message well: it is ready.")
     assert taken.code == 1
     assert taken.first == (
-        "taken does not print: somebody else's Pod already has the name msg-taken."
+        "Message taken: somebody else's object already has the name of one that it needs."
     )
     assert taken.part("Reason").startswith("Conflict, for ")
     assert "does not belong to this Message" in taken.part("Details")
-    assert f"`kubectl -n {here.namespace} delete pod msg-taken`" in taken.part("Do")
+    assert "Delete the object that the details name" in taken.part("Do")
     assert taken.part("More").endswith("/docs/runbooks.md#messageoperatormessagesfailed")
     korean = await run("why", "taken", LANG=KOREAN)
     assert korean.first == (
-        "taken: 출력하지 못합니다. 이름이 msg-taken인 다른 파드가 이미 있습니다."
+        "Message taken: 필요한 오브젝트의 이름을 다른 오브젝트가 쓰고 있습니다."
     )
-    assert "그 파드를 삭제하거나" in korean.part("할 일")
+    assert "오브젝트를 삭제하거나" in korean.part("할 일")
     assert korean.part("더 보기").endswith("/docs/runbooks.ko.md#messageoperatormessagesfailed")
 
     none = await quota(here)
@@ -78,7 +78,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     await here.until_reason("Forbidden", "no-room")
     told = await run("why", "no-room")
     assert told.first == (
-        "no-room does not print: a quota of the namespace leaves no room for its Pod."
+        "Message no-room: a quota of the namespace leaves no room for what it needs."
     )
     assert "exceeded quota: none" in told.part("Details")
     assert "describe resourcequota" in told.part("Do")
@@ -93,19 +93,18 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
             while "ask the platform team" not in json.dumps(await here.condition("refused")):
                 await asyncio.sleep(0.1)
         told = await run("why", "refused")
-    assert told.first == "refused does not print: an admission webhook refuses its Pod."
+    assert told.first == "Message refused: an admission webhook refuses what it needs."
     assert "ask the platform team" in told.part("Details")
 
     table = await run("status")
     assert table.code == 0
     rows = {line.split()[0]: line for line in table.out.splitlines() if line}
-    assert "Processed" in rows["well"]
-    assert "안녕하세요, 오퍼레이터!" in rows["well"]
-    assert rows["taken"].endswith("Conflict: somebody else's Pod already has the name msg-taken")
+    assert rows["message/well"].split()[1] == "True"
+    assert "Conflict: somebody else's object already has the name" in rows["message/taken"]
     items = {
         item["name"]: item for item in json.loads((await run("status", "-o", "json")).out)["items"]
     }
-    assert (items["well"]["phase"], items["taken"]["reason"]) == ("Processed", "Conflict")
+    assert (items["well"]["ready"], items["taken"]["reason"]) == ("True", "Conflict")
 
 
 async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
@@ -113,7 +112,7 @@ async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
 ) -> None:
     await here.create("하나", "early")
     early = await run("why", "early")
-    assert (early.code, early.first) == (1, "early does not print: no operator is installed.")
+    assert (early.code, early.first) == (1, "Message early: no operator is installed.")
     assert "helm install" in early.part("Do")
     denied = await run("why", "early", "--as=somebody", "--as-group=system:masters")
     assert denied.first == early.first, "the options of kubectl are passed on"
@@ -153,7 +152,7 @@ async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
     finally:
         await here.cluster.remove(f"{path}/gone-{here.namespace}")
     assert told.first == (
-        "waits does not print yet: an admission webhook does not answer, so no Pod can be created."
+        "Message waits: an admission webhook does not answer, so nothing can be created."
     )
     assert "gone.example.com" in told.part("Details")
     assert "get validatingwebhookconfigurations" in told.part("Do")
@@ -178,7 +177,7 @@ async def test_what_the_api_server_refuses_is_told_before_anything_is_created(
     assert denied.code == 3
     assert "the ClusterRole messages.myorg.dev-edit" in denied.err
     assert 'User "nobody" cannot' in denied.err
-    assert (await run("status")).out.startswith("There is no Message in the namespace")
+    assert (await run("status")).out.startswith("There are no Messages in the namespace")
 
 
 async def test_when_it_cannot_tell_it_says_why_and_ends_with_3(
@@ -230,7 +229,7 @@ async def test_r1_an_administrators_token_goes_nowhere(
     assert heard == []
     assert f"ignored: {here.namespace}/message-operator" in doctor.out
     assert "no operator is installed" in doctor.out, "the one of the test runs outside the cluster"
-    assert why.first == "hello-msg prints: its text, every 10 s, by Pod msg-hello-msg."
+    assert why.first == "Message hello-msg: it is ready."
 
 
 def look_alike(*arguments: str) -> Raw:
@@ -289,9 +288,9 @@ async def test_the_live_table_follows_each_change(here: World, tmp_path: Path) -
     assert process.stdout is not None
     try:
         seen = await asyncio.to_thread(process.stdout.readline)
-        assert f"{here.namespace}/first  -" in seen
+        assert f"{here.namespace}/message/first  -" in seen
         await here.start()
-        while "Processed" not in seen:
+        while "True" not in seen:
             seen = await asyncio.to_thread(process.stdout.readline)
             assert seen, "it has ended"
         await here.delete("first")

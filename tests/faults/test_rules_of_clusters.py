@@ -196,7 +196,7 @@ async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: W
     assert "allowPrivilegeEscalation" in told
     said = await why(here)
     assert said.first == (
-        "hello does not print: the Pod Security level of the namespace does not admit its Pod."
+        "Message hello: the Pod Security level of the namespace does not admit its Pod."
     )
     await start_again(here)
 

@@ -139,7 +139,7 @@ async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(here: Wo
     assert "node-1" in told["message"]
     said = await why(here)
     assert said.first == (
-        "hello does not print: its former Pod does not end: the node does not confirm it."
+        "Message hello: its former Pod does not end: the node does not confirm it."
     )
     assert "delete pod msg-hello --force" in said.part("Do")
 
@@ -203,7 +203,7 @@ async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None
     told = await here.until_reason("Invalid")
     assert "no Pods on Sundays" in told["message"]
     said = await why(here)
-    assert said.first == "hello does not print: a policy of the cluster refuses its Pod."
+    assert said.first == "Message hello: a policy of the cluster refuses what it needs."
     assert "no Pods on Sundays" in said.part("Details")
 
     await here.cluster.remove(f"{bindings_at}/{here.namespace}")
@@ -235,14 +235,10 @@ async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) ->
     told = await here.until_reason("Forbidden")
     assert "cannot create resource" in told["message"]
     said = await why(here)
-    assert said.first == (
-        "hello does not print: the operator has no right to do this in the namespace."
-    )
+    assert said.first == ("Message hello: the operator has no right to do this in the namespace.")
     assert said.part("More").endswith("runbooks.md#messageoperatorforbidden")
     korean = await why(here, LANG="ko_KR.UTF-8")
-    assert korean.first == (
-        "hello: 출력하지 못합니다. 오퍼레이터에 이 네임스페이스의 권한이 없습니다."
-    )
+    assert korean.first == ("Message hello: 오퍼레이터에 이 네임스페이스의 권한이 없습니다.")
 
     await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": role["rules"]})
     await here.converges({"hello": "하나"})

@@ -43,7 +43,10 @@ def kit_help(program: click.Group) -> Iterator[str]:
             yield from kit_help(command)
 
 
-KIT, PLUGIN = "\n".join(kit_help(PROGRAM)), sources("kubectl_message/help.py")
+KIT, PLUGIN = (
+    "\n".join(kit_help(PROGRAM)),
+    sources("packages/kopf-kit/src/kopf_kit/kubectl/__main__.py"),
+)
 FIELDS = [field.name for field in dataclasses.fields(Settings) if field.metadata]
 VARIABLES = {f"MESSAGE_OPERATOR_{name.upper()}" for name in FIELDS}
 FLAGS = "\n".join(f"--{name.replace('_', '-')}" for name in FIELDS)

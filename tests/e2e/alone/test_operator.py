@@ -53,7 +53,7 @@ def test_what_happened_while_there_was_no_operator_is_caught_up(
     )
     kept = messages["same"].wait_until_ready()
     assert (uid(kept), restarts(kept)) == (uid(pods["same"]), 0)
-    assert stopped.first == "new does not print: the operator is scaled to zero."
+    assert stopped.first == "Message new: the operator is scaled to zero."
     assert f"scale deployment/{operator.name} --replicas=1" in stopped.part("Do")
     assert stopped.part("More").endswith("runbooks.md#messageoperatordown")
     assert doctor.code == 1
@@ -74,7 +74,7 @@ def test_an_upgrade_replaces_message_pods_whose_template_it_changes(
         assert message.status()["phase"] == "Failed"
         assert "no-such-tag" in condition["message"]
         told = plugin("why", "hello", "-n", namespace.name)
-        assert told.first == "hello does not print: the node cannot pull an image of its Pod."
+        assert told.first == "Message hello: the node cannot pull an image of its Pod."
         assert "messagePod.image" in told.part("Do")
         failed = message.pod() or {}
         assert failed["spec"]["securityContext"]["runAsUser"] == 1234

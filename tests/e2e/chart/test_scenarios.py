@@ -108,7 +108,8 @@ def test_selected(
     assert uid(message.pod()) == uid(pod)
     told = plugin("why", "hello", "-n", namespace.name)
     assert told.first == (
-        f"hello, as it is now, does not print: no operator serves the namespace {namespace.name}."
+        "Message hello: this is of an earlier version of it; no operator serves the namespace "
+        f"{namespace.name}."
     )
     assert "messages=enabled" in told.part("Do")
     unserved = f"✗ Namespaces   no operator serves the namespace {namespace.name}"

@@ -74,7 +74,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for part in (
         "packages",
         "hack",
-        "kubectl_message",
         "operator",
         "charts",
         "olm",

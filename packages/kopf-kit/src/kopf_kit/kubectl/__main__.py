@@ -1,4 +1,4 @@
-"""The command line of the plugin of an operator without a package of its own."""
+"""The command line of an operator's plugin; `cli` has its exit codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from kopf_kit.kubectl import cli, diagnosis, status, subject, support, why
+from kopf_kit.kubectl import advice, cli, diagnosis, status, subject, support, why
 from kopf_kit.kubectl.text import Text
 
 HELP = Text(
@@ -20,9 +20,10 @@ Commands:
     -A              of all namespaces
     -w              live, until Ctrl-C
     -o json         for scripts
-  why [KIND/]NAME   why one is not ready, with its conditions and Events
+  why [KIND/]NAME   why one is not ready and what to do, with its conditions and Events
   why -f FILE       what the API server says of a manifest; nothing is created
   doctor            is the operator installed, ready, leading, allowed; is all served
+  explain [REASON]  what a reason, Event or alert means; without one, all of them
   support-bundle    a file for those who help you: no Secrets, no texts; -f FILE.tar.gz
 
 Options, as in kubectl:
@@ -47,9 +48,10 @@ Version {version}: {home}
     -A              모든 네임스페이스
     -w              실시간으로, Ctrl-C를 누를 때까지
     -o json         스크립트용
-  why [종류/]이름   준비되지 않은 이유와 컨디션, 이벤트
+  why [종류/]이름   준비되지 않은 이유와 할 일, 컨디션, 이벤트
   why -f FILE       매니페스트에 대한 API 서버의 판단. 아무것도 만들지 않습니다
   doctor            오퍼레이터의 설치, 준비, 리더, 권한, 처리하는 네임스페이스 점검
+  explain [이유]    이유(reason)나 이벤트, 알림의 뜻. 지정하지 않으면 모두 나열합니다
   support-bundle    지원을 요청할 때 보낼 파일. 시크릿과 텍스트는 담지 않습니다. -f FILE.tar.gz
 
 옵션 (kubectl과 같음):
@@ -82,6 +84,7 @@ def _run(argv: Sequence[str] | None) -> int:
     which.add_argument("name", nargs="?", metavar="[KIND/]NAME")
     which.add_argument("-f", "--filename", metavar="FILE")
     command("doctor")
+    command("explain").add_argument("word", nargs="?", metavar="REASON")
     command("support-bundle").add_argument("-f", "--filename", metavar="FILE")
     arguments = parser.parse_args(argv)
     return _command(arguments) if arguments.command else _shown(help_text)
@@ -100,6 +103,8 @@ def _command(arguments: argparse.Namespace) -> int:
         return why.of_name(kubectl, arguments.name)
     if arguments.command == "doctor":
         return diagnosis.report(kubectl)
+    if arguments.command == "explain":
+        return advice.explain(arguments.word) if arguments.word else advice.everything()
     return support.write(kubectl, arguments.filename)
 
 

@@ -305,23 +305,6 @@ class Kubectl:
             raise KubectlError(refusal(message), message)
         return str(printed)
 
-    def logs(self, pod: str, *flags: str) -> int:
-        """Print the log of a Pod with a valid name; return kubectl's exit code.
-
-        On a terminal, without what controls it; elsewhere, as it is.
-        """
-        command = self._command(["logs", *self._here(), *flags, "--", pod])
-        try:
-            if not sys.stdout.isatty():
-                return subprocess.call(command)
-            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-                for line in process.stdout or ():
-                    text = line.decode(errors="replace").removesuffix("\n")
-                    print(printable(text.expandtabs()), flush=True)
-            return process.returncode
-        except FileNotFoundError:
-            raise KubectlError(MISSING) from None
-
     def watch(self, kind: str, *, everywhere: bool = False) -> Iterator[Object]:
         """Yield the events of the objects of a kind until the API server ends the watch.
 

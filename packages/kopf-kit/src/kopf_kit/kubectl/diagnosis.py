@@ -12,7 +12,7 @@ from kopf_kit.kubectl import checks, client, pods, subject, survey
 from kopf_kit.kubectl.client import Kubectl, KubectlError
 from kopf_kit.kubectl.findings import FAILS, NOTE, UNKNOWN, WAITS, WELL, Finding, lines, mark
 from kopf_kit.kubectl.installation import Operator
-from kopf_kit.kubectl.objects import Judge, fare
+from kopf_kit.kubectl.objects import fare
 from kopf_kit.kubectl.subject import Kind
 from kopf_kit.kubectl.text import Text, pad, some, width
 
@@ -44,12 +44,12 @@ class Check(NamedTuple):
     finding: Finding
 
 
-def report(kubectl: Kubectl, judge: Judge = fare) -> int:
+def report(kubectl: Kubectl) -> int:
     """Print the result of each check; return the exit code."""
     findings = []
     titles = (*TITLES, *(_title(kind) for kind in subject.current().kinds))
     room = max(width(str(title)) for title in titles) + 3
-    for title, finding in check(kubectl, judge):
+    for title, finding in check(kubectl):
         print(f"{mark(finding.level)} {pad(str(title), room)}{finding.says}", flush=True)
         if finding.level != WELL:
             below = lines(finding)
@@ -69,7 +69,7 @@ def _title(kind: Kind) -> Text:
     return Text(kind.many, kind.kind)
 
 
-def check(kubectl: Kubectl, judge: Judge = fare) -> Iterator[Check]:
+def check(kubectl: Kubectl) -> Iterator[Check]:
     """Yield each check as soon as it is done; raise `KubectlError` if kubectl fails."""
     yield Check(CLUSTER, _cluster(kubectl))
     served, version = [], ""
@@ -99,7 +99,7 @@ def check(kubectl: Kubectl, judge: Judge = fare) -> Iterator[Check]:
         note = checks.ignored(alike)
         yield Check(OPERATOR, note._replace(todo=None) if operators else note)
     if served:
-        yield from _served(kubectl, operators, served, judge)
+        yield from _served(kubectl, operators, served)
 
 
 def _cluster(kubectl: Kubectl) -> Finding:
@@ -185,9 +185,7 @@ def _installed(operator: Operator, crd: str) -> Finding:
     return Finding(WAITS, says, todo.format(crd=crd))
 
 
-def _served(
-    kubectl: Kubectl, operators: list[Operator], kinds: list[Kind], judge: Judge
-) -> Iterator[Check]:
+def _served(kubectl: Kubectl, operators: list[Operator], kinds: list[Kind]) -> Iterator[Check]:
     """Check that all namespaces are served, and that the operator has looked at all objects."""
     try:
         objects = [(kind, kubectl.list(kind.resource, everywhere=True)) for kind in kinds]
@@ -205,7 +203,7 @@ def _served(
         }
         yield Check(SERVED, _namespaces(kubectl, operators, used - {""}, existing))
     for kind, of_kind in objects:
-        yield Check(_title(kind), judge(kind, of_kind))
+        yield Check(_title(kind), fare(kind, of_kind))
 
 
 def _namespaces(

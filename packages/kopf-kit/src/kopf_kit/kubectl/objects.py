@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -86,9 +85,6 @@ def age(timestamp: str) -> float | None:
         return None
     return time.time() - then.timestamp()
 
-
-#: Returns the state of all objects of a kind, in all namespaces.
-Judge = Callable[[Kind, list[Object]], Finding]
 
 #: Seconds within which a healthy operator has looked at an object.
 PROMPT = 60.0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Union
 
-from kopf_kit.kubectl import subject
+from kopf_kit.kubectl import advice, subject
 from kopf_kit.kubectl.client import Kubectl, KubectlError
 from kopf_kit.kubectl.objects import NOT_SEEN, State, age, state
 from kopf_kit.kubectl.text import Cell, Text, ago, escaped, paint, printable, table
@@ -188,4 +188,7 @@ def _why(state: State) -> str:
         return str(DELETING)
     if not state.ready:
         return str(NOT_SEEN) if subject.current().tells else printable(", ".join(state.others))
-    return "" if state.ready == "True" else printable(f"{state.reason}: {state.message}")
+    if state.ready == "True":
+        return ""
+    known = advice.find(state.reason, state.message, state.name, state.namespace)
+    return printable(f"{state.reason}: {known.says if known else state.message}")

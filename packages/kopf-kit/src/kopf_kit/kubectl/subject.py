@@ -34,6 +34,35 @@ class Kind(NamedTuple):
     shown: dict[str, Any]
 
 
+class Entry(NamedTuple):
+    """What some reasons, Events or alerts mean, and what to do; `advice.yaml` describes it.
+
+    Its sentences may contain {name}, {namespace}, {command}, {operator}, {many} and {home}.
+    """
+
+    #: Their names, in which `*` stands for any text.
+    of: tuple[str, ...]
+    do: Text
+    means: Text = Text("", "")
+    #: A pattern of the condition's message; empty if the reason alone decides.
+    message: str = ""
+    #: The alert whose runbook has more details, or an empty text.
+    alert: str = ""
+    #: The type of an Event.
+    type: str = ""
+
+
+class Advice(NamedTuple):
+    """What is known; of the entries for a reason, the first that fits counts."""
+
+    #: Of the operator's own Pods; their sentences may contain {namespace}, {pod} and {node}.
+    pods: tuple[Entry, ...] = ()
+
+    reasons: tuple[Entry, ...] = ()
+    events: tuple[Entry, ...] = ()
+    alerts: tuple[Entry, ...] = ()
+
+
 class Subject(NamedTuple):
     """An operator, as its repository says what it is."""
 
@@ -57,6 +86,7 @@ class Subject(NamedTuple):
     rights: tuple[Right, ...]
     #: Whether each of its objects has a `Ready` condition.
     tells: bool
+    advice: Advice = Advice()
 
     @property
     def writes(self) -> Right:

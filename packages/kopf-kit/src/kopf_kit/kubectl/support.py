@@ -23,7 +23,6 @@ from kopf_kit.kubectl import client, diagnosis, subject, survey
 from kopf_kit.kubectl.client import Kubectl, KubectlError
 from kopf_kit.kubectl.findings import FAILS, Finding, complain
 from kopf_kit.kubectl.installation import Operator
-from kopf_kit.kubectl.objects import Judge, fare
 from kopf_kit.kubectl.subject import Kind
 from kopf_kit.kubectl.text import Text, escaped
 
@@ -198,7 +197,7 @@ class Missing(NamedTuple):
     why: str
 
 
-def write(kubectl: Kubectl, file: str | None, judge: Judge = fare) -> int:
+def write(kubectl: Kubectl, file: str | None) -> int:
     """Write the file; return the exit code, or raise `KubectlError` if there is no cluster."""
     ours = subject.current()
     versions = json.loads(kubectl.ask("version", "--output=json"))
@@ -213,7 +212,7 @@ def write(kubectl: Kubectl, file: str | None, judge: Judge = fare) -> int:
     with os.fdopen(handle, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
         versions["plugin"] = ours.version
         _add(archive, f"{title}/versions.json", _json(versions))
-        for name, text in _collected(kubectl, missing, judge):
+        for name, text in _collected(kubectl, missing):
             _add(archive, f"{title}/{name}", text)
         lines = "".join(f"{part.what}: {part.why}\n" for part in missing)
         _add(archive, f"{title}/missing.txt", lines)
@@ -223,7 +222,7 @@ def write(kubectl: Kubectl, file: str | None, judge: Judge = fare) -> int:
     return 0
 
 
-def _collected(kubectl: Kubectl, missing: list[Missing], judge: Judge) -> Iterator[tuple[str, str]]:
+def _collected(kubectl: Kubectl, missing: list[Missing]) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each file, and add what cannot be read to `missing`."""
 
     def listed(kind: str, *arguments: str, within: str | None = None) -> list[Object]:
@@ -274,7 +273,7 @@ def _collected(kubectl: Kubectl, missing: list[Missing], judge: Judge) -> Iterat
                 yield f"{folder}/logs/{name}.log", hidden.text(text)
     printed = io.StringIO()
     with _told(missing, "doctor"), contextlib.redirect_stdout(printed):
-        diagnosis.report(kubectl, judge)
+        diagnosis.report(kubectl)
     yield "doctor.txt", hidden.text(printed.getvalue())
 
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import Any
 
-from kopf_kit.kubectl import checks, client, pods, subject, survey
+from kopf_kit.kubectl import advice, checks, client, pods, subject, survey
 from kopf_kit.kubectl.client import Kubectl, KubectlError
 from kopf_kit.kubectl.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kopf_kit.kubectl.objects import NOT_SEEN, State, age, state
@@ -18,10 +18,18 @@ Object = dict[str, Any]
 COLORS = {WELL: "green", WAITS: "yellow", FAILS: "red", UNKNOWN: "yellow"}
 #: How many of an object's last Events are shown.
 EVENTS = 5
+#: Of how many Pods of an object the Events are asked for.
+MAX_PODS = 3
 #: Seconds within which a healthy operator has looked at an object.
 PROMPT = 5.0
 
 READY = Text("it is ready", "준비되었습니다")
+STALE = Text(
+    "it was ready when an operator last looked at it",
+    "오퍼레이터가 마지막으로 확인했을 때는 준비되어 있었습니다",
+)
+#: What is to be done about the object, and about the operator.
+AND_DO = Text("{todo} As to the operator: {more}", "{todo} 오퍼레이터에 대해 할 일: {more}")
 NOT_READY = Text("it is not ready ({reason})", "준비되지 않았습니다({reason})")
 NO_CONDITION = Text(
     "it has no Ready condition; its Events are below",
@@ -115,18 +123,38 @@ def look(kubectl: Kubectl, now: State, given: Object) -> Finding:
     if now.deleting:
         by = ", ".join(given["metadata"].get("finalizers") or ())
         return Finding(WAITS, DELETING, FINALIZERS.format(it=by) if by else None)
-    if now.ready == "True":
-        return Finding(WELL, READY, detail=now.message)
     held_up = held(kubectl, now.namespace, seen=bool(now.ready))
     if now.ready:
-        finding = Finding(FAILS, NOT_READY.format(reason=now.reason), detail=now.message)
-        if held_up is None or not held_up.about:
-            return finding
-        says = BESIDES.format(says=finding.says, more=held_up.says)
-        return held_up._replace(says=says, detail=f"{now.message}; {held_up.detail}".rstrip("; "))
+        return _with(_seen(now), held_up)
     if held_up is None:
         held_up = _not_seen(now)
     return held_up._replace(says=EDITED.format(says=held_up.says)) if now.edited else held_up
+
+
+def _seen(now: State) -> Finding:
+    """Return what the object's own condition says."""
+    if now.ready == "True":
+        return Finding(WELL, READY, detail=now.message)
+    known = advice.find(now.reason, now.message, now.name, now.namespace)
+    if known is None:
+        return Finding(FAILS, NOT_READY.format(reason=now.reason), detail=now.message)
+    return known._replace(level=FAILS, detail=now.message)
+
+
+def _with(finding: Finding, held_up: Finding | None) -> Finding:
+    """Return the finding about an object, and why no operator looks at it now."""
+    if held_up is None or not held_up.about:  # one may run outside the cluster
+        return finding
+    says = STALE if finding.level == WELL else finding.says
+    todo = held_up.todo
+    if finding.todo is not None:
+        todo = AND_DO.format(todo=finding.todo, more=held_up.todo)
+    return held_up._replace(
+        says=BESIDES.format(says=says, more=held_up.says),
+        todo=todo,
+        detail="; ".join(detail for detail in (finding.detail, held_up.detail) if detail),
+        runbook=finding.runbook or held_up.runbook,
+    )
 
 
 def _not_seen(now: State) -> Finding:
@@ -182,14 +210,26 @@ def _may_not_look() -> Finding:
 
 
 def _events(kubectl: Kubectl, now: State) -> list[str]:
-    """Return the last Events of an object, the newest first; none if they may not be read."""
-    chosen = f"involvedObject.name={now.name},involvedObject.kind={now.kind.kind}"
+    """Return the last Events of an object and its Pods, the newest first; none if refused."""
     in_namespace = Kubectl(kubectl.options, now.namespace or "default")
+    about = [(now.kind.kind, now.name, now.uid)]
     try:
-        events = in_namespace.list("events", f"--field-selector={chosen}")
+        for pod in in_namespace.list("pods") if now.namespace else []:
+            meta = pod["metadata"]
+            owners = [owner.get("uid") for owner in meta.get("ownerReferences") or ()]
+            if now.uid in owners and client.is_name(meta["name"]) and not survey.is_ready(pod):
+                about.append(("Pod", meta["name"], meta.get("uid")))
+        events = [
+            event
+            for kind, name, uid in about[: MAX_PODS + 1]
+            for event in in_namespace.list(
+                "events",
+                f"--field-selector=involvedObject.name={name},involvedObject.kind={kind}",
+            )
+            if event["involvedObject"].get("uid") in (None, uid)
+        ]
     except KubectlError:
         return []
-    events = [event for event in events if event["involvedObject"].get("uid") in (None, now.uid)]
     events.sort(key=_time, reverse=True)
     return [
         "  ".join(

@@ -1,27 +1,31 @@
 """The operator's kubectl plugin as one file, and its archive and manifest for krew.
 
-It is `kopf_kit.kubectl`, and the repository's package `kubectl_NAME` if there is one. The bytes are
-the same on every machine: every file has the same date, and nothing is compressed, because a
-compressor's output depends on its version.
+It is `kopf_kit.kubectl`, with the advice of its `advice.yaml` and of the repository's, if it has
+one. The bytes are the same on every machine: every file has the same date, and nothing is
+compressed, because a compressor's output depends on its version.
 """
 
 import hashlib
 import io
 import json
 import re
+import string
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from kopf_kit import kubectl
 from kopf_kit.chart import templates
 from kopf_kit.crd import declared
-from kopf_kit.kubectl.subject import Kind, Right, Subject
+from kopf_kit.kubectl.subject import Advice, Entry, Kind, Right, Subject
 from kopf_kit.kubectl.text import Text
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import paths, reading
+from kopf_kit.rig.run import KitError
 
 #: The word after `kubectl` that runs it.
 COMMAND = PROJECT.name.removesuffix("-operator")
@@ -29,25 +33,72 @@ COMMAND = PROJECT.name.removesuffix("-operator")
 PROGRAM = f"kubectl-{COMMAND.replace('-', '_')}"
 ARCHIVE = f"{PROGRAM}.zip"
 MANIFEST = f"{COMMAND}.yaml"
-#: A repository's own package.
-OWN = PROJECT.root / PROGRAM.replace("-", "_")
+#: What a repository knows of its own reasons and alerts.
+ADVICE = PROJECT.root / "advice.yaml"
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _MAIN = """\
 import sys
 
-from kopf_kit.kubectl.subject import Kind, Right, Subject, use
+from kopf_kit.kubectl.subject import Advice, Entry, Kind, Right, Subject, use
 from kopf_kit.kubectl.text import Text
 
 use({subject})
 
-from {package}.__main__ import main
+from kopf_kit.kubectl.__main__ import main
 
 sys.exit(main())
 """
+#: What the kit knows of the runtime's reasons.
+KNOWN = Path(kubectl.__file__).with_name("advice.yaml")
+#: What may be filled into the sentences of `advice.yaml`: about an object, and about a Pod.
+WORDS = {"name", "namespace", "command", "operator", "many", "home"}
+POD_WORDS = {"namespace", "pod", "node"}
+RETRIED = Text(" The operator tries again by itself.", " 오퍼레이터가 자동으로 다시 시도합니다.")
 _EXECUTABLE, _PLAIN = 0o100755, 0o100644
 #: The formats of texts that are not to be shown.
 _SECRET = ("password", "byte", "binary")
+
+
+class _Sentence(msgspec.Struct, forbid_unknown_fields=True):
+    en: str
+    ko: str
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """An entry of `advice.yaml`; `subject.Entry` describes most fields."""
+
+    of: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    do: _Sentence
+    means: _Sentence = msgspec.field(default_factory=lambda: _Sentence("", ""))
+    message: str = ""
+    alert: str = ""
+    type: Literal["", "Normal", "Warning"] = ""
+    #: Whether the operator tries again by itself.
+    retried: bool = False
+
+    def check(self, file: Path, words: set[str]) -> None:
+        """Raise KitError if a sentence or the pattern cannot be used."""
+        try:
+            re.compile(self.message)
+            texts = (self.do.en, self.do.ko, self.means.en, self.means.ko)
+            fields = {field[1] for text in texts for field in string.Formatter().parse(text)}
+            if fields - words - {None}:
+                known = ", ".join(f"{{{word}}}" for word in sorted(words))
+                raise ValueError(f"a sentence may contain {known}, and no other field")
+        except (re.error, ValueError) as error:
+            raise KitError(f"{file}: the entry of {', '.join(self.of)}: {error}") from error
+
+
+class _Written(msgspec.Struct, forbid_unknown_fields=True):
+    """The content of `advice.yaml`."""
+
+    reasons: list[_Entry] = []
+    events: list[_Entry] = []
+    alerts: list[_Entry] = []
+    pods: list[_Entry] = []
+    #: The alert of the reasons that name none.
+    alert: str = ""
 
 
 def write(folder: Path) -> None:
@@ -63,11 +114,9 @@ def program() -> bytes:
     """Return the plugin as a zipapp, which any Python 3.9 or newer can run."""
     common = Path(kubectl.__file__).parent
     sources = {"kopf_kit/__init__.py": b""}
-    for name, folder in (("kopf_kit/kubectl", common), (OWN.name, OWN)):
-        for file in folder.rglob("*.py"):
-            sources[f"{name}/{file.relative_to(folder).as_posix()}"] = file.read_bytes()
-    package = OWN.name if OWN.is_dir() else "kopf_kit.kubectl"
-    main = _MAIN.format(subject=subject(), package=package).encode()
+    for file in common.glob("*.py"):
+        sources[f"kopf_kit/kubectl/{file.name}"] = file.read_bytes()
+    main = _MAIN.format(subject=subject()).encode()
     files = {"__main__.py": main, **sources}
     return _SHEBANG + _zip({name: (content, _PLAIN) for name, content in files.items()})
 
@@ -120,13 +169,14 @@ def subject() -> Subject:
     page = f"{home}/blob/v{PROJECT.version}/docs/runbooks"
     korean = (PROJECT.root / "docs" / "runbooks.ko.md").is_file()
     flags = (f"--{image.flag}=" for image in PROJECT.images)
+    alerts = tuple(re.findall(r"^## (\w+)", _runbooks(), re.MULTILINE))
     return Subject(
         name=PROJECT.name,
         command=COMMAND,
         version=PROJECT.version,
         home=home,
         runbooks=Text(f"{page}.md", f"{page}{'.ko' * korean}.md"),
-        alerts=tuple(re.findall(r"^## (\w+)", _runbooks(), re.MULTILINE)),
+        alerts=alerts,
         variables=PROJECT.variables,
         # Every operator on plain kopf has variables of these names.
         signs=() if PROJECT.adopted else (*flags, PROJECT.variables),
@@ -150,7 +200,35 @@ def subject() -> Subject:
             for verb in rule["verbs"]
         ),
         tells=not PROJECT.adopted,
+        advice=advice(*([ADVICE] if ADVICE.is_file() else []), KNOWN, alerts=alerts),
     )
+
+
+def advice(*files: Path, alerts: Sequence[str]) -> Advice:
+    """Return what files know, the first one's entries first; raise KitError on one that is wrong.
+
+    Of the alerts that they name by the ends of their names, those of the chart stay.
+    """
+    written = [reading.converted(reading.document(file, dict), _Written, file) for file in files]
+    default = next((content.alert for content in written if content.alert), "")
+
+    def full(name: str) -> str:
+        return next((it for it in alerts if name and it.endswith(f"Operator{name}")), "")
+
+    def entries(section: str) -> Iterator[Entry]:
+        for file, content in zip(files, written, strict=True):
+            for part in getattr(content, section):
+                part.check(file, POD_WORDS if section == "pods" else WORDS)
+                alert = full(part.alert) or full(default) if section == "reasons" else ""
+                retried = RETRIED if part.retried else Text("", "")
+                do = Text(part.do.en + retried.en, part.do.ko + retried.ko)
+                means = Text(part.means.en, part.means.ko)
+                yield Entry(part.of, do, means, part.message, alert, part.type)
+
+    named = (entry._replace(of=(full(entry.of[0]),)) for entry in entries("alerts"))
+    named = (entry._replace(alert=entry.of[0]) for entry in named if entry.of[0])
+    reasons, events, pods = (tuple(entries(part)) for part in ("reasons", "events", "pods"))
+    return Advice(pods, reasons, events, tuple(sorted(named)))
 
 
 def shown(schema: Mapping[str, Any]) -> Any:

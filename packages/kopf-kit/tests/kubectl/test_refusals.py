@@ -2,8 +2,11 @@
 
 import pytest
 
-from kopf_kit.kubectl import client, why
+from kopf_kit.kubectl import client, subject, why
 from kopf_kit.kubectl.client import Kubectl, KubectlError, refusal
+from kubectl.clusters import SUBJECT
+
+subject.use(SUBJECT)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,15 @@ def test_a_file_that_is_no_manifest_is_not_blamed_on_the_api_server(
     assert printed.out == ""
     assert f"The file a.yaml {told}." in printed.err
     assert said in printed.err
+
+
+def test_a_webhooks_no_is_not_taken_for_a_right_that_is_missing() -> None:
+    said = 'widgets is forbidden: User "me" cannot create resource "widgets"'
+    refused = client.of_file(said)
+
+    assert refused
+    assert "-edit" in refused.todo.en
+    assert client.of_file(f'admission webhook "a" denied the request: {said}') is None
 
 
 def test_what_the_api_server_says_of_a_manifest_is_not_blamed_on_the_file() -> None:

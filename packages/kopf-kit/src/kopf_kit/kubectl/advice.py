@@ -1,0 +1,94 @@
+"""`kubectl NAME explain`, and what is advised about a reason: `advice.yaml` has the sentences."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from kopf_kit.kubectl import subject
+from kopf_kit.kubectl.findings import UNKNOWN, Finding, complain, lines
+from kopf_kit.kubectl.subject import Entry
+from kopf_kit.kubectl.text import Cell, Text, paint, table
+
+_Item = TypeVar("_Item")
+
+
+def find(reason: str, message: str, name: str, namespace: str) -> Finding | None:
+    """Return what is known of an object's reason with this message, or None."""
+    for entry in subject.current().advice.reasons:
+        if is_called(entry, reason) and re.search(entry.message, message):
+            return _finding(entry, name, namespace)
+    return None
+
+
+def is_called(entry: Entry, word: str) -> bool:
+    """Return whether an entry is about this reason, Event or alert."""
+    return any(fnmatchcase(word, pattern) for pattern in entry.of)
+
+
+def explain(word: str) -> int:
+    """Print the meaning of a reason, an Event or an alert in any case; return the exit code."""
+    every, known = _known(), subject.current().advice
+    names = {name.lower(): name for entry in every for name in entry.of}
+    meant = (entry for entry in every if "*" not in entry.of and _is_meant(entry, word))
+    found = _first(meant, lambda entry: entry.message if entry in known.reasons else entry.of)
+    for number, entry in enumerate(found):
+        finding = _finding(entry)
+        print("\n" * bool(number) + paint(f"{finding.says}.", "bold"), *lines(finding), sep="\n")
+    if found:
+        return 0
+    says = Text(
+        "{word} is no reason, Event or alert that is known",
+        "{word}에 해당하는 이유나 이벤트, 알림이 없습니다",
+    )
+    todo = Text(
+        "`kubectl {command} explain` lists them.",
+        "`kubectl {command} explain`으로 목록을 보십시오.",
+    ).format(command=subject.current().command)
+    close = [names[name] for name in difflib.get_close_matches(word.lower(), names)]
+    if close:
+        todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
+    complain(Finding(UNKNOWN, says.format(word=word), todo))
+    return 2
+
+
+def everything() -> int:
+    """Print all reasons, Events and alerts, one per line; return the exit code."""
+    named = _first(
+        ((name, entry) for entry in _known() for name in entry.of),
+        lambda named: (named[0], named[1].message, named[1].type),
+    )
+    rows = [[Cell(name), Cell(str(_finding(entry).says))] for name, entry in named]
+    print(*table([str(Text("REASON", "이유")), str(Text("MEANS", "뜻"))], rows), sep="\n")
+    return 0
+
+
+def _first(items: Iterable[_Item], key: Callable[[_Item], object]) -> list[_Item]:
+    """Return the items without those that another of the same key comes before."""
+    firsts: dict[object, _Item] = {}
+    for item in items:
+        firsts.setdefault(key(item), item)
+    return [*firsts.values()]
+
+
+def _is_meant(entry: Entry, word: str) -> bool:
+    return any(fnmatchcase(word.lower(), pattern.lower()) for pattern in entry.of)
+
+
+def _known() -> list[Entry]:
+    """Return all entries, without those for Events that only point to reasons of their names."""
+    known = subject.current().advice
+    reasons = {name for entry in known.reasons for name in entry.of}
+    events = (event for event in known.events if not {*event.of} <= reasons)
+    return [*known.reasons, *events, *known.alerts]
+
+
+def _finding(entry: Entry, name: str = "NAME", namespace: str = "NAMESPACE") -> Finding:
+    ours = subject.current()
+    words = {"name": name, "namespace": namespace, "command": ours.command, "home": ours.home}
+    words |= {"operator": ours.name, "many": ours.many}
+    says, todo = entry.means.format(**words), entry.do.format(**words)
+    return Finding(UNKNOWN, says, todo, runbook=entry.alert)
