@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -269,6 +270,34 @@ async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer)
         request for request in server.requests if request.query.get("limit") == str(listing.PAGE)
     ]
     assert len(lists) == 2  # one for each kind
+
+
+async def test_a_version_that_is_too_old_is_followed_by_a_list(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
+
+        server.mute = True
+        server.edit(WIDGET, ("ns", "one"), edit("new"))
+        server.mute = False
+        oldest = server.version
+
+        async def expired(request: web.Request) -> web.Response | None:
+            if not request.query.get("watch") or "widgets" not in request.path:
+                return None
+            if int(request.query["resourceVersion"]) >= oldest:
+                return None
+            error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+            return web.json_response({"type": "ERROR", "object": error}, dumps=_line)
+
+        server.answers.append(expired)
+        server.close_watches()
+
+        await until(lambda: text(server, ("ns", "w-one")) == "new")
+
+
+def _line(thing: Any) -> str:
+    return json.dumps(thing) + "\n"
 
 
 def pages(server: ApiServer) -> list[Asked]:
@@ -663,7 +692,59 @@ async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -
         assert server.writes == []
 
 
+async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: ApiServer) -> None:
+    """A resync's pages show what was there when it began; a mended object may have come since."""
+    server.put(WIDGET, widget())
+    async with operating(server, one := widgets.controller()) as operator:
+        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+
+        def page(version: int, said: object) -> Raw:
+            raw = json.loads(server.objects[WIDGET, ("ns", "one")].encode())
+            raw["metadata"]["resourceVersion"], raw["spec"] = str(version), {"text": said}
+            return Raw(json.dumps(raw).encode())
+
+        now = int((server.get(WIDGET, ("ns", "one")) or {})["metadata"]["resourceVersion"])
+        await until(
+            lambda: (known := caches(one).owners.cache.get(("ns", "one"))) and known.version >= now
+        )
+        caches(one).owners.take(page(now - 1, 5))
+        assert caches(one).owners.cache.get(("ns", "one"))
+        server.remove(CONFIG_MAP, ("ns", "w-one"))
+        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+
+        caches(one).owners.take(page(now + 1000, 5))
+        assert not caches(one).owners.cache.get(("ns", "one"))
+        caches(one).owners.take(page(now + 999, "stale"))
+        assert not caches(one).owners.cache.get(("ns", "one"))
+        assert operator.metric("unreadable_objects", resource="widgets") == 1
+
+
 # --- a single look ------------------------------------------------------------------------------
+
+
+async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
+    server: ApiServer,
+) -> None:
+    first = server.put(WIDGET, widget())["metadata"]["uid"]
+    async with operating(server, one := widgets.controller(), working=False):
+
+        def known() -> str:
+            record = caches(one).owners.cache.get(("ns", "one"))
+            return record.uid if record is not None else ""
+
+        async def answer_late(request: web.Request) -> web.Response | None:
+            if request.path != WIDGET.at(("ns", "one")):
+                return None
+            server.remove(WIDGET, ("ns", "one"))
+            second = server.put(WIDGET, widget())["metadata"]["uid"]
+            await until(lambda: known() == second)
+            return GONE.response()  # of the first one
+
+        await until(lambda: known() == first)
+        server.answers.append(answer_late)
+
+        assert await caches(one).owners.fetch(("ns", "one")) is None
+        assert known() not in ("", first)
 
 
 async def test_a_child_that_only_a_look_finds_gone_comes_back(server: ApiServer) -> None:
