@@ -222,7 +222,9 @@ class Neighbours:
         if not slow and waited > 5 * SLOW:
             self.broken.append(f"{key} waited for {waited} seconds")
         known = slow and now() - min(mine, default=now()) > 2 * SLOW
-        if known and len(mine) >= SLOW_EACH and self.quick_wait():
+        # What is slow beyond the most in all still occupies a worker, and does not count.
+        crowded = len(self.busy) >= self.workers * SLOW_PER_WORKER
+        if known and len(mine) >= SLOW_EACH and self.quick_wait() and not crowded:
             self.broken.append(f"{key} begins beside {len(mine)}, and others wait")
         self.busy[key] = now()
         await asyncio.sleep(self.seconds if slow else 0.2)
@@ -230,8 +232,8 @@ class Neighbours:
         return DONE
 
     def quick_wait(self) -> bool:
-        """Return whether a key of a quick namespace waits."""
-        return any(key[0] not in self.slow for key in self.added)
+        """Return whether a key of a quick namespace waits, and was not added right now."""
+        return any(key[0] not in self.slow and at < now() for key, at in self.added.items())
 
     async def live(self) -> None:
         """Add keys now and then; all workers have to be at work while any key waits."""
