@@ -168,6 +168,7 @@ def test_what_kopfs_tutorial_leads_to_is_adopted_and_runs(tutorial: Path) -> Non
 LACKING = {
     "a module": ("import helpers", "", "No module named 'helpers'"),
     "a file": ("open('settings.yaml')", "", "No such file or directory: 'settings.yaml'"),
+    # The author's Python tells this one before there is an image.
     "a variable": ("import os; os.environ['BUCKET']", "", "reads the variables BUCKET"),
     "a folder": ("open('cache', 'w')", "", "Read-only file system: 'cache'"),
     "a command": ("", 'CMD ["python3", "-m", "server"]', "No module named server"),
@@ -181,11 +182,14 @@ def test_what_an_image_lacks_is_told_when_it_is_built(
 ) -> None:
     code, command, expected = LACKING[lacking]
     base = said(tutorial, "image", "build").split()[-1]
-    dockerfile = f"FROM {base}\nCOPY ephemeral.py ./\n{command}\n"
+    dockerfile = f"FROM {base}\nCOPY handlers.py ./\n{command}\n"
     shutil.copytree(tutorial, tmp_path, dirs_exist_ok=True, symlinks=True)
     (tmp_path / "PROJECT").unlink()
     (tmp_path / "requirements.txt").unlink()
-    write(tmp_path, {"ephemeral.py": f"{code}\n{HANDLERS}", "Dockerfile": dockerfile})
+    (tmp_path / "ephemeral.py").unlink()
+    # Both are in the repository, so that only the image lacks them.
+    write(tmp_path, {"helpers.py": "", "settings.yaml": "", "Dockerfile": dockerfile})
+    write(tmp_path, {"handlers.py": f"{code}\n{HANDLERS}"})
     said(tmp_path, "adopt", HOME, "--name=lacking", "--rights=rbac.yaml", "--no-run")
 
     told = said(tmp_path, "image", "build", fails=True)

@@ -13,7 +13,7 @@ import pytest
 from kit.called import called
 from kopf_kit.cli.new import adopt_command
 from kopf_kit.image import dockerfile
-from kopf_kit.project import contents, definition, documents, registered
+from kopf_kit.project import adopted, contents, definition, documents, registered
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, output
 
@@ -233,6 +233,14 @@ def test_o11_a_crd_is_found_beside_other_objects(tmp_path: Path) -> None:
     root = repository(tmp_path, "main.py", {"crd.yaml": both})
 
     assert "packages notes-operator" in adopt(root)[1]
+
+
+def test_o11_an_owner_in_upper_case_has_images_all_the_same(tmp_path: Path) -> None:
+    root = repository(tmp_path, "main.py", {})
+    called(adopt_command, root, "--home=https://github.com/MyOrg/notes", *SAID[2:])
+
+    chart = adopted.metadata(definition.load(root))
+    assert "ghcr.io/myorg/notes" in chart["annotations"]["artifacthub.io/images"]
 
 
 BY_VARIABLE = f'{HANDLER}\n\nif os.getenv("ASKED"):\n    kopf.on.validate("notes")(create)\n'

@@ -84,6 +84,6 @@ def _run(image: str, program: str, *arguments: str) -> str:
     name = f"{PROJECT.name}-start-{os.getpid()}"
     command = ("run", f"--name={name}", *_SANDBOX, *options, f"--entrypoint={program}", image)
     try:
-        return engine.docker(*command, *arguments, timeout=60)
+        return engine.docker(*command, *arguments, timeout=120)
     finally:
         engine.remove_container(name)

@@ -134,7 +134,7 @@ def _chart(project: "Project", adopted: "Adopted") -> Manifest:
         }
         for kind in project.kinds
     ]
-    owner = repository.rpartition("/")[2]
+    owner = repository.rpartition("/")[2].lower()  # that of an image
     image = {"name": project.name, "image": f"ghcr.io/{owner}/{project.name}:{adopted.version}"}
     return {
         "apiVersion": "v2",
