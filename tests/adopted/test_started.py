@@ -136,7 +136,7 @@ def repository(layout: str, folder: Path) -> Path:
     write(root, {**files, str(Path(place).with_name("pvc.yaml")): CLAIM})
     needed = ["-r", "requirements.txt"] if layout == "tutorial" else ["--editable", "."]
     for words in (["venv", f"--python={sys.executable}"], ["pip", "install", *needed]):
-        uv = (Path(sys.executable).with_name("uv"), *words, "--quiet")
+        uv = [str(Path(sys.executable).with_name("uv")), *words, "--quiet"]
         subprocess.run(uv, cwd=root, check=True)
     said(root, "adopt", HOME, f"--name={root.name}", "--rights=rbac.yaml")
     return root
