@@ -145,7 +145,8 @@ def waiting(objects: Objects, rng: random.Random, value: str) -> None:
 def failing(objects: Objects, rng: random.Random, value: str) -> None:
     """Let an object fail, for a reason that is known or not."""
     reason = rng.choice([name for entry in SUBJECT.advice.reasons for name in entry.of] + [value])
-    objects["widgets"][0] = owned("Widget", "main", ready="False", reason=reason, message=value)
+    ready = rng.choice(["False", "Unknown", value])
+    objects["widgets"][0] = owned("Widget", "main", ready=ready, reason=reason, message=value)
     others = {"type": value, "status": value, "reason": value}
     objects["widgets"][0]["status"]["conditions"].append(others)
 
