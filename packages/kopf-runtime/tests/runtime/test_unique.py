@@ -1,16 +1,19 @@
 """A unique value has one holder, which keeps it (A2): by cases, and by walks over two namespaces.
 
-The walks create, edit, delete, pause and forge, end the operator after any write or at any moment,
-and hold one invariant: at most one living object has a child of a value, and the holder of a value
-changes only when it gave the value up or is gone. RUNS and SEED choose more of them.
+In a walk, users create, edit, pause and delete objects, lose their status, and unselect namespaces.
+Two replicas take over from one another, are restarted and killed; requests, answers and events come
+late or never. All of it is in virtual time, against the storage of the tests' API server. The judge
+looks at each write: at most one object serves a value, and no tie, restart or edit of another one
+moves it. RUNS and SEED choose more of them, and PYTHONHASHSEED=0 repeats one exactly.
 """
 
 import asyncio
 import os
 import random
+import time
 from collections import defaultdict
 from collections.abc import Iterable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -21,9 +24,11 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
 from kopf_runtime.declaring.records import Fate
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import operating
-from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from runtime.support.running import at_work, operating
+from runtime.support.store import NAMESPACE, Stored
+from runtime.support.waiting import VirtualLoop, until
+from runtime.support.wire import ARRIVES, Wire
+from runtime.widgets import GENERATION, WIDGET, Raw, Widget, edit, ready, widget
 
 SECOND = "2026-01-01T00:00:01Z"
 TAKEN = "Another Widget has the text"
@@ -154,137 +159,271 @@ def test_a_declaration_of_what_is_unique_that_cannot_be_meant_is_refused(
 
 # --- walks --------------------------------------------------------------------------------------
 
-SPACES, NAMES, TEXTS = ("a", "b"), ("one", "two", "three"), ("x", "y", "z", "")
+SPACES, NAMES = ("a", "b"), ("one", "two", "three")
+KEYS = [(space, name) for space in SPACES for name in NAMES]
+TEXTS = ("x", "y", "z", "x y", "y z", "")
+HOLD, PAUSED = "example.org/hold", {"example.dev/paused": "true"}
 
 
-class Judge:
-    """Checks after each write which living objects have children of a value."""
+def served(raw: Raw | None) -> set[str]:
+    """Return the values that a child serves."""
+    return set((raw or {}).get("data", {}).get("text", "").split())
 
-    def __init__(self, server: ApiServer) -> None:
-        self.server, self.wrong = server, list[str]()
-        self.holders: dict[str, str] = {}  # the uid of who had a child of a value last
 
-    def look(self) -> None:
-        """Compare what is stored with what was."""
-        found = defaultdict(set)
-        alive: dict[str, Raw] = {}
-        for space in SPACES:
-            for name in NAMES:
-                raw = self.server.get(WIDGET, (space, name))
-                child = self.server.get(CONFIG_MAP, (space, f"w-{name}"))
-                if raw is None:
-                    continue
-                uid = raw["metadata"]["uid"]
-                alive[uid] = raw
-                owners = (child or {}).get("metadata", {}).get("ownerReferences", [{}])
-                if child is not None and child["data"]["text"] and owners[0].get("uid") == uid:
-                    found[child["data"]["text"]].add(uid)
-        for text, uids in found.items():
-            if len(uids) > 1:
-                self.wrong.append(f"{len(uids)} objects have children of {text}")
-            before, uid = self.holders.get(text, ""), min(uids)
-            wants = before in alive and alive[before]["spec"]["text"] == text
-            if before != uid and wants and self.kept.get(before) == text:
-                self.wrong.append(f"{text} moved from {before} to {uid}")
-            self.holders[text] = uid
-        # Who has a child of what it wants has not given the value up.
-        self.kept = {
-            uid: text
-            for text, uids in found.items()
-            for uid in uids
-            if alive[uid]["spec"]["text"] == text
+class Judged(ApiServer):
+    """An API server that judges each change."""
+
+    def __init__(self, fate: Fate) -> None:
+        super().__init__(WIDGET)
+        self.fate, self.wrong = fate, dict[str, None]()
+        self.rights: dict[str, str] = {}  # who may not lose a value, by its uid
+
+    def tell(self, type_: str, kind: kr.Kind, key: Key, former: Stored | None) -> None:
+        super().tell(type_, kind, key, former)
+        gone = (kind, key) if type_ == "DELETED" else None
+        widgets = {
+            stored.raw["metadata"]["uid"]: stored.raw
+            for (k, name), stored in self.objects.items()
+            if k == WIDGET and (k, name) != gone
         }
+        serving = defaultdict[str, set[str]](set)
+        for (k, name), stored in self.objects.items():
+            uid = owner(stored.raw) if k == CONFIG_MAP else ""
+            if uid in widgets and (k, name) != gone:
+                for value in served(stored.raw):
+                    serving[value].add(uid)
+            elif uid in widgets:
+                self._judge_deletion(widgets[uid])
+        for value in "xyz":
+            self._judge(value, serving[value], widgets)
 
-    kept: dict[str, str] = {}  # noqa: RUF012 (it is replaced)
+    def _judge(self, value: str, serving: set[str], widgets: dict[str, Raw]) -> None:
+        if len(serving) > 1:
+            self._tell(f"{value} is served by {names(widgets, serving)}")
+        wanting = {uid for uid, raw in widgets.items() if value in raw["spec"]["text"].split()}
+        holding = {uid for uid, raw in widgets.items() if value in recorded_in(raw)}
+        claims = wanting & (serving | holding)
+        held = self.rights.get(value, "")
+        if held not in claims:  # it is gone, or has been edited
+            first = serving & claims or claims
+            self.rights.pop(value, None)
+            self.rights.update(
+                dict.fromkeys([value] if len(first) == 1 else [], min(first, default=""))
+            )
+        elif moved := serving - {held}:
+            self._tell(f"{value} moved from {names(widgets, [held])} to {names(widgets, moved)}")
 
+    def _judge_deletion(self, raw: Raw) -> None:
+        uid, wanted = raw["metadata"]["uid"], raw["spec"]["text"].split()
+        if self.fate is kr.RETAIN or all(self.rights.get(value) == uid for value in wanted):
+            self._tell(f"the child of {names({uid: raw}, [uid])} is deleted")
 
-async def walk(seed: int, steps: int = 25) -> list[str]:
-    """Take a walk; return what was wrong."""
-    chance = random.Random(seed)  # noqa: S311
-    fate = chance.choice([kr.RETAIN, kr.DELETE])
-    async with ApiServer(WIDGET).running() as server:
-        judge = Judge(server)
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(operating(server, controller(fate)))
-            for _ in range(steps):
-                step(server, chance)
-                judge.look()
-                if chance.random() < 0.2:  # it ends after one of its next writes
-                    before, more = len(server.writes), chance.randrange(4)
-                    try:
-                        async with asyncio.timeout(0.3):
-                            while len(server.writes) < before + more:
-                                await asyncio.sleep(0)
-                                judge.look()
-                    except TimeoutError:
-                        pass
-                    await stack.aclose()
-                    judge.look()
-                    await stack.enter_async_context(operating(server, controller(fate)))
-                for _ in range(chance.choice([0, 3, 30])):
-                    await asyncio.sleep(0.001)
-                    judge.look()
-            with suppress(TimeoutError):
-                await until(lambda: settled(server), 20)
-            judge.look()
-            if not settled(server):
-                judge.wrong += [f"stuck: {seen(server, key)}" for key in _keys()]
-        return [f"seed {seed}: {wrong}" for wrong in dict.fromkeys(judge.wrong)]
+    def _tell(self, text: str) -> None:
+        self.wrong[text] = None
 
 
-def step(server: ApiServer, chance: random.Random) -> None:
-    """Do what users do, to a random object."""
-    if chance.random() < 0.5:
-        collect(server)
-    key = chance.choice(SPACES), chance.choice(NAMES)
-    text = chance.choice(TEXTS)
-    if server.get(WIDGET, key) is None:
-        # With what nobody but the operator may write.
-        put(server, key[1], text, key[0], labels={"holds": "x"}, annotations={"holds": "x"})
-    elif chance.random() < 0.3:
-        server.delete(WIDGET, key)
-    else:
-        server.edit(WIDGET, key, edit(text))
+def owner(raw: Raw) -> str:
+    """Return the uid of the owner of a child."""
+    return "".join(one["uid"] for one in raw["metadata"].get("ownerReferences", ()))
 
 
-def collect(server: ApiServer) -> None:
-    """Remove the children of objects that are gone, as the garbage collector does."""
-    for space, name in _keys():
-        child = server.get(CONFIG_MAP, (space, f"w-{name}"))
-        owner: Raw = (server.get(WIDGET, (space, name)) or {}).get("metadata", {})
-        if child is not None:
-            (reference,) = child["metadata"]["ownerReferences"]
-            if reference["uid"] != owner.get("uid"):
-                server.remove(CONFIG_MAP, (space, f"w-{name}"))
+def recorded_in(raw: Raw) -> list[str]:
+    return list((raw.get("status") or {}).get("holds", {}).get("text", ()))
 
 
-def settled(server: ApiServer) -> bool:
-    """Return whether each wanted value has a child, and all others are told why not."""
-    collect(server)
-    wanting = defaultdict(list)
-    for key in ((space, name) for space in SPACES for name in NAMES):
-        if (raw := server.get(WIDGET, key)) is not None:
-            text = raw["spec"]["text"]
-            wanting[text].append(has(server, key) == text and reason(server, key) == "Reconciled")
-    blocked = {text for key in _keys() for text in recorded(server, key)}
-    return all(
-        sum(those) == 1 or (not text and all(those)) or (not sum(those) and text in blocked)
-        for text, those in wanting.items()
-    )
+def names(widgets: dict[str, Raw], uids: Iterable[str]) -> str:
+    metas = [(uid, widgets[uid]["metadata"]) for uid in sorted(uids)]
+    return " and ".join(f"{meta['namespace']}/{meta['name']} ({uid})" for uid, meta in metas)
 
 
-def seen(server: ApiServer, key: Key) -> str:
-    """Return what is stored of an object."""
-    raw = server.get(WIDGET, key) or {"spec": {}}
-    told = (recorded(server, key), has(server, key), reason(server, key))
-    return f"{'/'.join(key)} wants {raw['spec'].get('text')}: {told}"
+class Replica:
+    """A replica of the operator; it stands by unless it leads."""
+
+    def __init__(self, world: "World") -> None:
+        self.world, self.leads = world, False
+        self.wire = Wire(world.server, world.draw)
+        self.wire.may_write = lambda: self.leads
+        self.wire.calm = world.calm
+        self._controller, self._stack = values_of(world.server.fate), AsyncExitStack()
+        self._work: asyncio.Future[None] | None = None
+
+    async def start(self) -> None:
+        running = operating(
+            self.wire, self._controller, settings=self.world.settings, working=False
+        )
+        await self._stack.enter_async_context(running)
+
+    def lead(self) -> None:
+        self.leads = True
+        self._work = asyncio.ensure_future(at_work(self._controller).work())
+
+    async def stop(self, *, stuck: float = 0.0) -> None:
+        """Lead no more; the work goes on for some seconds, as the Lease may be lost unnoticed."""
+        self.leads = False
+        await asyncio.sleep(stuck)
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+            self._work = None
+
+    async def end(self) -> None:
+        await self.stop()
+        await self._stack.aclose()
 
 
-def _keys() -> Iterable[Key]:
-    return ((space, name) for space in SPACES for name in NAMES)
+def values_of(fate: Fate) -> Controller:
+    one = widgets.controller()
+    one.unique("text", lambda thing: thing.spec.text.split(), on_taken=fate)
+    return one
 
 
-@pytest.mark.parametrize("number", range(int(os.environ.get("RUNS", "12"))))
-async def test_a2_no_walk_gives_a_value_to_two(number: int) -> None:
-    seed = int(os.environ.get("SEED", "0")) + number
-    assert await walk(seed) == []
+class World:
+    """Two replicas, and the objects of two namespaces."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw, self.calm = draw, False
+        self.server = Judged(draw.choice((kr.RETAIN, kr.DELETE)))
+        watches: Any = draw.choice(({}, {"namespaces": SPACES}, {"namespace_selector": "in=yes"}))
+        self.settings = kr.Settings(resync_period=60.0, **watches)
+        for space in SPACES:
+            self.server.put(NAMESPACE, {"metadata": {"name": space, "labels": {"in": "yes"}}})
+        self.replicas: list[Replica] = []
+
+    async def live(self) -> list[str]:
+        """Let all that is drawn happen, then wait until all is as it should be."""
+        for _ in range(2):
+            self.replicas.append(Replica(self))
+            await self.replicas[-1].start()
+        self.replicas[0].lead()
+        for _ in range(self.draw.randint(10, 40)):
+            for _ in range(self.draw.choice((1, 1, 2, 5))):
+                self.use(self.draw.choice(KEYS))
+            if self.draw.random() < 0.2:
+                await self.take_over()
+            await asyncio.sleep(self.draw.choice((0, 0, 0.01, 0.1, 1, 5, 30, 100)))
+        self.recover()
+        for _ in range(100):
+            if not (stuck := self.unsettled()):
+                break
+            await asyncio.sleep(5)
+        for replica in self.replicas:
+            await replica.end()
+        return [*self.server.wrong, *stuck]
+
+    async def take_over(self) -> None:
+        """Have the other replica lead: the Lease is released, or lost, or its holder is killed."""
+        old, new = self.replicas
+        match self.draw.choice(("released", "lost", "killed")):
+            case "released":
+                await old.stop()
+                await asyncio.sleep(ARRIVES)
+            case "lost":  # its last request may still arrive in the time that the Lease runs on
+                await old.stop(stuck=ARRIVES)
+            case "killed":
+                await old.end()
+                old = Replica(self)
+                await old.start()
+                await asyncio.sleep(15)
+        self.replicas = [new, old]
+        new.lead()
+
+    def use(self, key: Key) -> None:
+        """Do what a user does with an object."""
+        server, draw = self.server, self.draw
+        raw = server.get(WIDGET, key)
+        if raw is None:
+            times = (SECOND, SECOND, "2025-01-01T00:00:00Z")
+            put(server, key[1], draw.choice(TEXTS), key[0], creationTimestamp=draw.choice(times))
+            return
+        child = server.get(CONFIG_MAP, (key[0], f"w-{key[1]}")) or {"metadata": {}}
+        made = child["metadata"].get("annotations", {}).get(GENERATION)
+        # Until a lost status is recorded again, an edit frees the values, as the page says.
+        lost = bool(served(child)) and not recorded_in(raw)
+        match draw.choice("eeeeedddhpsnc"):
+            case "e" if not lost:
+                server.edit(WIDGET, key, edit(draw.choice(TEXTS)))
+            case "d" if not raw["metadata"].get("deletionTimestamp"):
+                server.delete(WIDGET, key)
+            case "h":
+                self.hold(key, raw)
+            case "p":
+                paused = draw.choice((PAUSED, {}))
+                server.edit(WIDGET, key, lambda raw: raw["metadata"].update(annotations=paused))
+            case "s" if made == str(raw["metadata"]["generation"]):
+                server.edit(WIDGET, key, lambda raw: raw.update(status={}), subresource="status")
+            case "n":
+                self.select(key[0], draw.choice(("yes", "no")))
+            case "c":
+                self.collect()
+
+    def hold(self, key: Key, raw: Raw) -> None:
+        """Have somebody's finalizer hold an object, or no more."""
+        meta = raw["metadata"]
+        if not meta.get("finalizers") and not meta.get("deletionTimestamp"):
+            self.server.edit(WIDGET, key, lambda raw: raw["metadata"].update(finalizers=[HOLD]))
+        elif meta.get("deletionTimestamp"):
+            self.server.remove(WIDGET, key)
+
+    def select(self, space: str, word: str) -> None:
+        labels = {"in": word}
+        self.server.edit(NAMESPACE, ("", space), lambda raw: raw["metadata"].update(labels=labels))
+
+    def collect(self) -> None:
+        """Delete the children of objects that are gone, as the garbage collector does."""
+        living = {raw["metadata"]["uid"] for raw in self.server.all(WIDGET)}
+        for child in self.server.all(CONFIG_MAP):
+            if owner(child) not in living:
+                meta = child["metadata"]
+                self.server.remove(CONFIG_MAP, (meta["namespace"], meta["name"]))
+
+    def recover(self) -> None:
+        """Let all be well from now on."""
+        self.calm = True
+        for replica in self.replicas:
+            replica.wire.calm = True
+        for space in SPACES:
+            self.select(space, "yes")
+        for key in KEYS:
+            if (raw := self.server.get(WIDGET, key)) is None:
+                continue
+            if raw["metadata"].get("deletionTimestamp"):
+                self.server.remove(WIDGET, key)
+            else:
+                self.server.edit(WIDGET, key, lambda raw: raw["metadata"].update(annotations={}))
+
+    def unsettled(self) -> list[str]:
+        """Return the objects that do not serve what they want, though nobody else has that."""
+        self.collect()
+        holders = {key: recorded(self.server, key) for key in KEYS}
+        wrong = []
+        for key in KEYS:
+            if (raw := self.server.get(WIDGET, key)) is None:
+                continue
+            text, others = raw["spec"]["text"], [holders[other] for other in KEYS if other != key]
+            child = self.server.get(CONFIG_MAP, (key[0], f"w-{key[1]}"))
+            taken = any(value in values for values in others for value in text.split())
+            if reason(self.server, key) == "TextTaken":
+                kept = self.server.fate is kr.RETAIN or child is None
+                well = taken and kept and served(child) <= set(holders[key])
+            else:
+                well = has(self.server, key) == text and set(holders[key]) == set(text.split())
+                well = well and not taken and reason(self.server, key) == "Reconciled"
+            if not well:
+                wrong.append(
+                    f"{key} wants {text}: {holders[key]}, {child}, {reason(self.server, key)}"
+                )
+        return wrong
+
+
+def search(seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in seeds:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            monkeypatch.setattr(time, "monotonic", runner.get_loop().time)
+            random.seed(seed)
+            wrong = runner.run(World(random.Random(seed)).live())  # noqa: S311
+        assert not wrong, f"seed {seed}: {wrong}"
+
+
+def test_a2_no_walk_gives_a_value_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = int(os.environ.get("SEED", "0"))
+    search(range(start, start + int(os.environ.get("RUNS", "40"))), monkeypatch)

@@ -3,10 +3,11 @@
 An author declares the values by `Controller.unique`. The object that has one keeps it until it
 needs it no longer or is gone: neither its age nor an edit of another object takes it away. A free
 one goes to an object that has children already, else to the oldest that wants it; this is decided
-once the leader has listed all objects, and holds in memory until the API server has confirmed it.
-Nothing is done for an object before that.
+once the leader has listed all objects, which remembers it. Nothing is done for an object before the
+API server has confirmed the record of it.
 
-The record is in `status.holds`, which the API server keeps from a `kubectl create` or `edit`.
+The record is in `status.holds`, which the API server keeps from a `kubectl create` or `edit`. If it
+is lost, as by a restore, an object that has children of its generation has what it wants.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,12 +30,12 @@ class Holds:
     def __init__(self, caches: Caches, uniques: Mapping[int, Unique]) -> None:
         self._owners, self._children = caches.owners, caches.children
         self._uniques, self._selected = uniques, caches.selection.has
-        # The uids of the objects to which values were given that no answer has confirmed yet.
-        self._given: dict[tuple[str, str], str] = {}
+        # The uids of the objects that have a value, or to which it was given.
+        self._holders: dict[tuple[str, str], str] = {}
 
     def begin(self) -> None:
-        """Forget what a former time as the leader has left open."""
-        self._given.clear()
+        """Forget what a former time as the leader has found."""
+        self._holders.clear()
 
     def taken(self, owner: Owner) -> Outcome:
         """Return what stops an object that cannot have all values that it wants."""
@@ -68,13 +69,15 @@ class Holds:
             for space in self._owners.reflectors:
                 if why := self._owners.why_not(Use.SERVE, space or ""):
                     raise changed(f"who has the {unconfirmed[0][0]} is not known yet: {why}")
-        self._given.update(dict.fromkeys(unconfirmed, owner.uid))
+        self._holders.update(dict.fromkeys(unconfirmed, owner.uid))
         kept, wanted = self._kept(owner), self._wanted(owner)
         every = {name: tuple(dict.fromkeys((*kept[name], *wanted[name]))) for name in kept}
         await self._record(owner, every)
-        for entry in unconfirmed:
-            self._given.pop(entry, None)
         return DONE
+
+    def lacks(self, owner: Owner) -> bool:
+        """Return whether an object has no record of a value that it wants."""
+        return any(value not in owner.holds(unique.name) for unique, value in self._wishes(owner))
 
     def surplus(self, owner: Owner, *, everything: bool = False) -> bool:
         """Return whether an object has a value that it does not want, or any at all."""
@@ -88,6 +91,9 @@ class Holds:
         """Record that an object has no values but those that it wants, or none at all."""
         wanted = self._wanted(owner)
         await self._record(owner, dict.fromkeys(wanted, ()) if everything else wanted)
+        for unique, value in self._wishes(owner) if everything else ():
+            if self._holders.get((unique.name, value)) == owner.uid:
+                del self._holders[unique.name, value]
 
     def _wanted(self, owner: Owner) -> Held:
         wanted: Held = {unique.name: () for unique in self._uniques.values()}
@@ -113,14 +119,15 @@ class Holds:
 
     def _holder(self, unique: Unique, value: str) -> Owner | Unreadable | None:
         """Return who has a value; None if nobody has."""
-        known = self._known(unique.everyone(value))
-        given = self._given.get((unique.name, value))
-        if given is not None:
-            if holder := next((owner for owner in known if owner.uid == given), None):
-                return holder
-            del self._given[unique.name, value]  # it is gone, or does not want it any more
-        if recorded := [owner for owner in known if value in owner.holds(unique.name)]:
-            return recorded[0] if len(recorded) == 1 else min(recorded, key=self._rank)
+        known, entry = self._known(unique.everyone(value)), (unique.name, value)
+        remembered = self._holders.pop(entry, "")
+        holders = [owner for owner in known if owner.uid == remembered]
+        holders = holders or [owner for owner in known if value in owner.holds(unique.name)]
+        holders = holders or [owner for owner in known if self._has_current_children(owner)]
+        if holders:
+            holder = min(holders, key=self._rank) if len(holders) > 1 else holders[0]
+            self._holders[entry] = holder.uid
+            return holder
         unreadable = (o for o in self._owners.unreadable if value in o.holds(unique.name))
         return next(unreadable, None)
 
@@ -142,18 +149,24 @@ class Holds:
         holders = (self._holder(unique, value) for unique, value in self._wishes(owner))
         return served and all(holder is None or holder.uid == owner.uid for holder in holders)
 
-    def _rank(self, owner: Owner) -> tuple[bool, float, Key]:
-        """Return what the first of several is told by.
-
-        An object whose status was lost, as by a restore, still has the children of its value.
-        """
+    def _rank(self, owner: Owner) -> tuple[bool, bool, float, Key]:
+        """Return what the first of several is told by: who has children keeps what they serve."""
         space, name = owner.key
         has = any(
             source.owned(owner)
             or any(child.parent == name for child in source.cache.within(space) if child.template)
             for source in self._children.values()
         )
-        return not has, owner.created, owner.key
+        return not self._has_current_children(owner), not has, owner.created, owner.key
+
+    def _has_current_children(self, owner: Owner) -> bool:
+        """Return whether an object has children that were made from what it is now."""
+        generation = owner.generation - owner.deleting  # which its deletion has raised
+        return any(
+            child.made_for == owner.uid and child.generation >= generation
+            for source in self._children.values()
+            for child in source.cache.within(owner.key[0])
+        )
 
     async def _record(self, owner: Owner, held: Held) -> None:
         """Record what an object has, unless it changed meanwhile."""

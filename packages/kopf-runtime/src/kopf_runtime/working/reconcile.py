@@ -179,6 +179,8 @@ class Reconciler:
         cached = self._owners.cache.get(owner.key)
         if cached is None or cached.uid != owner.uid or cached.deleting or cached.paused:
             raise changed(f"the {self._word} changed meanwhile")
+        if self._holds.lacks(cached):  # it was edited after it had got what it wanted before
+            raise changed(f"what the {self._word} wants to have alone changed meanwhile")
         if not self._external.may_plan(cached):
             return DONE
         owner = await self._planner.planned(cached)

@@ -8,8 +8,8 @@ import asyncio
 import copy
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -228,10 +228,24 @@ class ApiServer(Store):
     async def _watch(
         self, request: web.Request, kind: Kind, namespace: str | None
     ) -> web.StreamResponse:
-        wanted = _selector(request.query.get("labelSelector", ""))
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with self.watched(kind, namespace, request.query) as queue:
+            while (line := await queue.get()) is not None:
+                await response.write(line)
+        return response
+
+    @contextmanager
+    def watched(
+        self, kind: Kind, namespace: str | None, query: Mapping[str, str]
+    ) -> Iterator[asyncio.Queue[bytes | None]]:
+        """Return a queue that gets the lines of a watch during the block, and None at its end."""
+        wanted, since = _selector(query.get("labelSelector", "")), int(query["resourceVersion"])
 
         def select(change: Change) -> bytes | None:
             if change.kind != kind or namespace not in (None, change.namespace):
+                return None
+            if change.version <= since:
                 return None
             now, before = wanted(change.labels), change.before and wanted(change.before)
             type_ = change.type
@@ -241,24 +255,14 @@ class ApiServer(Store):
                 type_ = "ADDED"
             return b'{"type":"%s","object":%s}\n' % (type_.encode(), change.text) if type_ else None
 
-        since = int(request.query["resourceVersion"])
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        for change in self.history:
-            if change.version > since and (line := select(change)) is not None:
-                queue.put_nowait(line)
-
-        def live(change: Change) -> bytes | None:
-            return select(change) if change.version > since else None
-
-        response = web.StreamResponse()
-        await response.prepare(request)
-        self.watches[queue] = live
+        for line in filter(None, map(select, self.history)):
+            queue.put_nowait(line)
+        self.watches[queue] = select
         try:
-            while (line := await queue.get()) is not None:
-                await response.write(line)
+            yield queue
         finally:
             del self.watches[queue]
-        return response
 
     def _create(
         self, kind: Kind, namespace: str, raw: Raw, manager: str, *, dry: bool = False
