@@ -76,6 +76,7 @@ class Kubectl:
     commands: list[list[str]]
     objects: Objects
     refused: str
+    questions = 0
 
     def __init__(self, command: list[str], **_: Any) -> None:
         self.commands.append(command)
@@ -92,6 +93,7 @@ class Kubectl:
         if self.stderr:
             self._code = 1
             return ""
+        type(self).questions += self._sent.count('"SubjectAccessReview"')
         if "logs" in self._command:
             return LOG
         self._code, printed = fake_kubectl.answer(self.objects, self._command[1:], self._sent)
@@ -411,6 +413,7 @@ def test_r2_copies_of_the_operator_are_ignored_and_not_all_asked_about(
     assert f"✓ Operator     {HOME}/{NAME}" in told
     assert f"- Operator     ignored: {TENANT}/fake-0" in told
     assert len(kubectl.commands) < 40
+    assert kubectl.questions < 40
 
 
 def test_r2_an_operator_that_lost_its_rights_is_known_by_the_crd(
