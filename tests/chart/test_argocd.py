@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from lupa import lua51
 
-from chart.helm import CHART, CHECKOUT, Manifest
+from chart.helm import CHART, Manifest
 from kopf_kit.project import documents
 from kopf_kit.rig import tools
+from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.conditions import Status
 

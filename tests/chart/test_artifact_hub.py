@@ -10,8 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from chart.helm import CHART, CHECKOUT, container, find, kind_schema, render
+from chart.helm import CHART, container, find, kind_schema, render
 from kopf_kit.project import documents
+from kopf_kit.rig.paths import CHECKOUT
 from message_operator import __version__
 
 METADATA = documents.load((CHART / "Chart.yaml").read_text())

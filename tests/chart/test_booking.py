@@ -7,9 +7,9 @@ import pytest
 
 from chart import helm, pod_security
 from chart.helm import Manifest
-from kopf_kit.rig import versions
+from kopf_kit.rig import paths, versions
 
-CHART = helm.CHECKOUT / "examples" / "flightticket" / "booking" / "chart"
+CHART = paths.CHECKOUT / "examples" / "flightticket" / "booking" / "chart"
 IMAGE = "registry.example.com/booking:1"
 
 

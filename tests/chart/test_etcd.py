@@ -11,8 +11,9 @@ from chart.helm import Manifest
 from chart.monitored import promtool
 from kopf_kit.project import nested
 from kopf_kit.project.definition import load
+from kopf_kit.rig import paths
 
-PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "etcd"))
+PROJECT = nested.ensure(load(paths.CHECKOUT / "examples" / "etcd"))
 POD = "demo-etcd-operator-5d7c9b-x2x4z"
 #: What the labels of the operator's samples, and of the members', begin with.
 OURS = f'namespace="{helm.NAMESPACE}",pod="{POD}",exported_namespace="team",name="c"'

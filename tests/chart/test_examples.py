@@ -8,10 +8,11 @@ import jsonschema
 import pytest
 
 from chart import kubeconform
-from chart.helm import CHECKOUT, Manifest, kind_schema
+from chart.helm import Manifest, kind_schema
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.project.definition import load
+from kopf_kit.rig.paths import CHECKOUT
 
 EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 

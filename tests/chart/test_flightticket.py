@@ -8,9 +8,10 @@ from chart import helm
 from chart.helm import Manifest
 from kopf_kit.project import nested
 from kopf_kit.project.definition import load
+from kopf_kit.rig import paths
 from kopf_runtime.declaring import settings
 
-PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
+PROJECT = nested.ensure(load(paths.CHECKOUT / "examples" / "flightticket"))
 
 
 def rendered(**values: Any) -> list[Manifest]:

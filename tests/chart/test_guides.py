@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from chart.helm import CHART, CHECKOUT, helm
+from chart.helm import CHART, helm
 from kopf_kit.project import documents
+from kopf_kit.rig.paths import CHECKOUT
 from tests.support.console import commands
 
 #: Korean guides have the same commands: tests/unit/test_documents.py compares them.

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from chart.helm import CHART, Manifest, Values, container
+from chart.helm import CHART, Manifest, Values, container, refusal
 from kopf_kit.project import documents
 from message_operator import pods
 from tests.support import flags
@@ -74,8 +74,8 @@ def test_s6_what_the_cluster_asks_of_message_pods_reaches_them() -> None:
         "nodeSelector": {"kubernetes.io/os": "linux", "pool": "small"},
         "tolerations": [{"key": "spot", "effect": "NoExecute", "tolerationSeconds": 300}],
         "affinity": {"nodeAffinity": {}},
-        "priorityClassName": "low",
-        "runtimeClassName": "gvisor",
+        "priorityClassName": "123",  # as YAML reads them, no texts
+        "runtimeClassName": "null",
     }
 
     pod = message_pod(
@@ -126,3 +126,37 @@ def test_what_is_emptied_stays_empty() -> None:
     assert pod["spec"]["containers"][0]["resources"] == {}
     assert not {"nodeSelector", "tolerations"} & pod["spec"].keys()
     assert list(pod["metadata"]["annotations"]) == ["kubectl.kubernetes.io/default-container"]
+
+
+#: Values that are refused, each with its sentence below it.
+REFUSED = """
+{messagePod: {tolerations: [{key: a, operator: Exists, value: b}]}}
+    messagePod.tolerations has the value b beside the operator Exists
+{messagePod: {tolerations: [{value: b}]}}
+    messagePod.tolerations has no key beside the operator Equal
+{messagePod: {tolerations: [{key: a, tolerationSeconds: 0}]}}
+    messagePod.tolerations has tolerationSeconds beside another effect than NoExecute
+{messagePod: {runAsUser: root}}
+    at '/messagePod/runAsUser': 'root' does not match pattern '^(auto|none)$'
+{messagePod: {runAsUser: 0}}
+    at '/messagePod/runAsUser': minimum: got 0, want 1
+{messagePod: {resources: {limits: {cpu: abc}}}}
+    at '/messagePod/resources/limits/cpu': 'abc' does not match pattern
+{messagePod: {tolerations: [{keys: a}]}}
+    at '/messagePod/tolerations/0': additional properties 'keys' not allowed
+{messagePod: {podSecurityContext: {runAsUser: 7}}}
+    at '/messagePod/podSecurityContext': additional properties 'runAsUser' not allowed
+{messagePod: {securityContext: {readOnlyRootFileSystem: true}}}
+    additional properties 'readOnlyRootFileSystem' not allowed
+{messagePod: {annotations: {a: true}}}
+    at '/messagePod/annotations/a': got boolean, want string
+{messagePod: {runAsUser: 2147483648}}
+    messagePod.runAsUser is 2147483648, but 2147483647 is the highest user
+{messagePod: {runAsUser: 1000000000000000000000000000000}}
+    but 2147483647 is the highest user that Kubernetes accepts
+"""
+
+
+@pytest.mark.parametrize(("values", "lines"), re.findall(r"(\{.+)\n((?: {4}.+\n)+)", REFUSED))
+def test_what_no_message_pod_can_have_is_refused(values: str, lines: str) -> None:
+    assert refusal(documents.load(values)).count(" ".join(lines.split())) == 1

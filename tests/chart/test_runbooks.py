@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from chart.helm import CHECKOUT, NAMESPACE, Manifest, render
+from chart.helm import NAMESPACE, Manifest, render
+from kopf_kit.rig.paths import CHECKOUT
 
 RUNBOOKS = (CHECKOUT / "docs" / "runbooks.md").read_text()
 #: One that is part of the objects' names, and one that is their name.

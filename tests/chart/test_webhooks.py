@@ -16,12 +16,13 @@ from chart.helm import HelmError, Manifest
 from kopf_kit.crd import declared
 from kopf_kit.project import documents, nested, registered
 from kopf_kit.project.definition import load
+from kopf_kit.rig import paths
 from runtime import permits
 
-PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "memcached"))
+PROJECT = nested.ensure(load(paths.CHECKOUT / "examples" / "memcached"))
 CRD, NAME = "memcacheds.cache.example.com", f"{helm.RELEASE}-memcached-operator"
 HOST = f"{NAME}-webhook.{helm.NAMESPACE}.svc"
-TICKETS = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
+TICKETS = nested.ensure(load(paths.CHECKOUT / "examples" / "flightticket"))
 VALIDATING = "ValidatingWebhookConfiguration"
 TICKETS_NAME = f"{helm.RELEASE}-flightticket-operator"
 

@@ -11,12 +11,12 @@ import pytest
 
 from chart import foreign_kinds
 from chart.helm import Manifest, Values, render
-from chart.scenarios import SCENARIOS
 from faults.worlds import is_before
 from kopf_kit.olm import manifests
 from kopf_kit.project import documents
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.api_server import kubectl
+from tests.chart.scenarios import SCENARIOS
 from tests.support import control_plane
 
 pytestmark = pytest.mark.api

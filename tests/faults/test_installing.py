@@ -7,7 +7,6 @@ import pytest
 
 from chart.helm import (
     CHART,
-    CHECKOUT,
     HELM_3_IN_TIME,
     NAMESPACE,
     RELEASE,
@@ -20,6 +19,7 @@ from kopf_kit.project import documents, nested
 from kopf_kit.project.definition import load
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
+from kopf_kit.rig.paths import CHECKOUT
 from kopf_kit.testing.api_server import kubectl
 from tests.support import control_plane
 

@@ -22,7 +22,7 @@ import pytest
 from chart import helm
 from kopf_kit.project import documents, nested
 from kopf_kit.project.definition import load
-from kopf_kit.rig import tools
+from kopf_kit.rig import paths, tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from kopf_kit.testing.api_server import kubectl
 from kopf_kit.testing.requests import NODE, Raw
@@ -132,7 +132,7 @@ def child(owner: Raw, operator: str) -> Raw:
 def test_an_operator_that_crashes_is_told_and_collected_without_secrets_and_texts(
     example: str, kind: str, spec: dict[str, Any], plane: ControlPlane, tmp_path: Path
 ) -> None:
-    project = nested.ensure(load(helm.CHECKOUT / "examples" / example))
+    project = nested.ensure(load(paths.CHECKOUT / "examples" / example))
     (served,) = (served for served in project.kinds if served.kind == kind)
     name = f"{helm.RELEASE}-{project.name}"
     chart = [
@@ -167,7 +167,7 @@ def test_an_operator_that_crashes_is_told_and_collected_without_secrets_and_text
     packed = subprocess.run(
         [sys.executable, "-c", PACK],
         env={**os.environ, "PROJECT": f"examples/{example}"},
-        cwd=helm.CHECKOUT,
+        cwd=paths.CHECKOUT,
         capture_output=True,
         check=True,
         timeout=300,

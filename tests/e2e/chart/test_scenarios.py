@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import trustme
 
-from chart import helm, scenarios
+from chart import helm
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import registry
+from tests.chart import scenarios
 from tests.e2e.chart import scraping
 from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind
 from tests.e2e.kube import Kube

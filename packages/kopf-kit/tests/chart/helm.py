@@ -3,8 +3,9 @@
 import functools
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ import pytest
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import tools, versions
+from kopf_runtime.declaring import settings
 
-CHECKOUT = Path(__file__).parents[4]
 CHART = PROJECT.chart
+VERSION = PROJECT.version
 
 #: What the tests install: release and namespace differ, so that mistaking one for the other shows.
 RELEASE = "demo"
@@ -123,6 +125,14 @@ def container(values: Values = _NOTHING) -> Manifest:
     (operator,) = (c for c in pod(values)["spec"]["containers"] if c["name"] == "operator")
     result: Manifest = operator
     return result
+
+
+def understood(
+    arguments: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
+) -> Any:
+    """Return the settings that the operator reads from a command line and an environment."""
+    module = PROJECT.module(PROJECT.manager)
+    return settings.parse(module.manager.program, module.Settings, arguments, environment)
 
 
 def kind_schema() -> Manifest:

@@ -5,7 +5,7 @@ import pytest
 from chart.helm import FULLNAME, Manifest, Values, find, names, pod, render
 from chart.scenarios import SCENARIOS
 
-SELECTED = {"app.kubernetes.io/name": "message-operator", "app.kubernetes.io/instance": "demo"}
+SELECTED = {"app.kubernetes.io/name": "widget-operator", "app.kubernetes.io/instance": "demo"}
 
 
 def budget(replicas: int, values: Values) -> Manifest:

@@ -2,12 +2,10 @@
 
 import json
 import re
-from pathlib import Path
 
 from chart.helm import FULLNAME, Manifest, find, render
-from chart.monitored import RELEASES, Release, expect, series
+from chart.monitored import RELEASES
 from kopf_kit.chart import dashboard as chart_dashboard
-from kopf_kit.project.definition import PROJECT
 
 
 def dashboards(**metrics: Manifest) -> list[tuple[str, Manifest]]:
@@ -65,25 +63,6 @@ def test_without_a_monitor_of_the_chart_the_dashboard_does_not_ask_for_its_label
 
     (operator,) = (v for v in dashboard["templating"]["list"] if v["name"] == "operator")
     assert operator["current"]["value"] == ["$__all"]
-
-
-def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_path: Path) -> None:
-    (query,) = (panel.query for panel in PROJECT.panels if panel.title == "Messages by phase")
-    count = 'message_operator_messages{phase="Failed"}'
-    one, two, _ = (series(release, count, "3x5") for release in RELEASES)
-    standby = {**one, "series": one["series"].replace("x2x4z", "aaaaa")}
-    test = {
-        "input_series": [one, standby, two],
-        "promql_expr_test": [
-            {
-                "expr": chart_dashboard.complete(query, selector=""),
-                "eval_time": "5m",
-                "exp_samples": [{"labels": '{phase="Failed"}', "value": 6}],
-            }
-        ],
-    }
-
-    expect(tmp_path, [test], Release())
 
 
 def test_the_panels_do_not_overlap() -> None:

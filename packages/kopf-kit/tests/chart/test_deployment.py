@@ -6,6 +6,7 @@ from chart.helm import (
     FULLNAME,
     NAMESPACE,
     RELEASE,
+    VERSION,
     Values,
     container,
     find,
@@ -13,23 +14,20 @@ from chart.helm import (
     pod,
     refusal,
     render,
+    understood,
 )
 from chart.scenarios import SCENARIOS
-from message_operator import __version__
 from runtime.support import labels
-from tests.support import flags
 
 DIGEST, OTHER = "sha256:" + "5a" * 32, "sha256:" + "6b" * 32
 
 
 def test_by_default_the_operator_serves_all_namespaces() -> None:
-    arguments = [a for a in container()["args"] if not a.startswith("--message-pod=")]
+    arguments = container()["args"]
 
     assert arguments == [
         "--all-namespaces",
-        "--message-image=docker.io/library/busybox:1.37",
-        "--message-pull-policy=IfNotPresent",
-        "--message-user=auto",
+        "--widget-image=docker.io/library/busybox:1.37",
         "--workers=16",
         "--resync-period=300",
         "--request-timeout=10",
@@ -51,12 +49,12 @@ def test_the_operator_understands_its_arguments(values: Values) -> None:
     (deployment,) = (m for m in render(values) if m["kind"] == "Deployment")
     env = {"POD_NAME": "operator-1", "POD_NAMESPACE": deployment["metadata"]["namespace"]}
 
-    understood = flags.parse(container(values)["args"], env)
+    settings = understood(container(values)["args"], env)
 
-    assert understood.namespaces == tuple(values.get("watchNamespaces", ()))
-    assert understood.leader_elect == values.get("leaderElection", {}).get("enabled", True)
-    assert understood.lease_namespace == values.get("namespaceOverride", NAMESPACE)
-    assert (understood.metrics_bind_address is not None) == values.get("metrics", {}).get(
+    assert settings.namespaces == tuple(values.get("watchNamespaces", ()))
+    assert settings.leader_elect == values.get("leaderElection", {}).get("enabled", True)
+    assert settings.lease_namespace == values.get("namespaceOverride", NAMESPACE)
+    assert (settings.metrics_bind_address is not None) == values.get("metrics", {}).get(
         "enabled", True
     )
 
@@ -66,7 +64,7 @@ def test_the_defaults_are_the_operator_s_own() -> None:
     different = ("--lease-name", "--lease-namespace", "--leader-elect", "--log-format")
     arguments = [a for a in container()["args"] if not a.startswith(different)]
 
-    assert flags.parse(arguments, env) == flags.parse([], env)
+    assert understood(arguments, env) == understood([], env)
 
 
 def test_listed_namespaces_become_arguments() -> None:
@@ -80,7 +78,7 @@ def test_listed_namespaces_become_arguments() -> None:
 def test_a_label_selector_reaches_the_operator_as_it_is(selector: str) -> None:
     arguments = container({"watchNamespaceSelector": selector})["args"]
 
-    assert flags.parse(arguments, {}).namespace_selector == selector
+    assert understood(arguments, {}).namespace_selector == selector
 
 
 @pytest.mark.parametrize("selector", labels.INVALID)
@@ -100,20 +98,20 @@ def test_extra_arguments_come_last_so_that_they_prevail() -> None:
 @pytest.mark.parametrize(
     ("image", "expected"),
     [
-        ({}, f"ghcr.io/myorg/message-operator:{__version__}"),
-        ({"registry": "quay.io"}, f"quay.io/myorg/message-operator:{__version__}"),
+        ({}, f"ghcr.io/myorg/widget-operator:{VERSION}"),
+        ({"registry": "quay.io"}, f"quay.io/myorg/widget-operator:{VERSION}"),
         (
             {"registry": "", "repository": "localhost:5001/mine"},
-            f"localhost:5001/mine:{__version__}",
+            f"localhost:5001/mine:{VERSION}",
         ),
-        ({"tag": "v2"}, "ghcr.io/myorg/message-operator:v2"),
-        ({"digest": DIGEST}, f"ghcr.io/myorg/message-operator@{DIGEST}"),
-        ({"tag": "v2", "digest": DIGEST}, f"ghcr.io/myorg/message-operator:v2@{DIGEST}"),
+        ({"tag": "v2"}, "ghcr.io/myorg/widget-operator:v2"),
+        ({"digest": DIGEST}, f"ghcr.io/myorg/widget-operator@{DIGEST}"),
+        ({"tag": "v2", "digest": DIGEST}, f"ghcr.io/myorg/widget-operator:v2@{DIGEST}"),
         # As published charts name it, whose users may still choose another one.
-        ({"tag": f"@{DIGEST}"}, f"ghcr.io/myorg/message-operator@{DIGEST}"),
-        ({"tag": f"v1@{OTHER}", "digest": DIGEST}, f"ghcr.io/myorg/message-operator:v1@{DIGEST}"),
+        ({"tag": f"@{DIGEST}"}, f"ghcr.io/myorg/widget-operator@{DIGEST}"),
+        ({"tag": f"v1@{OTHER}", "digest": DIGEST}, f"ghcr.io/myorg/widget-operator:v1@{DIGEST}"),
         # Null is what values say that a parent chart leaves empty.
-        ({"registry": None, "tag": "v2"}, "myorg/message-operator:v2"),
+        ({"registry": None, "tag": "v2"}, "myorg/widget-operator:v2"),
     ],
 )
 def test_the_operator_s_image(image: Values, expected: str) -> None:
@@ -124,8 +122,8 @@ def test_the_operator_s_image(image: Values, expected: str) -> None:
 def test_a_global_registry_goes_before_both_images(registry: str) -> None:
     operator = container({"global": {"imageRegistry": registry}})
 
-    assert operator["image"] == f"mirror.example/myorg/message-operator:{__version__}"
-    assert "--message-image=mirror.example/library/busybox:1.37" in operator["args"]
+    assert operator["image"] == f"mirror.example/myorg/widget-operator:{VERSION}"
+    assert "--widget-image=mirror.example/library/busybox:1.37" in operator["args"]
 
 
 @pytest.mark.parametrize("shared", [{"name": "all"}, "all"], ids=["object", "name"])
@@ -136,7 +134,6 @@ def test_pull_secrets_of_the_parent_chart_and_our_own_are_used(shared: object) -
     }
 
     assert pod(values)["spec"]["imagePullSecrets"] == [{"name": "all"}, {"name": "own"}]
-    assert "--message-pull-secrets=all" in container(values)["args"]
 
 
 def test_the_operator_learns_who_it_is() -> None:
@@ -223,7 +220,7 @@ def test_an_upgrade_finds_the_selector_as_it_was_because_kubernetes_refuses_to_c
 
     selector = find(render(), "Deployment")["spec"]["selector"]
 
-    of_every_release = {f"{label}/name": "message-operator", f"{label}/instance": "demo"}
+    of_every_release = {f"{label}/name": "widget-operator", f"{label}/instance": "demo"}
     assert selector == {"matchLabels": of_every_release}
 
 

@@ -107,7 +107,7 @@ class Operator(http.server.BaseHTTPRequestHandler):
 
     answers: ClassVar = {
         "/readyz": b"ok",
-        "/metrics": b'message_operator_build_info{version="1"} 1.0\npython_info 1.0\n',
+        "/metrics": b'widget_operator_build_info{version="1"} 1.0\npython_info 1.0\n',
     }
 
     def do_GET(self) -> None:
@@ -167,7 +167,7 @@ def test_it_shows_what_the_operator_answers(port: int) -> None:
 
     assert (asked.returncode, asked.stderr) == (0, "")
     assert asked.stdout == (
-        '/readyz: ok\n/metrics:\n  message_operator_build_info{version="1"} 1.0\n'
+        '/readyz: ok\n/metrics:\n  widget_operator_build_info{version="1"} 1.0\n'
     )
 
 
@@ -183,7 +183,7 @@ def test_it_fails_when_something_else_answers(port: int, monkeypatch: pytest.Mon
 
     asked = ask(port)
 
-    assert (asked.returncode, asked.stderr) == (1, "/metrics is not the message-operator's\n")
+    assert (asked.returncode, asked.stderr) == (1, "/metrics is not the widget-operator's\n")
 
 
 class Protected(Operator):

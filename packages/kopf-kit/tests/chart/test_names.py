@@ -25,7 +25,6 @@ def everything(name: str) -> Values:
         "namespaceOverride": name,
         "watchNamespaces": [name],
         "serviceAccount": {"name": name},
-        "messagePod": {**placed, "labels": {"name": name}},
         "networkPolicy": {"enabled": True},
         "replicaCount": 2,
         "metrics": {
@@ -79,7 +78,7 @@ def test_the_service_s_name_is_one_that_every_kubernetes_takes(release: str) -> 
         ("a.b", "a-b"),
         ("a.b", "a.b.c"),
         ("1a", "release-1a"),
-        ("message-operator-" + "r" * 33 + "1.2", "message-operator-" + "r" * 33 + "1-2"),
+        ("widget-operator-" + "r" * 33 + "1.2", "widget-operator-" + "r" * 33 + "1-2"),
     ],
 )
 def test_no_two_releases_of_a_namespace_share_a_service(one: str, other: str, program: str) -> None:
@@ -94,4 +93,4 @@ def test_no_two_long_names_share_a_service(program: str) -> None:
 
 
 def test_the_service_is_called_as_before_where_it_could_be() -> None:
-    assert find(render(), "Service", "demo-message-operator-metrics")
+    assert find(render(), "Service", "demo-widget-operator-metrics")

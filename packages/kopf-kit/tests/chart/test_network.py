@@ -1,13 +1,11 @@
 """With a NetworkPolicy just what its values say gets through."""
 
-import re
 from typing import Any
 
 import kopf
 import pytest
 
-from chart.helm import CHART, FULLNAME, Manifest, Values, container, find, names, pod, render
-from kopf_kit.project import documents
+from chart.helm import FULLNAME, Manifest, Values, container, find, names, pod, render
 from kopf_runtime.cluster import credentials
 
 
@@ -83,19 +81,6 @@ def test_name_servers_can_be_reached_where_something_asks_them() -> None:
 
 def test_everything_can_be_closed_for_a_policy_of_another_kind() -> None:
     assert policy({"apiServerPorts": []})["egress"] == []
-
-
-def test_the_readme_s_values_for_cilium_name_the_api_server() -> None:
-    text = (CHART / "README.md").read_text()
-    (block,) = (b for b in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "cilium" in b)
-
-    manifests = render(documents.load(block))
-
-    assert find(manifests, "NetworkPolicy")["spec"]["egress"] == []
-    spec = find(manifests, "CiliumNetworkPolicy")["spec"]
-    assert spec["egress"] == [{"toEntities": ["kube-apiserver"]}]
-    selected = spec["endpointSelector"]["matchLabels"]
-    assert selected.items() <= pod()["metadata"]["labels"].items()
 
 
 def test_the_api_server_can_be_named() -> None:

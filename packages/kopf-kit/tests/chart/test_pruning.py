@@ -3,11 +3,9 @@
 `tests/faults/test_shared_kind.py` has Helm and kubectl do it for real.
 """
 
-import re
-
 import pytest
 
-from chart.helm import CHECKOUT, Manifest, Values, find, names, render
+from chart.helm import Manifest, Values, find, names, render
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
@@ -15,7 +13,6 @@ from kopf_kit.project.definition import PROJECT
 KIND = PROJECT.kinds[0].crd
 OPTIONS = "argocd.argoproj.io/sync-options"
 FLUX = {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
-GUIDES = ("docs/gitops.md", "docs/gitops.ko.md")
 
 
 def pruned(live: list[Manifest], desired: list[Manifest]) -> set[str]:
@@ -66,24 +63,8 @@ def of_the_kind(manifests: list[Manifest]) -> list[Manifest]:
     return found
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-def test_p1_leaving_the_kind_out_of_the_guide_s_application_deletes_no_message(guide: str) -> None:
-    text = (CHECKOUT / guide).read_text()
-    (block,) = re.findall(r"```yaml\n(apiVersion: argoproj.io/.*?)```", text, re.DOTALL)
-    spec = documents.load(block)["spec"]
-    values = spec["source"]["helm"]["valuesObject"]
-    without = render(values | {"crds": {"install": False}})
-
-    assert spec["syncPolicy"]["automated"]["prune"]
-    assert pruned(render(values), without) == set()
-    # What the rule does to an object that may go.
-    may_go = render(values | {"crds": {"keep": False}})
-    assert KIND in pruned(may_go, without)
-    assert KIND in pruned_by_flux(may_go, without)
-
-
 @pytest.mark.parametrize("last", ["the operator's Application", "crds.yaml"])
-def test_p1_moving_the_kind_out_of_the_application_and_back_deletes_no_message(last: str) -> None:
+def test_p1_moving_the_kind_out_of_the_application_and_back_deletes_no_object(last: str) -> None:
     operator = render({"crds": {"install": False}})
     applied = documents.load_all(texts()["crds.yaml"]) if last == "crds.yaml" else render()
 

@@ -16,9 +16,9 @@ from chart.helm import (
 
 #: (group, resource): verbs, in each namespace that is watched.
 NEEDED = {
-    ("myorg.dev", "messages"): {"get", "list", "watch"},
-    ("myorg.dev", "messages/status"): {"patch"},
-    ("", "pods"): {"get", "list", "watch", "create", "delete"},
+    ("acme.example.com", "widgets"): {"get", "list", "watch"},
+    ("acme.example.com", "widgets/status"): {"patch"},
+    ("", "configmaps"): {"get", "list", "watch", "create", "patch", "delete"},
     ("", "events"): {"create", "patch"},
 }
 CERTIFIED = {"enabled": True, "secretName": "a"}
@@ -120,25 +120,31 @@ def test_roles_can_be_left_to_the_administrator() -> None:
     assert not {"Role", "RoleBinding", "ClusterRoleBinding"} & {m["kind"] for m in manifests}
 
 
-def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_messages() -> None:
+def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_widgets() -> None:
     manifests = render()
-    view = find(manifests, "ClusterRole", "messages.myorg.dev-view")
-    edit = find(manifests, "ClusterRole", "messages.myorg.dev-edit")
+    view = find(manifests, "ClusterRole", "widgets.acme.example.com-view")
+    edit = find(manifests, "ClusterRole", "widgets.acme.example.com-edit")
 
     assert aggregated_to(view) == {"view", "edit", "admin"}
-    assert granted(view) == {("myorg.dev", "messages"): {"get", "list", "watch"}}
+    assert granted(view) == {("acme.example.com", "widgets"): {"get", "list", "watch"}}
     assert aggregated_to(edit) == {"edit", "admin"}
     assert granted(edit) == {
-        ("myorg.dev", "messages"): {"create", "update", "patch", "delete", "deletecollection"}
+        ("acme.example.com", "widgets"): {
+            "create",
+            "update",
+            "patch",
+            "delete",
+            "deletecollection",
+        }
     }
 
 
 def test_who_administers_a_namespace_has_all_that_he_must_grant_the_operator() -> None:
-    admin = find(render(), "ClusterRole", "messages.myorg.dev-admin")
+    admin = find(render(), "ClusterRole", "widgets.acme.example.com-admin")
 
     assert aggregated_to(admin) == {"admin"}
     assert granted(admin) == {
-        ("myorg.dev", "messages/status"): NEEDED["myorg.dev", "messages/status"]
+        ("acme.example.com", "widgets/status"): NEEDED["acme.example.com", "widgets/status"]
     }
 
 
@@ -161,11 +167,11 @@ def test_an_upgrade_can_take_users_roles_out_of_the_cluster_s_own(program: str) 
     manifests = render({"crds": {"aggregateRoles": False}}, program=program)
 
     for name in ("view", "edit", "admin"):
-        role = find(manifests, "ClusterRole", f"messages.myorg.dev-{name}")
+        role = find(manifests, "ClusterRole", f"widgets.acme.example.com-{name}")
         assert aggregated_to(role) == set()
 
 
-def test_users_roles_stay_when_the_operator_goes_so_that_messages_can_be_deleted() -> None:
+def test_users_roles_stay_when_the_operator_goes_so_that_widgets_can_be_deleted() -> None:
     for name in ("view", "edit", "admin"):
-        role = find(render(), "ClusterRole", f"messages.myorg.dev-{name}")
+        role = find(render(), "ClusterRole", f"widgets.acme.example.com-{name}")
         assert role["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"

@@ -1,12 +1,10 @@
 """Metrics that only some may scrape: certificate, rights, and monitors go together."""
 
-import json
-import re
+from typing import Any
 
 import pytest
 
 from chart.helm import (
-    CHART,
     FULLNAME,
     NAMESPACE,
     PROGRAMS,
@@ -17,12 +15,9 @@ from chart.helm import (
     names,
     pod,
     render,
+    understood,
 )
-from kopf_kit.project import documents
-from message_operator.settings import Settings
-from tests.support import flags
 
-README = CHART / "README.md"
 HOST = f"{FULLNAME}-metrics.{NAMESPACE}.svc"
 SECRET = f"{FULLNAME}-metrics-tls"
 ROLE = f"{NAMESPACE}.{FULLNAME}-metrics"
@@ -36,9 +31,9 @@ def secured(secure: Values = CERT_MANAGER, **metrics: object) -> Values:
     return {"metrics": {"secure": secure, **metrics}}
 
 
-def settings(values: Values) -> Settings:
+def settings(values: Values) -> Any:
     """Return what the operator understands of its arguments."""
-    return flags.parse(container(values)["args"], {})
+    return understood(container(values)["args"])
 
 
 def endpoint(values: Values, program: str = "helm3") -> Manifest:
@@ -173,45 +168,6 @@ def test_a_trust_of_one_s_own_still_expects_the_name_in_the_certificate(
 
     # Prometheus asks the Pods by their addresses, which no certificate has.
     assert found["tlsConfig"] == {"ca": ca, "serverName": HOST}
-
-
-def test_the_readme_s_way_on_openshift_reads_no_file_and_has_a_token_that_is_let_in() -> None:
-    """The Prometheus of user workloads refuses `caFile`, `bearerTokenFile` and all such."""
-    (block,) = (
-        block
-        for block in re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL)
-        if "openshift" in block
-    )
-    manifests = render(documents.load(block), release="message-operator")
-    (monitor,) = (m for m in manifests if m["kind"] == "ServiceMonitor")
-    (found,) = monitor["spec"]["endpoints"]
-
-    assert "File" not in json.dumps(found)
-    host = f"message-operator-metrics.{NAMESPACE}.svc"
-    assert found["tlsConfig"] == {
-        "ca": {"configMap": {"name": "openshift-service-ca.crt", "key": "service-ca.crt"}},
-        "serverName": host,
-    }
-    # The platform makes the Secret beside the Service that asks for it, with its host.
-    service = find(manifests, "Service", host.partition(".")[0])
-    asked = service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"]
-    (deployment,) = (m for m in manifests if m["kind"] == "Deployment")
-    (volume,) = deployment["spec"]["template"]["spec"]["volumes"]
-    assert volume["secret"]["secretName"] == asked
-    # The token is that of a ServiceAccount that may read the metrics.
-    credentials = found["authorization"]["credentials"]
-    token = find(manifests, "Secret", credentials["name"])
-    assert (token["type"], credentials["key"]) == ("kubernetes.io/service-account-token", "token")
-    account = token["metadata"]["annotations"]["kubernetes.io/service-account.name"]
-    find(manifests, "ServiceAccount", account)
-    (binding,) = (
-        m
-        for m in manifests
-        if m["kind"] == "ClusterRoleBinding" and m["subjects"][0]["name"] == account
-    )
-    assert binding["subjects"][0]["namespace"] == NAMESPACE
-    role = find(manifests, "ClusterRole", binding["roleRef"]["name"])
-    assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
 @pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])

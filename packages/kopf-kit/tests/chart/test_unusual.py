@@ -18,7 +18,7 @@ TEMPLATES = "".join(
 VALUES = {value.name: value for value in values.values()}
 
 #: Switched off by another value of UNUSUAL; they have tests of their own.
-ECLIPSED = re.compile(r"image\.tag|messagePod\.image\.tag|global$|podDisruptionBudget\.max")
+ECLIPSED = re.compile(r"image\.tag|widgetPod\.image\.tag|global$|podDisruptionBudget\.max")
 
 
 def set_to(path: tuple[str, ...]) -> Any:
@@ -80,7 +80,7 @@ def test_what_it_is_set_to_is_rendered(name: str) -> None:
 
 
 def test_what_is_disabled_is_not_rendered() -> None:
-    assert "MessageOperatorDown" not in RENDERED
+    assert "WidgetOperatorDown" not in RENDERED
     assert '"kind": "Issuer"' not in RENDERED
     assert "helm.sh/resource-policy" not in RENDERED
     assert '"hostUsers": false' in RENDERED

@@ -1,6 +1,5 @@
 """The plain manifests of a release are what Helm installs, and kustomize can change them."""
 
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -8,17 +7,26 @@ from typing import Any
 import pytest
 import yaml
 
-from chart.helm import CHART, CHECKOUT, Manifest, helm, names
+from chart.helm import CHART, Manifest, helm, names, understood
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.rig import tools
-from message_operator import __version__
-from tests.support import flags
 
 TEXTS = {name: text for name, text in texts().items() if name.endswith(".yaml")}
-RELEASE = f"https://github.com/myorg/message-operator/releases/download/v{__version__}"
-NAME = "message-operator"
-GUIDES = [CHECKOUT / "docs" / "install.md", CHECKOUT / "docs" / "install.ko.md"]
+NAME = "widget-operator"
+OVERLAY: dict[str, Any] = {
+    "apiVersion": "kustomize.config.k8s.io/v1beta1",
+    "kind": "Kustomization",
+    "resources": ["install.yaml"],
+    "namespace": "elsewhere",
+    "images": [
+        {
+            "name": "ghcr.io/myorg/widget-operator",
+            "newName": "registry.example/widget-operator",
+            "newTag": "1.2.3",
+        }
+    ],
+}
 
 
 def manifests(file: str) -> list[Manifest]:
@@ -85,31 +93,16 @@ def kustomized(folder: Path) -> list[Manifest]:
     return documents.load_all(done.stdout)
 
 
-def overlay(guide: Path) -> dict[str, Any]:
-    """Return the overlay that a guide shows."""
-    blocks = re.findall(r"```yaml\n(.*?)```", guide.read_text(), re.DOTALL)
-    (block,) = (block for block in blocks if f"resources: [{RELEASE}/install.yaml]" in block)
-    found: dict[str, Any] = documents.load(block)
-    return found
-
-
-def test_both_guides_show_the_same_overlay() -> None:
-    one, other = (overlay(guide) for guide in GUIDES)
-
-    assert one == other
-
-
 @pytest.fixture
 def changed(tmp_path: Path) -> list[Manifest]:
     """The overlay of the guide, with what is on the page of a release."""
     (tmp_path / "install.yaml").write_text(TEXTS["install.yaml"])
-    local = overlay(GUIDES[0]) | {"resources": ["install.yaml"]}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(local))
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(OVERLAY))
     return kustomized(tmp_path)
 
 
 def test_an_overlay_changes_the_namespace_everywhere(changed: list[Manifest]) -> None:
-    wanted = overlay(GUIDES[0])["namespace"]
+    wanted = OVERLAY["namespace"]
 
     assert wanted != NAME
     assert {namespace for _, namespace, _ in names(changed)} == {"", wanted}
@@ -123,7 +116,7 @@ def test_in_another_namespace_the_lease_is_there_too(changed: list[Manifest]) ->
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     namespace = deployment["metadata"]["namespace"]
 
-    operator = flags.parse(container["args"], {"POD_NAMESPACE": namespace})
+    operator = understood(container["args"], {"POD_NAMESPACE": namespace})
 
     (role,) = (m for m in changed if m["kind"] == "Role")
     assert operator.lease_namespace == role["metadata"]["namespace"] == namespace
@@ -132,6 +125,6 @@ def test_in_another_namespace_the_lease_is_there_too(changed: list[Manifest]) ->
 def test_an_overlay_changes_the_image(changed: list[Manifest]) -> None:
     (deployment,) = (m for m in changed if m["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    (image,) = overlay(GUIDES[0])["images"]
+    (image,) = OVERLAY["images"]
 
     assert container["image"] == f"{image['newName']}:{image['newTag']}"

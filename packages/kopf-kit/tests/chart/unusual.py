@@ -5,6 +5,8 @@ So that a value that is mistaken for another, or has no effect, is found by what
 
 from typing import Any
 
+from kopf_kit.project.definition import PROJECT
+
 _SECRET = {"name": "u-pull-secret"}
 
 
@@ -16,7 +18,7 @@ def _container(name: str) -> dict[str, Any]:
     }
 
 
-UNUSUAL: dict[str, Any] = {
+REFERENCE: dict[str, Any] = {
     "nameOverride": "u-name",
     "fullnameOverride": "u-fullname",
     "namespaceOverride": "u-namespace",
@@ -33,30 +35,6 @@ UNUSUAL: dict[str, Any] = {
     },
     "watchNamespaces": ["u-watched"],
     "watchNamespaceSelector": "",
-    "messagePod": {
-        "image": {
-            "registry": "u-message-registry",
-            "repository": "u-message-repository",
-            "tag": "u-message-tag",
-            "digest": "sha256:" + "ab" * 32,
-            "pullPolicy": "Never",
-        },
-        "imagePullSecrets": [{"name": "u-message-secret"}],
-        "runAsUser": 1000680000,
-        "resources": {"requests": {"cpu": "21m"}, "limits": {"memory": "22Mi"}},
-        "labels": {"u-message-label": "u"},
-        "annotations": {"u-message-annotation": "u"},
-        "nodeSelector": {"u-message-node": "u"},
-        "tolerations": [{"key": "u-message-toleration", "operator": "Exists"}],
-        "affinity": {"nodeAffinity": {"u-message-affinity": []}},
-        "topologySpreadConstraints": [
-            {"maxSkew": 23, "topologyKey": "u-message-spread", "whenUnsatisfiable": "DoNotSchedule"}
-        ],
-        "priorityClassName": "u-message-priority",
-        "runtimeClassName": "u-message-runtime",
-        "podSecurityContext": {"fsGroup": 1000690000},
-        "securityContext": {"runAsGroup": 1000700000},
-    },
     "controller": {"workers": 31, "resyncPeriodSeconds": 32, "requestTimeoutSeconds": 33},
     "logging": {"level": "warning", "format": "text"},
     "image": {
@@ -169,7 +147,7 @@ UNUSUAL: dict[str, Any] = {
             "labels": {"u-rule-label": "u"},
             "annotations": {"u-rule-annotation": "u"},
             "alertLabels": {"u_alert_label": "u"},
-            "disabledAlerts": ["MessageOperatorDown"],
+            "disabledAlerts": [f"{PROJECT.alerts}Down"],
             "runbookUrl": "https://u.example/",
             "extraRules": [{"record": "u:extra_rule", "expr": "1"}],
         },
@@ -190,4 +168,15 @@ UNUSUAL: dict[str, Any] = {
         },
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: u-extra-text-{{ .Release.Name }}\n",
     ],
+}
+#: With those that only the widget operator has.
+UNUSUAL = REFERENCE | {
+    "widgetPod": {
+        "image": {
+            "registry": "u-widget-registry",
+            "repository": "u-widget-repository",
+            "tag": "u-widget-tag",
+            "digest": "sha256:" + "ab" * 32,
+        }
+    }
 }

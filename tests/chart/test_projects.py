@@ -24,17 +24,17 @@ from kopf import cli as kopf_cli
 import kopf_runtime as kr
 from chart import helm, kubeconform, pod_security
 from chart.helm import Manifest, Values
-from chart.projects import (
+from kopf_kit.project import documents
+from kopf_kit.project.definition import Project
+from kopf_kit.rig import versions
+from kopf_runtime.declaring import settings
+from tests.chart.projects import (
     PROJECTS,
     declared_rules,
     every_adopted_project,
     every_project,
     every_project_on_runtime,
 )
-from kopf_kit.project import documents
-from kopf_kit.project.definition import Project
-from kopf_kit.rig import versions
-from kopf_runtime.declaring import settings
 
 RELEASE = "demo"
 #: What an operator's manifest of one of these kinds is held against.

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from chart import fake_cluster, prometheus_server
-from chart.helm import CHECKOUT, FULLNAME, NAMESPACE
+from chart import prometheus_server
+from chart.helm import FULLNAME, NAMESPACE
 from chart.monitored import ALERTS, OURS, POD, rule_file
 from kopf_kit.chart import dashboard
 from kopf_kit.rig import paths
+from kopf_kit.rig.paths import CHECKOUT
 from kopf_kit.testing.process import free_port
+from tests.chart import fake_cluster
 
 
 @pytest.fixture(scope="module")

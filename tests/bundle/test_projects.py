@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 
 from bundle.package import opm
-from chart.projects import declared_rules, every_bundle, every_bundle_on_runtime
 from kopf_kit.olm.rules import findings
 from kopf_kit.project import documents
 from kopf_kit.project.definition import Project
 from kopf_runtime.declaring import settings
+from tests.chart.projects import declared_rules, every_bundle, every_bundle_on_runtime
 
 Manifest = dict[str, Any]
 

@@ -17,6 +17,8 @@ from chart.monitored import (
     rules,
     series,
 )
+from kopf_kit.chart import dashboard as chart_dashboard
+from kopf_kit.project.definition import PROJECT
 
 
 def test_promtool_finds_nothing_in_the_rules(tmp_path: Path) -> None:
@@ -143,6 +145,25 @@ def test_what_was_never_served_is_no_resync_that_failed(tmp_path: Path) -> None:
     test = {
         "input_series": [series(Release(), *item) for item in {**WELL, **unserved}.items()],
         "promql_expr_test": [firing("MessageOperatorResyncsFail", minute) for minute in (30, 235)],
+    }
+
+    expect(tmp_path, [test], Release())
+
+
+def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_path: Path) -> None:
+    (query,) = (panel.query for panel in PROJECT.panels if panel.title == "Messages by phase")
+    count = 'message_operator_messages{phase="Failed"}'
+    one, two, _ = (series(release, count, "3x5") for release in RELEASES)
+    standby = {**one, "series": one["series"].replace("x2x4z", "aaaaa")}
+    test = {
+        "input_series": [one, standby, two],
+        "promql_expr_test": [
+            {
+                "expr": chart_dashboard.complete(query, selector=""),
+                "eval_time": "5m",
+                "exp_samples": [{"labels": '{phase="Failed"}', "value": 6}],
+            }
+        ],
     }
 
     expect(tmp_path, [test], Release())
