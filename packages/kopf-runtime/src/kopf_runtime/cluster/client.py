@@ -65,8 +65,9 @@ class Patience:
 
     def __init__(self) -> None:
         self._slowest, self._at = 0.0, time.monotonic()
-        # The requests under way with the usual time, and when it runs out.
-        self._usual: dict[asyncio.Timeout, asyncio.TimerHandle] = {}
+        # The requests under way with the usual time, and when it runs out, the first one first.
+        self._usual: dict[asyncio.Timeout, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     def seconds(self, usual: float) -> float:
         """Return the seconds that the next request may take: as many as usual, at least."""
@@ -79,22 +80,27 @@ class Patience:
         longest = max(seconds, 2 * usual)
         async with asyncio.timeout(longest) as limit:
             if seconds == usual:
-                loop = asyncio.get_running_loop()
-                self._usual[limit] = loop.call_later(usual, self._run_out, limit)
+                self._usual[limit] = asyncio.get_running_loop().time() + usual
+                if self._timer is None:
+                    self._run_out()
             try:
                 yield
             finally:
-                if timer := self._usual.pop(limit, None):
-                    timer.cancel()
+                self._usual.pop(limit, None)
                 if limit.expired():
                     self.answered(min(longest, time.monotonic() - began))
 
-    def _run_out(self, first: asyncio.Timeout) -> None:
-        """Give up the first request that is late, and give the others twice the time."""
-        for timer in self._usual.values():
-            timer.cancel()
-        self._usual.clear()
-        first.reschedule(0)
+    def _run_out(self) -> None:
+        """Give up the first request if it is late, and give the others twice the time."""
+        loop, self._timer = asyncio.get_running_loop(), None
+        first = next(iter(self._usual), None)
+        if first is None:
+            return
+        if (due := self._usual[first]) > loop.time():
+            self._timer = loop.call_at(due, self._run_out)
+        else:
+            self._usual.clear()
+            first.reschedule(0)
 
     def answered(self, seconds: float) -> None:
         """Record how long an answer took, or was waited for in vain."""

@@ -3,6 +3,7 @@
 `status` writes what these functions return.
 """
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -139,11 +140,16 @@ def _condition(former: dict[str, Any], generation: int, now: Condition) -> dict[
         "type": now.type,
         "status": status,
         # Most reasons come from the API server or the kubelet; a condition allows only one word.
-        "reason": re.sub(r"[^A-Za-z0-9]", "", now.reason).lstrip("0123456789")[:256] or "Unknown",
+        "reason": _word(now.reason),
         "message": now.message[:_MESSAGE].encode(errors="replace").decode(),  # half a character
         "observedGeneration": generation,
         "lastTransitionTime": since or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
+
+
+@functools.lru_cache(maxsize=256)
+def _word(reason: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]", "", reason).lstrip("0123456789")[:256] or "Unknown"
 
 
 def condition(status: dict[str, Any], type_: str) -> dict[str, Any]:

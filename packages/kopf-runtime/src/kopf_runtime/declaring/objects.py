@@ -256,6 +256,7 @@ def number(text: str | None, default: int | None = None) -> int:
     return default
 
 
+@functools.lru_cache(maxsize=4096)
 def seconds(timestamp: str | None) -> float:
     """Return an API server's timestamp as Unix time in seconds; 0 if missing or invalid."""
     try:

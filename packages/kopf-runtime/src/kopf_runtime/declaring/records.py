@@ -5,7 +5,6 @@ the object that the author asks for (`project`). `source` creates records, `plan
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -336,8 +335,7 @@ class Step(Enum):
     ADMISSION = auto()  # admission changed it at its creation: another one would be no better
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A step and why it is taken; `reason` is that of the Event about the next child, if any."""
 
     step: Step
@@ -346,7 +344,7 @@ class Plan:
     #: Whether the user caused it by editing the object.
     edited: bool = False
     #: Whether to read the object itself first, because the cached one may be older than the child.
-    #: Nothing is deleted without that.
+    #: Nothing is deleted without that, but for what an edit replaces and no data can be in.
     verify: bool = False
 
 

@@ -179,14 +179,14 @@ class StatusReporter:
             told = await self.report(owner.key, outcome.trouble, event=event, at_once=at_once)
         except Exception:  # it must not hide how long the next attempt has to wait
             logger.exception("The status failed")
-            return replace(outcome, fails=True)
+            return structs.replace(outcome, fails=True)
         if told.fails:
             after = max(outcome.not_before, told.not_before)
-            return replace(outcome, fails=True, not_before=after)
+            return structs.replace(outcome, fails=True, not_before=after)
         again = told.again  # the status is written later
         if again is not None:
             again = min(outcome.again or again, again)
-        return replace(outcome, again=outcome.again if again is None else again, told=True)
+        return structs.replace(outcome, again=outcome.again if again is None else again, told=True)
 
     async def unreadable(self, left_out: Unreadable) -> Outcome:
         """Report once that an object cannot be read."""
@@ -250,7 +250,7 @@ class StatusReporter:
         if failed is not None:
             raise failed
         again = None if now.requeue_after is None else max(troubles.SOONEST, now.requeue_after)
-        return replace(TOLD, again=wait).sooner(again)
+        return structs.replace(TOLD, again=wait).sooner(again)
 
     def _tell_refusal(self, owner: Owner, error: ApiError) -> None:
         """Report once, in the log and in an Event, that the status stays at a former state."""

@@ -5,8 +5,10 @@ an error of the API server one by `of`; `status` reports it, and the work queue 
 """
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError
 from kopf_runtime.declaring.kinds import Kind
@@ -38,8 +40,7 @@ _EMPTIED = (
 WAITING = "Waiting"
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """The reason why the runtime cannot take the next step."""
 
     reason: str
@@ -77,8 +78,7 @@ RULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a step has led to, and when the next attempt follows."""
 
     #: What stops it; None if nothing does, or only that what was known is out of date.

@@ -6,7 +6,8 @@ interrupted.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
@@ -29,8 +30,7 @@ _VERBS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """What is done next for a child, or told of it."""
 
     plan: Plan
@@ -67,8 +67,7 @@ class Action:
 # --- one child that is wanted -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """All on which the decision about a child that is wanted depends."""
 
     owner: Owner
@@ -249,8 +248,7 @@ def stripped(owner: Owner, child: Child) -> list[str]:
 # --- what is not wanted any more --------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(Struct, frozen=True, kw_only=True):
     """An object with its plan and all of its children."""
 
     owner: Owner

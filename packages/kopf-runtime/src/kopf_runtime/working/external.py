@@ -434,9 +434,9 @@ def _refused(error: ApiError, hint: str, again: float) -> Outcome:
     outcome = of(error)
     trouble = outcome.trouble
     if trouble is not None:
-        trouble = dataclasses.replace(trouble, message=trouble.message[:800] + hint)
+        trouble = replace(trouble, message=trouble.message[:800] + hint)
     after = min(outcome.not_before, again)
-    return dataclasses.replace(outcome, trouble=trouble, again=again, not_before=after)
+    return replace(outcome, trouble=trouble, again=again, not_before=after)
 
 
 def _now() -> float:

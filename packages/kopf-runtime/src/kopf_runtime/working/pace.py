@@ -8,7 +8,8 @@ more, and an edit, which counts too, never waits for long, whatever the annotati
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import Child, Plan, Wanted, gone
@@ -35,8 +36,7 @@ def _wait(at: float, count: int, now: float) -> float:
     return min(pause(count), max(0.0, at + pause(count) - now))
 
 
-@dataclass(frozen=True, slots=True)
-class Former:
+class Former(Struct, frozen=True):
     """A child that is gone or being deleted."""
 
     uid: str

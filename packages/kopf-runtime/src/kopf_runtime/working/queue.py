@@ -7,6 +7,7 @@ Retry-After, and the order of `fairness`.
 
 import asyncio
 import contextvars
+import functools
 import logging
 import random
 import time
@@ -72,12 +73,14 @@ class WorkQueue:
         self._retries = Retries()
         self._group: asyncio.TaskGroup | None = None
         self._context = contextvars.copy_context()
-        self._kind, self._metrics = kind, metrics
+        self._kind = kind
         metrics.queue_depth.labels(kind).set_function(lambda: self._waiting)
-        for counter in (metrics.queue_adds, metrics.retries, metrics.reconcile_errors):
-            counter.labels(kind)  # it is 0 until something happens, not missing
-        for histogram in (metrics.reconcile_time, metrics.queue_time, metrics.work_time):
-            histogram.labels(kind)
+        # They are 0 until something happens, not missing.
+        self._adds, self._retried = metrics.queue_adds.labels(kind), metrics.retries.labels(kind)
+        self._errors = metrics.reconcile_errors.labels(kind)
+        self._queued = metrics.queue_time.labels(kind)
+        self._took = metrics.reconcile_time.labels(kind), metrics.work_time.labels(kind)
+        self._results = functools.cache(lambda result: metrics.reconciles.labels(kind, result))
 
     def __len__(self) -> int:
         return self._waiting
@@ -107,7 +110,7 @@ class WorkQueue:
             item.added = self._clock()
             self._waiting += 1
             self._fairness.add(key, listed=listed)
-            self._metrics.queue_adds.labels(self._kind).inc()
+            self._adds.inc()
             self._pump()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -182,7 +185,7 @@ class WorkQueue:
         while self._group is not None and (key := self._fairness.next()) is not None:
             item, now = self._items[key], self._clock()
             assert item.added is not None
-            self._metrics.queue_time.labels(self._kind).observe(now - item.added)
+            self._queued.observe(now - item.added)
             item.added = None
             self._waiting -= 1
             if item.timer is not None:
@@ -216,16 +219,16 @@ class WorkQueue:
                     self.add_after(key, outcome.again)
         except Exception as error:
             result = "error"
-            self._metrics.reconcile_errors.labels(self._kind).inc()
+            self._errors.inc()
             self._retry(item, Outcome(fails=True))
             tracing.failed(type(error).__name__, str(error))
             logger.exception("The reconcile failed; it will be tried again")
         finally:
             self._fairness.end(item)
             took = self._clock() - began
-            self._metrics.reconciles.labels(self._kind, result).inc()
-            self._metrics.reconcile_time.labels(self._kind).observe(took)
-            self._metrics.work_time.labels(self._kind).observe(took)
+            self._results(result).inc()
+            for histogram in self._took:
+                histogram.observe(took)
         tracing.note("reconcile.result", result)
         listed, item.again = item.again, None
         if listed is not None:
@@ -235,7 +238,7 @@ class WorkQueue:
         self._pump()
 
     def _retry(self, item: Item, outcome: Outcome) -> None:
-        self._metrics.retries.labels(self._kind).inc()
+        self._retried.inc()
         item.failures += 1
         if outcome.not_before:
             item.not_before = self._clock() + min(MAX_RETRY_SECONDS, outcome.not_before)

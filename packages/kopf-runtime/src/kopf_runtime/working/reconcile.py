@@ -6,7 +6,6 @@ object says, are the same decisions.
 """
 
 import asyncio
-import dataclasses
 
 from msgspec.structs import replace
 
@@ -76,7 +75,7 @@ class Reconciler:
             waits = [self._external.due(key), self._caches.reads.due(owner)]
         due = min((seconds for seconds in waits if seconds is not None), default=None)
         if told.fails:  # nothing else calls or asks for it again
-            return dataclasses.replace(told, due=due if outcome else None)
+            return replace(told, due=due if outcome else None)
         return told.sooner(due)
 
     # --- steps for the object itself ----------------------------------------------------------
