@@ -9,7 +9,7 @@ from kopf_kit.chart import values
 from kopf_kit.project import shared
 from kopf_kit.project.definition import PROJECT, Panel
 
-_REFERENCE = shared.FOLDER / "chart" / "dashboard.json"
+_REFERENCE = shared.FOLDER / "dashboard.json"
 FILE = values.CHART / "dashboards" / f"{PROJECT.name}.json"
 #: What a user selects by: Grafana's variables, each for the label of its name. The chart's monitors
 #: bring `operator`; a Prometheus that serves several clusters brings `cluster`.
