@@ -5,7 +5,7 @@
 `uv pip compile` writes the hashes of all files of a release, most of them for Windows, for other
 processors, for PyPy or for a free-threaded Python. `uv lock` can be limited to environments, and
 names the files. Its lock also names the package registry, so it goes to a temporary folder.
-docs/decisions/0028-one-hashed-requirements-txt.md explains why.
+docs/decisions/packages.md explains why.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Asks the cluster whether it assigns users to Pods itself, as OpenShift does.
 
-The manager calls `adapt` at the start; docs/decisions/0017-openshift-by-discovery.md says why.
+The manager calls `adapt` at the start; docs/decisions/runtime.md says why.
 """
 
 import asyncio

@@ -266,7 +266,7 @@ def test_a_handler_of_kopfs_is_asked_under_olm_as_kopf_would_have_it(
 
 
 def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:
-    # docs/decisions/0008-what-the-bundle-holds.md
+    # docs/decisions/packages.md
     assert sorted(file.name for file in (BUNDLE / "manifests").iterdir()) == [
         "message-operator.clusterserviceversion.yaml",
         "myorg.dev_messages.yaml",

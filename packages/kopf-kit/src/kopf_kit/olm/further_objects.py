@@ -3,7 +3,7 @@
 OLM installs objects of some kinds as they are. The operator's own rights and its webhooks become
 parts of the ClusterServiceVersion, because OLM chooses the namespace, and the certificates.
 Nothing of the chart is left out of the bundle but what
-docs/decisions/0008-what-the-bundle-holds.md names.
+docs/decisions/packages.md names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ SUPPORTED = {
     *("PrometheusRule", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount"),
     *("ServiceMonitor", "VerticalPodAutoscaler"),
 }
-#: What the kit's own templates render: it is in the CSV, or decision 0008 says where it is.
+#: What the kit's own templates render: it is in the CSV, or decision 8 says where it is.
 _OURS = {
     *((kind, NAME) for kind in ("Deployment", "ServiceAccount", "Role", "RoleBinding")),
     *((kind, f"{NAME}-leader-election") for kind in ("Role", "RoleBinding")),

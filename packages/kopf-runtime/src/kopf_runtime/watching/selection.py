@@ -1,7 +1,7 @@
 """Knows the namespaces that match the namespace selector, and reports when one comes or goes.
 
 Each `Runtime` has one. All namespaces are watched, but objects in the others are not reconciled;
-docs/decisions/0021-selected-namespaces-are-filtered.md says why.
+docs/decisions/runtime.md says why.
 """
 
 import logging
