@@ -133,7 +133,7 @@ SEEN = st.builds(
 
 
 def replace_wanted(case: Seen, outlives: bool) -> Seen:
-    values = {name: getattr(case, name) for name in case.__slots__}
+    values = {name: getattr(case, name) for name in case.__struct_fields__}
     return Seen(**values | {"wanted": replace(WANTED, outlives=outlives)})
 
 
