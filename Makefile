@@ -89,7 +89,7 @@ run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace d
 	@$(KIT) run $(ARGS)
 lock: $(READY) ## write the hashed lock again, from pyproject.toml
 	@$(VENV)/bin/uv pip compile -q --system-certs --universal --generate-hashes --no-header --annotation-style line \
-	  pyproject.toml --group=dev --group=go --group=bench \
+	  pyproject.toml --group=dev --group=go \
 	  $(addprefix --no-emit-package=,$(notdir $(WORKSPACE))) -o requirements.txt
 	@$(PY) -m hack.pruned $(VENV)/bin/uv
 

@@ -17,6 +17,5 @@ and why. The modules, lowest first:
     bare, floor   the floor: a bare client, and its process
     korean        the labels of the tables in Korean
     report        the tables and the goals, from the data, and the pages with them
-    picture       the picture, from the data
     run           the command: runs all of it in order
 """

@@ -1,4 +1,4 @@
-"""The command: builds the peers, measures them in turn, writes the data, tables and picture.
+"""The command: builds the peers, measures them in turn, writes the data and the tables.
 
 `python -m bench` calls it. A full measurement with every peer replaces the previous one in docs/;
 anything smaller goes to build/bench/.
@@ -22,7 +22,6 @@ from bench import (
     examples,
     measures,
     peers,
-    pythons,
     report,
     reviews,
     shipped,
@@ -33,7 +32,7 @@ from bench import (
 from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, Peer
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.run import output
-from kopf_kit.rig.steps import say, step
+from kopf_kit.rig.steps import say
 from kopf_offline import golang
 from message_operator import __version__
 
@@ -353,19 +352,12 @@ def _module(name: str) -> str:
 
 
 def _write(data: report.Data, target: Path) -> None:
-    """Write the data, the pages and the picture."""
+    """Write the data and the pages."""
     source = target / "benchmarks.json"
     text = json.dumps(data, ensure_ascii=False).replace(', {"', ',\n{"')  # a line for each run
     source.write_text(text + "\n")
     for name, text in report.written(data).items():
         (target / name).write_text(text)
-    plotting = pythons.python("plotting-python", "bench")
-    with step("The picture") as work:
-        work.run(
-            [plotting, "-m", "bench.picture", source, target / "benchmarks.png"],
-            timeout=120,
-            cwd=paths.CHECKOUT,
-        )
     say("\n\n".join(report.parts(data).values()))
-    names = ", ".join([*report.PAGES, "benchmarks.json", "benchmarks.png"])
+    names = ", ".join([*report.PAGES, "benchmarks.json"])
     say(f"Written to {target}: {names}")

@@ -66,7 +66,7 @@ def test_the_image_has_the_operator_s_packages_and_none_of_the_tools() -> None:
     part = names(locked.part(LOCK, "kopf-runtime"))
 
     assert {"kopf", "aiohttp", "msgspec", "prometheus-client", "yarl"} <= {*part}
-    tools = {"pytest", "uv", "matplotlib", "kubernetes", "opentelemetry-sdk"}
+    tools = {"pytest", "uv", "kubernetes", "opentelemetry-sdk"}
     assert tools.isdisjoint(part)
 
 
