@@ -215,7 +215,9 @@ class Judged(ApiServer):
 
     def _judge_deletion(self, raw: Raw) -> None:
         uid, wanted = raw["metadata"]["uid"], raw["spec"]["text"].split()
-        if self.fate is kr.RETAIN or all(self.rights.get(value) == uid for value in wanted):
+        # News of an edit may be late; who wants nothing any more has only to get its child back.
+        has_all = wanted and all(self.rights.get(value) == uid for value in wanted)
+        if self.fate is kr.RETAIN or has_all:
             self._tell(f"the child of {names({uid: raw}, [uid])} is deleted")
 
     def _tell(self, text: str) -> None:
