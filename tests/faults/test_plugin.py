@@ -64,13 +64,13 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     )
     assert taken.part("Reason").startswith("Conflict, for ")
     assert "does not belong to this Message" in taken.part("Details")
-    assert "Delete the object that the details name" in taken.part("Do")
+    assert "hand that object over as the details say" in taken.part("Do")
     assert taken.part("More").endswith("/docs/runbooks.md#messageoperatormessagesfailed")
     korean = await run("why", "taken", LANG=KOREAN)
     assert korean.first == (
         "Message taken: 필요한 오브젝트의 이름을 다른 오브젝트가 쓰고 있습니다."
     )
-    assert "오브젝트를 삭제하거나" in korean.part("할 일")
+    assert "오브젝트를 넘기십시오" in korean.part("할 일")
     assert korean.part("더 보기").endswith("/docs/runbooks.ko.md#messageoperatormessagesfailed")
 
     none = await quota(here)
