@@ -607,7 +607,7 @@ async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(
     assert set(seen[1:]) == {1}
 
 
-async def test_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
+async def test_c18_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
     server: ApiServer,
 ) -> None:
     seen = list[Any]()
