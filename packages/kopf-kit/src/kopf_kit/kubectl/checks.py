@@ -339,7 +339,8 @@ def shared(kubectl: Kubectl, operators: list[Operator], existing: set[str]) -> F
 
 def unserved(operators: list[Operator], namespace: str) -> Finding:
     """Return the finding about a namespace that no operator serves."""
-    selectors = ", ".join(operator.selector for operator in operators if operator.selector)
+    chosen = (operator.selector for operator in operators)
+    selectors = ", ".join(selector for selector in chosen if client.is_selector(selector))
     todo = Text(
         "Add it to the chart's value watchNamespaces, and keep the others there.",
         "차트의 값 watchNamespaces에 추가하십시오. 다른 네임스페이스는 그대로 두십시오.",
