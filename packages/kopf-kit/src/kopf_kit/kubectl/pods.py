@@ -138,7 +138,8 @@ def _words(operator: Operator, pod: Object | None = None) -> dict[str, str]:
 
 
 def _node(pod: Object) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
+    name = (pod.get("spec") or {}).get("nodeName")
+    return str(name) if client.is_name(name) else ""  # advice has it in a command
 
 
 def _template(pod: Object) -> str:
