@@ -103,7 +103,7 @@ TUNED = Peer(
     "controller-runtime-10",
     "controller-runtime, 10 workers",
     "controller-runtime-peer",
-    ("-workers=10",),
+    ("-workers=10", "-slim"),
     scales=True,
 )
 TUTORIAL = Peer(
