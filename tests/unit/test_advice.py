@@ -99,7 +99,7 @@ def test_each_reason_that_a_runbook_names_has_an_entry() -> None:
 
 
 def runbook(alert: str, ending: str = ".md") -> str:
-    """Return the section of an alert; empty if there is none."""
+    """Return the section of an alert, or an empty text."""
     page = (CHECKOUT / "docs" / f"runbooks{ending}").read_text()
     return page.partition(f"\n## {alert}\n\n")[2].partition("\n## ")[0]
 

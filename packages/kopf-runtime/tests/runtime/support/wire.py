@@ -1,7 +1,7 @@
 """Carries a client's requests to the tests' API server in virtual time, without a network.
 
-A request may arrive late or never, and so may its answer; the server may refuse it; and it goes on
-after whoever has sent it has given up or has ended.
+A request and its answer may each be late or lost, and the server may refuse it. A request goes on
+when its sender gives up or ends.
 """
 
 import asyncio
