@@ -104,7 +104,7 @@ async def test_a_child_is_made_with_its_owner_and_told_once(server: ApiServer) -
 @both
 @pytest.mark.usefixtures("made")
 async def test_an_edit_ends_in_the_child(server: ApiServer) -> None:
-    before = child(server)["metadata"]["uid"]
+    before, asked = child(server)["metadata"]["uid"], len(server.requests)
     for last in ("2", "3", "edited"):
         server.edit(WIDGET, KEY, edit(last))
 
@@ -115,6 +115,9 @@ async def test_an_edit_ends_in_the_child(server: ApiServer) -> None:
     assert in_place == (server.get(CONFIG_MAP, CHILD) is not None)
     await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
     assert events(server)[-1][1].endswith("the Widget was edited.")
+    # The child says for which generation it was made: the object need not be read before it goes.
+    path = WIDGET.at(KEY)
+    assert not [r for r in server.requests[asked:] if (r.method, r.path) == ("GET", path)]
 
 
 @both
