@@ -217,6 +217,7 @@ async def test_no_part_is_imported_that_an_operator_does_not_use(
         "kopf_runtime.endpoints.certificates",
         "kopf_runtime.endpoints.reviews",
         "kopf_runtime.process.kopf_admission",
+        "kopf_runtime.process.kopf_private",
         "kopf_runtime.working.admission",
         "kopf_runtime.working.migration",
         "opentelemetry",
@@ -329,6 +330,7 @@ def test_d5_each_kind_of_kopf_handler_is_seen(on: Any) -> None:
     before = kopf.get_default_registry()
     try:
         kopf.set_default_registry(kopf.OperatorRegistry())
+        kopf.on.startup()(lambda **_: None)  # as a manager does
         assert not BesideKopf(list).has_handlers()
         more = {"interval": 1} if on is kopf.timer else {}
         on("example.dev", "v1", "greetings", **more)(lambda **_: None)

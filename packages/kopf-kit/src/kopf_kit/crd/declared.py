@@ -19,7 +19,6 @@ from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.process import kopf_admission
 from kopf_runtime.process.runtime import refuse_odd
 
 _BY = "kopf_kit/crd/declared.py of the operator's code"
@@ -197,8 +196,7 @@ def of_the_project() -> Manager[Any]:
     try:
         refuse_odd(manager.controllers)
         definitions(manager)
-        types = [controller.declaration.type for controller in manager.controllers]
-        handled = [*kopf_admission.webhooks(manager.beside.registry, types)]
+        handled = manager.beside.handled()
     except DeclarationError as error:
         raise KitError(f"{PROJECT.manager}: {error}") from error
     others = [name for name, webhook in handled if webhook is None]

@@ -1,7 +1,8 @@
 """kopf's own handlers, which an author may have beside the controllers.
 
 kopf starts them once this replica leads, and what they write is fenced. It would serve those of
-admission there, too; `kopf_admission`, which is imported only if there are some, does it instead.
+admission there, too; `kopf_admission` does it instead. That, and `kopf_private`, is imported only
+if there are handlers.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from kopf_runtime.cluster import credentials
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring import objects
 from kopf_runtime.declaring.admission import Webhook
+from kopf_runtime.process import kopf_registry
 
 if TYPE_CHECKING:
     from kopf_runtime.working.admission import Asking
@@ -37,9 +39,17 @@ class BesideKopf:
 
         return kopf_admission.declared_webhooks(self.registry, self._types())
 
+    def handled(self) -> list[tuple[str, Webhook | None]]:
+        """Return the ids of the handlers of admission, each with its webhook if it has one here."""
+        if not self._is_asked():
+            return []
+        from kopf_runtime.process import kopf_admission
+
+        return [*kopf_admission.webhooks(self.registry, self._types())]
+
     def _is_asked(self) -> bool:
         """Return whether there are handlers of admission."""
-        return bool(self.registry._webhooks.get_all_handlers())
+        return any(map(kopf_registry.is_of_admission, kopf_registry.handlers(self.registry)))
 
     def asked(
         self, client: Client, settings: kopf.OperatorSettings, memo: Any
@@ -74,9 +84,14 @@ class BesideKopf:
 
     def has_handlers(self) -> bool:
         """Return whether the author has registered handlers of kopf that act on objects."""
-        registry = self.registry
-        acting = registry._watching, registry._changing, registry._spawning, registry._indexing
-        return any(part.get_all_handlers() for part in acting)
+        return kopf_registry.acts(self.registry)
+
+    def forgive(self) -> None:
+        """Let an API group that cannot be read end no operator with handlers of kopf's."""
+        if self.has_handlers():
+            from kopf_runtime.process import kopf_private
+
+            kopf_private.forgive(self.registry)
 
 
 async def login(client: Client) -> kopf.AiohttpSession:

@@ -1,8 +1,7 @@
 """kopf's own handlers of admission, `@kopf.on.validate` and `@kopf.on.mutate`.
 
 kopf would serve them on the leader, with a certificate of its own. Here `endpoints.reviews` does,
-in every replica, and has kopf call a handler as it would itself. kopf has no public names for that;
-a test notices if they move.
+in every replica, and has kopf call a handler as it would itself.
 """
 
 import asyncio
@@ -14,8 +13,6 @@ from typing import Any
 
 import kopf
 import msgspec
-from kopf._cogs.structs.references import Insights, Resource
-from kopf._core.engines.admission import MemoGetter, build_webhooks, serve_admission_request
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring import objects
@@ -24,6 +21,14 @@ from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.endpoints.reviews import Admission
+from kopf_runtime.process.kopf_private import (
+    Insights,
+    MemoGetter,
+    Resource,
+    build_webhooks,
+    serve_admission_request,
+)
+from kopf_runtime.process.kopf_registry import handlers, is_index, is_of_admission
 from kopf_runtime.working.admission import Asking
 
 
@@ -39,7 +44,7 @@ def webhooks(
     for known in map(declared, types):
         kind, short = known.kind, frozenset(known.short_names)
         resources.append(Resource(*kind[:3], kind.kind, kind.kind.lower(), short))
-    for handler in registry._webhooks.get_all_handlers():
+    for handler in filter(is_of_admission, handlers(registry)):
         selector = handler.selector
         matching = selector.select(resources) if selector and selector.is_specific else ()
         one = len(matching) == 1
@@ -85,7 +90,7 @@ def declared_webhooks(
 ) -> list[Webhook]:
     """Return the webhooks of the handlers; raise `DeclarationError`."""
     handled = [webhook for _, webhook in webhooks(registry, types) if webhook]
-    indexes = [*registry._indexing.get_all_handlers()]
+    indexes = [*filter(is_index, handlers(registry))]
     if handled and indexes:
         raise DeclarationError(
             f"{handled[0].name} is asked on every replica, and only the leader has the index "

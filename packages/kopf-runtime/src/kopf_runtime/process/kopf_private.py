@@ -1,18 +1,42 @@
-"""Has kopf's discovery leave out an API group that cannot be read, instead of ending the process.
+"""All that is used of kopf beside its public names; it is imported only for handlers of kopf's.
 
-For a handler whose resource is named without its group, kopf reads all groups once, and one that
-does not answer, such as that of an APIService whose Service is down, would end the operator. kopf
-has no public name for that; a test notices if it moves.
+kopf may move any of it in any release. An operator without handlers of kopf's would not notice;
+one with them ends at once, and a test names each part.
 """
 
 import dataclasses
+import importlib.metadata
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import aiohttp
 import kopf
-from kopf._cogs.clients import errors, scanning
+
+from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.process.kopf_registry import handlers
+
+try:
+    from kopf._cogs.clients import scanning
+    from kopf._cogs.clients.errors import APIError
+    from kopf._cogs.structs.references import Insights, Resource
+    from kopf._core.engines.admission import MemoGetter, build_webhooks, serve_admission_request
+
+    _read = scanning._read_version
+except (ImportError, AttributeError) as error:
+    raise DeclarationError(
+        f"kopf {importlib.metadata.version('kopf')} has moved what its handlers need here "
+        f"({error}); install one that kopf-runtime supports"
+    ) from error
+
+__all__ = [
+    "Insights",
+    "MemoGetter",
+    "Resource",
+    "build_webhooks",
+    "forgive",
+    "serve_admission_request",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -20,11 +44,15 @@ logger = logging.getLogger(__name__)
 PAUSES = (1, 2)
 #: The groups of what kopf itself needs.
 _OWN = {"", "apiextensions.k8s.io"}
-_read: Callable[..., Awaitable[Collection[Any]]] = scanning._read_version
 
 
 def forgive(registry: kopf.OperatorRegistry) -> None:
-    """Leave out groups that cannot be read, if no handler of a registry names them."""
+    """Have kopf's discovery leave out groups that cannot be read, if no handler names them.
+
+    For a handler whose resource is named without its group, kopf reads all groups once, and one
+    that does not answer, such as that of an APIService whose Service is down, would end the
+    operator.
+    """
 
     async def read(*, settings: kopf.OperatorSettings, group: str, **more: Any) -> Collection[Any]:
         if group in _OWN | _named(registry):
@@ -33,7 +61,7 @@ def forgive(registry: kopf.OperatorRegistry) -> None:
         few = dataclasses.replace(settings, networking=networking)
         try:
             return await _read(settings=few, group=group, **more)
-        except (errors.APIError, aiohttp.ClientError, TimeoutError) as error:
+        except (APIError, aiohttp.ClientError, TimeoutError) as error:
             logger.warning(
                 "The API group %s cannot be read: %s; until a restart, kopf's handlers get nothing "
                 "of its kinds",
@@ -46,12 +74,5 @@ def forgive(registry: kopf.OperatorRegistry) -> None:
 
 
 def _named(registry: kopf.OperatorRegistry) -> set[str]:
-    parts: tuple[Any, ...] = (
-        registry._webhooks,
-        registry._indexing,
-        registry._watching,
-        registry._spawning,
-        registry._changing,
-    )
-    selectors = (handler.selector for part in parts for handler in part.get_all_handlers())
+    selectors = (getattr(handler, "selector", None) for handler in handlers(registry))
     return {selector.group for selector in selectors if selector is not None and selector.group}

@@ -33,7 +33,7 @@ from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
 from kopf_runtime.endpoints.web import CertificateError, Server
-from kopf_runtime.process import discovery, dry_run
+from kopf_runtime.process import dry_run
 from kopf_runtime.process.beside_kopf import BesideKopf, login
 from kopf_runtime.process.lease import Election
 from kopf_runtime.process.runtime import Runtime, built
@@ -206,7 +206,6 @@ class Manager(Generic[S]):
         settings.networking.request_timeout = configured.request_timeout
         # Only kopf's own handlers need kopf's watches of CRDs and namespaces.
         settings.scanning.disabled = True
-        discovery.forgive(self.beside.registry)
         # First of all: kopf calls this again if it fails, and a port can be bound only once.
         opened = credentials.Credentials(await asyncio.to_thread(credentials.find))
         name, version = self.program.name, self.program.version
@@ -221,6 +220,7 @@ class Manager(Generic[S]):
         recorder = Recorder(client, configured.identity, self.metrics)
         self._deps = Deps(client, self.metrics, recorder, configured)
         try:
+            self.beside.forgive()
             self._build(self._deps)
             routes = self._routes(self.beside.asked(client, settings, memo))
             self._certify(routes, configured)
