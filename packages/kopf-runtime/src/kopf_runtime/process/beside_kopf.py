@@ -33,7 +33,7 @@ class BesideKopf:
 
     def webhooks(self) -> list[Webhook]:
         """Return the webhooks of the handlers; raise `DeclarationError`."""
-        if not self._is_asked():
+        if not kopf_registry.asks(self.registry):
             return []
         from kopf_runtime.process import kopf_admission
 
@@ -41,15 +41,11 @@ class BesideKopf:
 
     def handled(self) -> list[tuple[str, Webhook | None]]:
         """Return the ids of the handlers of admission, each with its webhook if it has one here."""
-        if not self._is_asked():
+        if not kopf_registry.asks(self.registry):
             return []
         from kopf_runtime.process import kopf_admission
 
         return [*kopf_admission.webhooks(self.registry, self._types())]
-
-    def _is_asked(self) -> bool:
-        """Return whether there are handlers of admission."""
-        return any(map(kopf_registry.is_of_admission, kopf_registry.handlers(self.registry)))
 
     def asked(
         self, client: Client, settings: kopf.OperatorSettings, memo: Any
@@ -58,7 +54,7 @@ class BesideKopf:
 
         It takes what kopf gives to startup handlers.
         """
-        if not self._is_asked():
+        if not kopf_registry.asks(self.registry):
             return
         from kopf_runtime.process import kopf_admission
 

@@ -14,7 +14,7 @@ import aiohttp
 import kopf
 
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.process.kopf_registry import handlers
+from kopf_runtime.process.kopf_registry import groups
 
 try:
     from kopf._cogs.clients import scanning
@@ -55,7 +55,7 @@ def forgive(registry: kopf.OperatorRegistry) -> None:
     """
 
     async def read(*, settings: kopf.OperatorSettings, group: str, **more: Any) -> Collection[Any]:
-        if group in _OWN | _named(registry):
+        if group in _OWN | groups(registry):
             return await _read(settings=settings, group=group, **more)
         networking = dataclasses.replace(settings.networking, error_backoffs=PAUSES)
         few = dataclasses.replace(settings, networking=networking)
@@ -71,8 +71,3 @@ def forgive(registry: kopf.OperatorRegistry) -> None:
             return ()
 
     scanning._read_version = read
-
-
-def _named(registry: kopf.OperatorRegistry) -> set[str]:
-    selectors = (getattr(handler, "selector", None) for handler in handlers(registry))
-    return {selector.group for selector in selectors if selector is not None and selector.group}
