@@ -1,4 +1,4 @@
-"""Renders a bundle for all namespaces as OLM v1 does, with its own renderer.
+"""Renders a bundle as OLM v1 does, with its own renderer.
 
 The renderer is a part of operator-controller that can be built here. Its program is one of their
 tests, which renders two bundles whose names and folder are fixed.
@@ -16,11 +16,17 @@ from kopf_offline import golang
 Manifest = dict[str, Any]
 
 _BUNDLE, _OTHER = "argocd-operator.v0.6.0", "webhook-operator.v0.0.5"
-_NAMESPACE = "argocd-system"
+_NAMESPACE, _WATCHED = "argocd-system", "argocd-watch"
 
 
-def rendered(files: Mapping[str, str], namespace: str) -> list[Manifest]:
-    """Return the objects that OLM v1 creates from a bundle's files in a namespace."""
+def rendered(files: Mapping[str, str], namespace: str, watched: str = "") -> list[Manifest]:
+    """Return the objects that OLM v1 creates from a bundle's files in a namespace.
+
+    `watched` is the `watchNamespace` of the ClusterExtension, by default all namespaces.
+    """
+    case = "all-namespaces"
+    if watched:
+        case = "own-namespace" if watched == namespace else "single-namespace"
     with tempfile.TemporaryDirectory() as folder:
         for name in (_BUNDLE, _OTHER):
             for path, text in files.items():
@@ -30,6 +36,9 @@ def rendered(files: Mapping[str, str], namespace: str) -> list[Manifest]:
         out = Path(folder, "out")
         command = [str(golang.program("olmv1-render")), f"-output-dir={out}"]
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
-        made = sorted(Path(out, _BUNDLE, "all-namespaces").glob("*.yaml"))
-        texts = [file.read_text().replace(_NAMESPACE, namespace) for file in made]
+        made = sorted(Path(out, _BUNDLE, case).glob("*.yaml"))
+        texts = [
+            file.read_text().replace(_NAMESPACE, namespace).replace(_WATCHED, watched)
+            for file in made
+        ]
     return [documents.load(text) for text in texts]

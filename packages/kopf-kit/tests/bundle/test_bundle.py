@@ -158,15 +158,19 @@ def test_the_kind_is_the_chart_s() -> None:
 def test_in_the_watched_namespaces_it_may_do_what_the_chart_lets_it_do() -> None:
     chart = helm.render({"fullnameOverride": NAME, "watchNamespaces": ["team-a"]})
 
-    rules = [rule for role in chart if role["kind"] == "Role" for rule in role["rules"]]
+    rules = helm.find(chart, "Role", NAME)["rules"]
     assert INSTALL["permissions"] == [{"serviceAccountName": NAME, "rules": rules}]
 
 
-def test_it_asks_for_nothing_in_the_cluster() -> None:
+def test_in_the_cluster_it_asks_for_its_lease_alone() -> None:
     name = f"{helm.NAMESPACE}.{NAME}"
-    chart = helm.find(helm.render({"fullnameOverride": NAME}), "ClusterRole", name)
+    manifests = helm.render({"fullnameOverride": NAME})
+    chart = helm.find(manifests, "ClusterRole", name)
+    elected = helm.find(manifests, "Role", f"{NAME}-leader-election")
 
-    assert "clusterPermissions" not in INSTALL
+    assert INSTALL["clusterPermissions"] == [
+        {"serviceAccountName": NAME, "rules": elected["rules"]}
+    ]
     rules = INSTALL["permissions"][0]["rules"]
     assert [rule for rule in chart["rules"] if rule not in rules] == []
 

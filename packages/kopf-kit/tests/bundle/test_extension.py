@@ -9,20 +9,20 @@ from kopf_kit.project import documents
 
 def test_olm_v1_makes_of_the_bundle_the_operator_its_kind_and_its_rights() -> None:
     given = release("1.2.3")
-    (permissions,) = bundle.csv(given)["spec"]["install"]["spec"]["permissions"]
+    install = bundle.csv(given)["spec"]["install"]["spec"]
+    (permissions,), (wide,) = install["permissions"], install["clusterPermissions"]
 
     made = rendered(bundle.bundle(given), NAME)
 
     assert sorted(manifest["kind"] for manifest in made) == [
-        "ClusterRole",
-        "ClusterRoleBinding",
+        *("ClusterRole", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBinding"),
         "CustomResourceDefinition",
         "Deployment",
         "ServiceAccount",
     ]
-    (role,) = (manifest for manifest in made if manifest["kind"] == "ClusterRole")
+    roles = [manifest["rules"] for manifest in made if manifest["kind"] == "ClusterRole"]
     namespaces = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}
-    assert role["rules"] == [*permissions["rules"], namespaces]
+    assert sorted(roles, key=len) == [wide["rules"], [*permissions["rules"], namespaces]]
 
 
 def test_what_is_applied_has_namespace_and_users_roles_and_the_extension_last() -> None:

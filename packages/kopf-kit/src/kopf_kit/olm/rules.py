@@ -232,8 +232,6 @@ def permissions(package: Package) -> Iterator[str]:
             words = (*grant.get("apiGroups", ()), *grant.get("resources", ()), *grant["verbs"])
             if "*" in words and not PROJECT.adopted:  # whose author wrote the role; `adopt` says it
                 yield package.csv.wrong(*where, what="has a *; name each")
-            if "leases" in grant.get("resources", []) and scope == "clusterPermissions":
-                yield package.csv.wrong(*where, what="the Lease is in the operator's own namespace")
 
 
 @rule

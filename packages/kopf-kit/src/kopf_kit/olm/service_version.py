@@ -6,8 +6,8 @@ It differs from the chart only where OLM works differently:
   Pod, from which the operator reads them.
 - Each flag becomes its environment variable, because a Subscription can set those
   (`spec.config.env`).
-- The operator's rights in the watched namespaces are `permissions`, and only its other rights are
-  `clusterPermissions`. OLM itself creates the ServiceAccount.
+- The operator's rights in the watched namespaces are `permissions`, and only its other rights,
+  such as that to its Lease, are `clusterPermissions`. OLM itself creates the ServiceAccount.
 - What an author's templates add is here or beside it: `kopf_kit.olm.further_objects`.
 - OLM makes the certificate of webhooks, mounts it, and writes the conversion into the CRDs. It does
   so only for an operator that watches all namespaces.
@@ -127,11 +127,16 @@ def objects(release: Release) -> list[Manifest]:
 
 
 def _rights() -> Manifest:
-    """Return the operator's rights in the watched namespaces, and in the cluster if it has any."""
+    """Return the operator's rights in the watched namespaces, and those in the cluster.
+
+    The latter have the Lease: OLM v1 gives `permissions` in the watched namespaces alone, which
+    need not be the operator's own (docs/decisions/packages.md, 8).
+    """
     more = further()
-    ours = [rule for name in PROJECT.roles for rule in find("Role", name, NAME)["rules"]]
-    rules = [*ours, *more.permissions]
-    wide = more.cluster_permissions
+    rules = [*find("Role", NAME, NAME)["rules"], *more.permissions]
+    elected = () if PROJECT.adopted else find("Role", f"{NAME}-leader-election", NAME)["rules"]
+    lease = [rule for rule in elected if rule["resources"] == ["leases"]]
+    wide = [*lease, *more.cluster_permissions]
     return {
         "permissions": [{"serviceAccountName": NAME, "rules": rules}],
         **({"clusterPermissions": [{"serviceAccountName": NAME, "rules": wide}]} if wide else {}),

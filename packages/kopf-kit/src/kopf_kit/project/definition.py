@@ -228,11 +228,6 @@ class Project(msgspec.Struct, frozen=True):
         return "KOPF_RUN_NAMESPACES" if self.adopted else "WATCH_NAMESPACE"
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        """The Roles that the operator has in its own namespace, if it watches that one alone."""
-        return self.name, *(() if self.adopted else (f"{self.name}-leader-election",))
-
-    @property
     def install_modes(self) -> tuple[str, ...]:
         """What OLM may write there; kopf takes `a,b` for a pattern, which needs a ClusterRole."""
         several = () if self.adopted else ("MultiNamespace",)
