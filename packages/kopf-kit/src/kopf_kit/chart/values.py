@@ -264,8 +264,8 @@ def _values(text: str, defaults: Any) -> Iterator[Value]:
     comment, annotation = list[str](), ""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if stripped.startswith("##@ "):
-            section = stripped[4:]
+        if stripped.startswith("# @section "):
+            section = stripped[11:]
         elif stripped.startswith("# -- "):
             comment = [stripped[5:]]
         elif stripped.startswith("# @schema ") and comment:
