@@ -1,4 +1,4 @@
-"""Whatever installs the operator, it may take its Lease in its own namespace: an API server says so.
+"""Whatever installs the operator, an API server lets it take its Lease in its own namespace.
 
 The rights of Helm's and OLM v1's installations are what they render. What OLM v0 makes of a CSV is
 written down here: https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/
