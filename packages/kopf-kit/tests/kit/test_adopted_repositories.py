@@ -178,6 +178,44 @@ def test_o5_o10_o12_b6_b7_a_dockerfile_is_read(name: str, tmp_path: Path) -> Non
     assert adopted.module == "main"
 
 
+#: It uses a module of Python's own, and one of the author's with the name of another.
+NAMES = (
+    f"import secrets, types\n\nfrom statistics import of\nprint(types.NoneType, of)\n\n{HANDLER}"
+)
+ODD_NAMES = {"types.py": "1 / 0", "secrets/__init__.py": "1 / 0", "statistics.py": "of = 1"}
+
+
+def test_a_module_named_like_one_of_python_s_own_does_as_with_kopf_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path, "main.py", ODD_NAMES, NAMES)
+    code, said = adopt(root)
+    assert code == 0, said
+    project = definition.load(root)
+
+    loaded = registered.read("main", root, {})["loaded"]
+    beside = {str(f.relative_to(root)) for f in contents.modules_beside(root, root, loaded)}
+    assert {"main.py", "statistics.py"} <= beside
+    assert not {"types.py", "secrets/__init__.py"} & beside
+    program = [sys.executable, "-c", registered.program(project), "run", "--help"]
+    output(program, cwd=root)
+    # That of the chart, in an image of the author's, would look there first.
+    with pytest.raises(KitError):
+        output([*project.command, "--help"], cwd=root)
+
+
+def test_a_module_named_like_one_of_python_s_own_is_refused_in_an_image_of_one_s_own(
+    tmp_path: Path,
+) -> None:
+    root = repository(tmp_path, "main.py", {**ODD_NAMES, "Dockerfile": DOCUMENTED}, NAMES)
+    (root / "requirements.txt").unlink()
+
+    code, said = adopt(root)
+
+    assert (code, (root / "PROJECT").exists()) == (1, False)
+    assert "secrets/__init__.py has the name of a module of Python's own" in said
+
+
 @pytest.mark.parametrize("user", ["", "USER root\n", "USER 7\n"])
 def test_b7_no_image_runs_as_root(
     user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -148,8 +148,8 @@ def run(arguments: list[str]) -> None:
     command = [sys.executable, *PROJECT.command[1:], *options]
     if PROJECT.adopted:
         command[0] = str(registered.python(PROJECT.root))
-        if registered.of(PROJECT):
-            command[1:3] = ["-c", registered.server()]  # kopf does not start without a server
+        if not PROJECT.adopted.command:
+            command[1:3] = ["-c", registered.program(PROJECT)]
         command += [] if arguments else ["--all-namespaces"]
     os.execve(command[0], command, environment)  # noqa: S606 (so that signals reach it)
 
@@ -164,7 +164,9 @@ def _settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], di
             f"--{image.flag}={dockerfiles.publish(public[image.name], image.packages)}"
             for image in PROJECT.images
         ]
-    search = (str(PROJECT.sources), os.environ.get("PYTHONPATH", ""))
+    # The program of `registered.program` looks into the folder of an adopted one's handlers.
+    ours = "" if PROJECT.adopted and not PROJECT.adopted.command else str(PROJECT.sources)
+    search = (ours, os.environ.get("PYTHONPATH", ""))
     environment = {
         # No API server asks on this machine, so there is nothing to serve.
         f"{PROJECT.variables}WEBHOOK_BIND_ADDRESS": "0",

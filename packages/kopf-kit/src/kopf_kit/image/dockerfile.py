@@ -52,7 +52,9 @@ def context() -> Path:
     if not PROJECT.adopted:
         _copy(PROJECT.code)
     elif PROJECT.code.exists() and not _is_installed():  # it may be one of its requirements
-        for beside in contents.modules_beside(PROJECT.sources, PROJECT.root):
+        module, environment = PROJECT.adopted.module, PROJECT.adopted.environment
+        loaded = registered.read(module, PROJECT.root, environment)["loaded"]
+        for beside in contents.modules_beside(PROJECT.sources, PROJECT.root, loaded):
             target = _CONTEXT / "app" / beside.relative_to(PROJECT.sources)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(beside, target)

@@ -6,7 +6,7 @@ that handlers open.
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from kopf_kit.rig.run import answer
@@ -29,11 +29,23 @@ def is_package(root: Path) -> bool:
     return "build-system" in content
 
 
-def modules_beside(folder: Path, root: Path) -> Iterator[Path]:
+def hiding(folder: Path, loaded: Collection[str]) -> set[Path]:
+    """Return the modules in a folder with the names of modules that kopf loads from Python's own.
+
+    `kopf run` looks into the folder after that, so that no handler imports these. Where the folder
+    is on PYTHONPATH, Python itself would.
+    """
+    places = (folder / place for name in loaded for place in (f"{name}.py", f"{name}/__init__.py"))
+    return {place for place in places if place.is_file()}
+
+
+def modules_beside(folder: Path, root: Path, loaded: Collection[str]) -> Iterator[Path]:
     """Yield the files in the folder of the handlers' module that belong into the image.
 
-    What git ignores does not, such as a kubeconfig or a key.
+    What git ignores does not, such as a kubeconfig or a key, nor does what hides Python's own
+    modules, of which kopf has loaded some.
     """
+    hidden = hiding(folder, loaded)
     for file in _files(folder):
         parts = file.relative_to(folder).parts
         left_out = _FOLDERS | (_FOLDERS_OF_THE_ROOT if folder == root else set())
@@ -41,7 +53,8 @@ def modules_beside(folder: Path, root: Path) -> Iterator[Path]:
             continue
         if folder == root and len(parts) == 1 and any(map(file.match, _FILES)):
             continue
-        yield file
+        if file not in hidden:
+            yield file
 
 
 def _files(folder: Path) -> list[Path]:

@@ -63,6 +63,10 @@ def _recording(unset: dict[str, None]) -> None:
 
 def main(module: str) -> None:
     """Print what the handlers of a module watch, and before which writes they are asked."""
+    sys.path.pop(0)  # that of this file, or of `-c`
+    # As `kopf run` does: modules of Python's own that kopf has loaded are not looked for here.
+    importlib.import_module("kopf.cli")
+    loaded = sorted(sys.stdlib_module_names & sys.modules.keys())
     sys.path.insert(0, "")
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)  # nor that of a Pod that this may run in
     unset: dict[str, None] = {}
@@ -79,6 +83,7 @@ def main(module: str) -> None:
     registry: Any = importlib.import_module("kopf").get_default_registry()
     answer = {
         "kopf": version("kopf"),
+        "loaded": loaded,
         "unset": [*unset],
         "watched": [
             _selected(handler.selector) | {"by": name}

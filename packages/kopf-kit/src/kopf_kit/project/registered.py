@@ -275,6 +275,17 @@ def _rank(version: str) -> tuple[int, ...]:
     return _STAGES.index(match[2]), int(match[1]), int(match[3] or 0)
 
 
+def program(project: "Project") -> str:
+    """Return the program that runs kopf on this machine, where modules are beside no packages.
+
+    As `kopf run` does, it looks for modules in the author's folder once kopf is loaded.
+    """
+    first = "import sys\nsys.path[:] = filter(None, sys.path)\nimport kopf.cli\n"
+    # kopf does not start webhooks without a server.
+    last = server() if of(project) else "kopf.cli.main()\n"
+    return f"{first}sys.path.insert(0, {str(project.sources)!r})\n{last}"
+
+
 def server(webhooks: Sequence[Webhook] = ()) -> str:
     """Return the program that runs kopf and serves webhooks of its handlers.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kopf_kit.project import adopted, container, documents, granted, rbac
+from kopf_kit.project import adopted, container, contents, documents, granted, rbac, registered
 from kopf_kit.project.granted import Grants
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
@@ -72,6 +72,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     handlers = rbac.Handlers()
     if run:
         handlers = rbac.handlers(operator.module, root, crds, dict(operator.environment))
+        _check_names(operator)
     roles = [root / name for name in operator.rights]
     grants = granted.read(roles, crds, _watched(operator)) if roles else Grants()
     sampled = {
@@ -280,6 +281,20 @@ def _check_image(operator: Operator) -> None:
             f"{operator.root} has no Dockerfile, uv.lock or requirements.txt, so nothing says what "
             "the image installs; name a file with --requirements"
         )
+
+
+def _check_names(operator: Operator) -> None:
+    """Raise KitError where a module would hide Python's own in an image that is not the kit's."""
+    if operator.requirements or operator.command or not operator.dockerfile:
+        return
+    folder = paths.sources(operator.root, operator.module.partition(".")[0])
+    answer = registered.read(operator.module, operator.root, dict(operator.environment))
+    for file in sorted(contents.hiding(folder, answer["loaded"])):
+        if operator.container.place(str(file.relative_to(operator.root))):
+            raise KitError(
+                f"{file} has the name of a module of Python's own, and kopf would load it instead "
+                f"in the image of {operator.dockerfile}: rename it"
+            )
 
 
 def _samples(operator: Operator, kinds: list[str]) -> Iterator[str]:
