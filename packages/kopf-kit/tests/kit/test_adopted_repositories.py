@@ -178,6 +178,53 @@ def test_o5_o10_o12_b6_b7_a_dockerfile_is_read(name: str, tmp_path: Path) -> Non
     assert adopted.module == "main"
 
 
+#: Handlers that call programs, and what is said of these.
+CALLING = {
+    "list": ('import subprocess\nsubprocess.run(["kubectl", "get"])', "kubectl (main.py:7)"),
+    "alias": (
+        'from asyncio import create_subprocess_exec as run\nrun("git", "log")',
+        "git (main.py:7)",
+    ),
+    "variable": (
+        'import subprocess\na = ["/usr/bin/helm"]\nsubprocess.call(args=a)',
+        "helm (main.py:8)",
+    ),
+    "f-string": (
+        'os.system(f"A=b cat {create} | jq .")',
+        "cat (main.py:6), sh (main.py:6)",
+    ),
+    "shell": (
+        'import subprocess as s\ns.run(["sh", "-c", "git gc; keytool"])',
+        "git (main.py:7), keytool (main.py:7), sh (main.py:7)",
+    ),
+    "which": ('import shutil\nshutil.which("skopeo")', "skopeo (main.py:7)"),
+    "imported": ("from helpers import signing", "cosign (helpers/signing.py:2)"),
+}
+
+
+@pytest.mark.parametrize("name", CALLING)
+def test_o13_a_program_that_handlers_call_is_said_with_the_way(name: str, tmp_path: Path) -> None:
+    code, said = CALLING[name]
+    signing = 'import subprocess as s\ns.Popen("cosign sign".split())\n'
+    others = {"helpers/signing.py": signing, "setup.py": signing.replace("cosign", "twine")}
+    root = repository(tmp_path, "main.py", others, f"{HANDLER}{code}")
+
+    told = adopt(root, "--no-run")[1]
+
+    assert f"the handlers call {said}, and the kit's image has Python alone" in told
+
+
+def test_o13_a_dockerfile_that_installs_what_handlers_call_is_enough(tmp_path: Path) -> None:
+    code = f'import subprocess\nsubprocess.run("git gc; keytool", shell=True)\n{HANDLER}'
+    text = DOCUMENTED.replace("ADD", "RUN apt-get install -y git\nADD")
+    root = repository(tmp_path, "main.py", {"Dockerfile": text}, code)
+    (root / "requirements.txt").unlink()
+
+    said = adopt(root, "--no-run")[1]
+
+    assert "the handlers call keytool (main.py:5), and Dockerfile does not name it" in said
+
+
 #: It uses a module of Python's own, and one of the author's with the name of another.
 NAMES = (
     f"import secrets, types\n\nfrom statistics import of\nprint(types.NoneType, of)\n\n{HANDLER}"

@@ -9,9 +9,9 @@ from typing import Any
 
 from kopf_kit.project import adopted, container, contents, documents, granted, rbac, registered
 from kopf_kit.project.granted import Grants
-from kopf_kit.rig import paths
+from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import KitError
-from kopf_kit.scaffold import discovery, repository
+from kopf_kit.scaffold import called, discovery, repository
 from kopf_kit.scaffold.discovery import Operator
 from kopf_kit.scaffold.repository import check_name
 
@@ -88,6 +88,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     return _text(operator, crds, olm=not no_olm), [
         *_about_the_code(operator, handlers),
         *_about_the_container(operator),
+        *_about_programs(operator),
         *_about_samples([kind for kind in kinds if kind not in sampled]),
         *([f"{no_olm}: so `olm: false` is in PROJECT"] if no_olm else []),
         *_about_rights(operator, grants),
@@ -203,6 +204,26 @@ def _about_the_container(operator: Operator) -> Iterator[str]:
         )
     elif spaces:
         yield f"the chart watches {', '.join(spaces)} by default, as {file} does"
+
+
+def _about_programs(operator: Operator) -> Iterator[str]:
+    """Yield a sentence on the programs that the handlers call, and the image may not have."""
+    folder = paths.sources(operator.root, operator.module.partition(".")[0])
+    lines = called.programs(operator.module, folder)
+    file = operator.dockerfile if not operator.requirements else ""
+    if file:
+        text = reading.text(operator.root / file)
+        installed = {n for n in lines if re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", text)}
+        lines = {name: lines[name] for name in lines if name not in {*installed, *called.SHELLS}}
+    listed = ", ".join(f"{name} ({line})" for name, line in lines.items())
+    if lines and file:
+        yield f"the handlers call {listed}, and {file} does not name it: install it there"
+    elif lines:
+        yield (
+            f"the handlers call {listed}, and the kit's image has Python alone, without a shell: "
+            f"install it in a Dockerfile of your own, started by `kopf run -m {operator.module}`, "
+            "then remove PROJECT and adopt again"
+        )
 
 
 def _about_samples(hidden: list[str]) -> Iterator[str]:
