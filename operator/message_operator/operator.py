@@ -20,7 +20,7 @@ manager = kr.Manager(
 manager.adapt(openshift.adapt)
 controller = manager.controller_for(Message, project=messages.project)
 controller.owns(
-    kr.kinds.POD, pods.Pod, update=kr.RECREATE, project=pods.project, ended=lambda pod: pod.ended
+    kr.kinds.POD, kr.Pod, update=kr.RECREATE, project=pods.project, ended=lambda pod: pod.ended
 )
 controller.status(messages.status)
 manager.metrics.registry.register(

@@ -24,52 +24,6 @@ done
 """
 
 
-class _State(msgspec.Struct, rename="camel", frozen=True):
-    reason: str = ""
-    message: str = ""
-    exit_code: int = 0
-
-
-class _States(msgspec.Struct, rename="camel", frozen=True):
-    waiting: _State | None = None
-    running: _State | None = None
-    terminated: _State | None = None
-
-
-class _Container(msgspec.Struct, rename="camel", frozen=True):
-    name: str = ""
-    ready: bool = False
-    state: _States = _States()
-    env: list[dict[str, Any]] = []
-
-
-class _Condition(msgspec.Struct, rename="camel", frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel", frozen=True):
-    node_name: str | None = None
-    containers: list[_Container] = []
-
-
-class _Status(msgspec.Struct, rename="camel", frozen=True):
-    phase: str = "Pending"
-    reason: str = ""
-    conditions: list[_Condition] = []
-    init_container_statuses: list[_Container] = []
-    container_statuses: list[_Container] = []
-
-
-class Pod(kr.Object):
-    """The fields of a Pod that are read."""
-
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
 class PodState(msgspec.Struct, frozen=True):
     """What is kept of a Pod."""
 
@@ -84,49 +38,35 @@ class PodState(msgspec.Struct, frozen=True):
     text: int
 
 
-def project(pod: Pod) -> PodState:
+def project(pod: kr.Pod) -> PodState:
     """Return what is kept of a Pod."""
     status = pod.status
-    reason, note = _trouble(status)
+    reason, note = pod.trouble(CONTAINER)
     return PodState(
-        ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions),
+        ready=pod.holds("Ready"),
         ended=(status.reason or status.phase) if status.phase in ("Succeeded", "Failed") else "",
         reason=sys.intern(reason),
-        note=sys.intern(note[:1024]),
+        note=sys.intern((note or _unready(pod))[:1024]),
         node=sys.intern(pod.spec.node_name) if pod.spec.node_name else None,
-        text=_text(pod.spec),
+        text=_text(pod),
     )
 
 
-def _text(spec: _Spec) -> int:
-    variables = (env for c in spec.containers if c.name == CONTAINER for env in c.env[::-1])
+def _text(pod: kr.Pod) -> int:
+    variables = (env for c in pod.spec.containers if c.name == CONTAINER for env in c.env[::-1])
     return hash(
         next((str(env.get("value", "")) for env in variables if env.get("name") == TEXT), "")
     )
 
 
-def _trouble(status: _Status) -> tuple[str, str]:
-    """Return why a Pod is not ready yet: (reason, message), both empty if it gives none.
-
-    This includes containers that admission added; their trouble is reported with their name.
-    """
-    for container in (*status.init_container_statuses, *status.container_statuses):
-        own = container.name == CONTAINER
-        waiting, over = container.state.waiting, container.state.terminated
-        if waiting is not None and waiting.reason != "PodInitializing":
-            text = waiting.message or f"It waits: {waiting.reason}."
-            return waiting.reason, text if own else f"Container {container.name}: {text}"
-        if over is not None and over.exit_code:
-            text = f"Container {container.name} ended with exit code {over.exit_code}"
-            return over.reason or "Error", f"{text}: {over.message}" if over.message else f"{text}."
-    for condition in status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.reason, condition.message
-        started = any(container.state.running for container in status.container_statuses)
-        if started and (condition.type, condition.status) == ("Ready", "False"):
+def _unready(pod: kr.Pod) -> str:
+    """Return why a Pod is not ready that has started; empty if it gives no reason."""
+    started = any(container.state.running for container in pod.status.container_statuses)
+    for condition in pod.status.conditions if started else ():
+        if (condition.type, condition.status) == ("Ready", "False"):
             why = condition.message or "its node may not answer"
-            return "", f"The Pod has started, but it is not ready: {why}."
-    return "", ""
+            return f"The Pod has started, but it is not ready: {why}."
+    return ""
 
 
 def escape_env_value(text: str) -> str:

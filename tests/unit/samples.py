@@ -33,7 +33,7 @@ def pod_state(status: Raw, node: str | None = "node-1", text: str = "안녕하�
     meta = {"name": "msg-hello", "uid": "u", "resourceVersion": "1"}
     spec = {"nodeName": node, "containers": containers}
     raw = msgspec.json.encode({"metadata": meta, "spec": spec, "status": status})
-    return pods.project(msgspec.json.decode(raw, type=pods.Pod))
+    return pods.project(msgspec.json.decode(raw, type=kr.Pod))
 
 
 def child(state: pods.PodState, **changes: Any) -> kr.Child:

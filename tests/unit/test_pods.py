@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kopf_runtime as kr
 from message_operator import pods
 from message_operator.settings import PodTemplate, Settings
 from tests.unit.samples import SETTINGS, Raw, build, pod_state
@@ -163,7 +164,7 @@ def test_c1_any_pod_is_read_or_refused(spec: Any, status: Any) -> None:
     meta = {"name": "p", "uid": "u", "resourceVersion": "1"}
     raw = msgspec.json.encode({"metadata": meta, "spec": spec, "status": status})
     try:
-        pod = msgspec.json.decode(raw, type=pods.Pod)
+        pod = msgspec.json.decode(raw, type=kr.Pod)
     except msgspec.ValidationError:
         return
 
@@ -188,7 +189,7 @@ def test_of_two_variables_of_one_name_the_last_one_counts() -> None:
             "metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
             "spec": {"containers": [{"name": "injected"}, container]},
         },
-        type=pods.Pod,
+        type=kr.Pod,
     )
 
     assert pods.project(pod).text == hash("forged")
@@ -205,7 +206,7 @@ def test_an_empty_text_is_the_same_in_the_form_that_the_api_server_stores() -> N
             "metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
             "spec": {"containers": [container]},
         },
-        type=pods.Pod,
+        type=kr.Pod,
     )
 
     assert pods.project(pod).text == hash(pods.escape_env_value(""))

@@ -5,6 +5,7 @@ docs/reliability.md describes it. docs/runtime.md shows an operator of twenty li
 """
 
 from kopf_runtime.cluster.failures import describe_error
+from kopf_runtime.cluster.tls import Expiry, expiry, tls_context
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.conditions import Condition, Status
 from kopf_runtime.declaring.context import CallContext, Context, ReviewContext, StepContext, User
@@ -30,6 +31,14 @@ from kopf_runtime.declaring.parsers import at_least, image, object_name, one_of
 from kopf_runtime.declaring.records import Fate, Update
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Settings, flag
+from kopf_runtime.declaring.workloads import (
+    Attempt,
+    Job,
+    JobRun,
+    PersistentVolumeClaim,
+    Pod,
+    Secret,
+)
 from kopf_runtime.process.manager import Manager
 from kopf_runtime.reporting.status import Observed, default_status
 from kopf_runtime.reporting.troubles import Trouble
@@ -50,6 +59,7 @@ __all__ = [
     "REFUSE",
     "RETAIN",
     "ApiError",
+    "Attempt",
     "CallContext",
     "Child",
     "Client",
@@ -58,7 +68,10 @@ __all__ = [
     "Conditioned",
     "Context",
     "Controller",
+    "Expiry",
     "Fields",
+    "Job",
+    "JobRun",
     "Kind",
     "Manager",
     "Object",
@@ -66,7 +79,9 @@ __all__ = [
     "ObjectName",
     "Observed",
     "Owner",
+    "PersistentVolumeClaim",
     "PlanError",
+    "Pod",
     "Quantity",
     "Refusal",
     "Resource",
@@ -75,6 +90,7 @@ __all__ = [
     "Right",
     "Rule",
     "Scale",
+    "Secret",
     "Settings",
     "Status",
     "StepContext",
@@ -85,6 +101,7 @@ __all__ = [
     "custom_resource",
     "default_status",
     "describe_error",
+    "expiry",
     "flag",
     "image",
     "kinds",
@@ -92,4 +109,5 @@ __all__ = [
     "one_of",
     "rules",
     "short_hash",
+    "tls_context",
 ]

@@ -9,7 +9,6 @@ first waits in the Secret until all of them trust both it and the former one, an
 import asyncio
 import base64
 import logging
-import os
 import random
 import ssl
 import time
@@ -18,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kopf_runtime.cluster.client import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Client
+from kopf_runtime.cluster.tls import file_of
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.errors import ApiError, Backoff
 from kopf_runtime.declaring.kinds import (
@@ -366,13 +366,9 @@ def _pair(pem: bytes) -> dict[str, bytes]:
 def _loaded(pem: bytes) -> ssl.SSLContext | None:
     """Return a context that serves with a key and its certificate; None if they are not usable."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    # Python reads them only from a file, and the container's file system is read-only.
-    descriptor = os.memfd_create("webhooks")
     try:
-        os.write(descriptor, pem)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
+        with file_of(pem) as file:
+            context.load_cert_chain(file, password="")
     except OSError:
         return None
-    finally:
-        os.close(descriptor)
     return context

@@ -1,0 +1,65 @@
+"""TLS with certificates that are texts, such as those of a Secret, and when they expire."""
+
+import functools
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+#: It is late to renew a certificate once these seconds are left, or only this part of its life if
+#: that is less. cert-manager renews it when a third of its life is left.
+LATE, LATE_PART = 7 * 86400.0, 0.1
+
+
+@contextmanager
+def file_of(text: bytes) -> Iterator[str]:
+    """Yield the path of a file in memory: Python reads certificates only from files.
+
+    So no key is written to a disk, and a container's file system may be read-only.
+    """
+    number = os.memfd_create("certificate")
+    try:
+        os.write(number, text)
+        yield f"/proc/self/fd/{number}"
+    finally:
+        os.close(number)
+
+
+@functools.lru_cache(maxsize=256)  # connections are kept for a context
+def tls_context(crt: str, key: str, ca: str) -> ssl.SSLContext:
+    """Return the TLS context of a client: its certificate, its key, and whom it trusts, as PEM.
+
+    The same texts give the same context. Raise `OSError` if they are not usable.
+    """
+    tls = ssl.create_default_context(cadata=ca)
+    with file_of(crt.encode()) as certificate_file, file_of(key.encode()) as key_file:
+        tls.load_cert_chain(certificate_file, key_file)
+    return tls
+
+
+class Expiry(NamedTuple):
+    """When the first of some certificates expires, and when it is late to renew one of them."""
+
+    at: float
+    late: float
+
+
+@functools.lru_cache(maxsize=512)  # it is asked at each look
+def expiry(crt: str, ca: str) -> Expiry:
+    """Return when a certificate or its authority expires, in seconds of Unix time.
+
+    Of several authorities with the same subject, the last one to expire counts. Raise `ValueError`
+    if there is no certificate. It needs the extra `webhooks`.
+    """
+    from cryptography import x509  # 19 MB of memory, which few need
+
+    chain, trusted = (x509.load_pem_x509_certificates(text.encode()) for text in (crt, ca))
+    signers = [authority for authority in trusted if authority.subject == chain[-1].issuer]
+    signers.sort(key=lambda signer: signer.not_valid_after_utc)
+    lives = [
+        (certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
+        for certificate in (*chain, *signers[-1:])
+    ]
+    late = min(end - min(LATE, LATE_PART * (end - start)) for start, end in lives)
+    return Expiry(min(end for _, end in lives), late)

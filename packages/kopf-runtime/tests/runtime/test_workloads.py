@@ -1,0 +1,153 @@
+"""What is read of Pods, Jobs and certificates for an author."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+import kopf_runtime as kr
+from kopf_runtime import JobRun
+from kopf_runtime.declaring.kinds import JOB, POD
+
+META = {"name": "j-1", "uid": "u", "resourceVersion": "1"}
+KEY = ec.generate_private_key(ec.SECP256R1())
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CRASHED = {"exitCode": 1, "message": "the store: refused\n"}
+OOM = {"exitCode": 137, "reason": "OOMKilled"}
+PULLS = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+NOWHERE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+REPORT = {"exitCode": 0, "message": '{"a":1}'}
+
+
+def pod(*states: dict[str, Any], init: tuple[Any, ...] = (), conditions: Any = ()) -> kr.Pod:
+    status = {
+        "initContainerStatuses": [{"state": state} for state in init],
+        "containerStatuses": [{"name": "c", "state": state} for state in states],
+        "conditions": conditions,
+    }
+    return msgspec.convert({"metadata": META, "status": status}, kr.Pod)
+
+
+@pytest.mark.parametrize(
+    ("of", "report", "failure"),
+    [
+        (pod({"terminated": REPORT}), '{"a":1}', ""),
+        (pod({"terminated": {"exitCode": 0}}, init=({"terminated": REPORT},)), '{"a":1}', ""),
+        (pod({"terminated": OOM}), "", "OOMKilled"),
+        (pod({"terminated": CRASHED}), "", "the store: refused"),
+        (pod({"terminated": {"exitCode": 3}}), "", "it ended with 3"),
+        (pod({"waiting": PULLS}), "", "Back-off pulling image"),
+        (pod({"waiting": {"reason": "ContainerCreating"}}), "", ""),
+        (pod(conditions=(NOWHERE,)), "", "no"),
+        (pod(conditions=({**NOWHERE, "status": "True"},)), "", ""),
+    ],
+)
+def test_what_a_pod_reports_or_why_it_failed(of: kr.Pod, report: str, failure: str) -> None:
+    assert of.attempt() == (report, failure)
+
+
+@pytest.mark.parametrize(
+    ("of", "trouble"),
+    [
+        (pod({"waiting": PULLS}), ("ImagePullBackOff", "Back-off pulling image")),
+        (pod({"waiting": {"reason": "PodInitializing"}}), ("", "")),
+        (pod({"terminated": OOM}), ("OOMKilled", "Container c ended with exit code 137.")),
+        (pod(conditions=(NOWHERE,)), ("Unschedulable", "no")),
+    ],
+)
+def test_why_a_pod_does_not_run(of: kr.Pod, trouble: tuple[str, str]) -> None:
+    assert of.trouble("c") == trouble
+
+
+def test_how_its_last_container_ended_is_known_while_it_waits() -> None:
+    loops = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3}
+    status = {"containerStatuses": [{**loops, "lastState": {"terminated": CRASHED}}]}
+    crashed = msgspec.convert({"metadata": META, "status": status}, kr.Pod)
+
+    assert crashed.failed() == (1, "the store: refused")
+    assert (crashed.crashes(3), crashed.crashes(4)) == (True, False)
+    assert pod({"running": {}}).failed() is None
+
+
+@pytest.mark.parametrize(
+    ("conditions", "run"),
+    [
+        ((), JobRun(True)),
+        (({"type": "Suspended", "status": "True"},), JobRun(True)),
+        (({"type": "Complete", "status": "True"},), JobRun(True, "", at=60.0)),
+        (({"type": "Failed", "status": "True", "reason": "Late"},), JobRun(True, "Late")),
+        (({"type": "Failed", "status": "False"},), JobRun(True)),
+    ],
+)
+def test_the_state_of_a_job_is_read_from_its_conditions(conditions: Any, run: JobRun[Any]) -> None:
+    status: dict[str, Any] = {"conditions": conditions}
+    if run.at:
+        status["completionTime"] = "1970-01-01T00:01:00Z"
+    assert msgspec.convert({"metadata": META, "status": status}, kr.Job).run() == run
+
+
+def test_a_job_has_the_reports_and_failures_of_its_pods_in_their_order() -> None:
+    attempts = [kr.Attempt("{2}"), kr.Attempt(failure="no"), kr.Attempt("{1}"), kr.Attempt("{0}")]
+    pods: Any = [
+        SimpleNamespace(key=("ns", name), created=9 - number, view=attempt)
+        for number, (name, attempt) in enumerate(
+            zip(("b-1-x", "b-1-y", "b-1-z", "b-10-x"), attempts, strict=True)
+        )
+    ]
+    job: Any = SimpleNamespace(kind=JOB, key=("ns", "b-1"), view=JobRun(True, ""))
+    context = kr.StepContext(None, children=[job], grandchildren={POD: pods})
+
+    assert JobRun.of(context, "b-1", list) == JobRun(True, "", ["{1}", "{2}"], 1, "no")
+    assert JobRun.of(context, "b-2", list) == JobRun()
+
+
+def day(number: float) -> float:
+    return (START + timedelta(days=number)).timestamp()
+
+
+def certificate(days: int, subject: str, issuer: str) -> str:
+    """Return a certificate as PEM that expires after so many days."""
+    owner, maker = (
+        x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, name)])
+        for name in (subject, issuer)
+    )
+    builder = x509.CertificateBuilder().subject_name(owner).issuer_name(maker)
+    builder = builder.public_key(KEY.public_key()).serial_number(1).not_valid_before(START)
+    signed = builder.not_valid_after(START + timedelta(days=days)).sign(KEY, hashes.SHA256())
+    return signed.public_bytes(serialization.Encoding.PEM).decode()
+
+
+LEAF, SHORT, LONG = certificate(9, "leaf", "a"), certificate(5, "a", "a"), certificate(99, "a", "a")
+
+
+@pytest.mark.parametrize(
+    ("crt", "ca", "days"),
+    [
+        (LEAF, LONG, 9),
+        (LEAF, SHORT, 5),
+        (LEAF, SHORT + LONG, 9),  # an authority that was renewed
+        (LEAF, certificate(1, "b", "b") + LONG, 9),  # one that is replaced
+        (certificate(9, "leaf", "i") + certificate(7, "i", "a"), LONG, 7),
+    ],
+)
+def test_what_expires_first_counts_of_a_certificate_and_those_that_signed_it(
+    crt: str, ca: str, days: int
+) -> None:
+    assert kr.expiry(crt, ca).at == day(days)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "authority", "late"),
+    [(100, 1000, 93), (10, 1000, 9), (100, 101, 93), (100, 50, 45), (365, 360, 353)],
+)
+def test_it_is_late_to_renew_one_a_week_or_a_tenth_of_its_life_before_its_end(
+    leaf: int, authority: int, late: int
+) -> None:
+    expiry = kr.expiry(certificate(leaf, "leaf", "a"), certificate(authority, "a", "a"))
+    assert expiry.late == pytest.approx(day(late))
