@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+import kopf_runtime as kr
 import msgspec
 from msgspec import Struct
 
@@ -178,7 +179,7 @@ async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Membe
     tls = None
     if request.tls:
         parts = (Path(TLS, name).read_text() for name in ("tls.crt", "tls.key", "ca.crt"))
-        tls = client.context(*parts)
+        tls = kr.tls_context(*parts)
     door = Member(session, request.address, request.host, tls)
     token = await door.authenticate(password) if (password := os.environ.get(PASSWORD)) else ""
     door = Member(session, request.address, request.host, tls, token)

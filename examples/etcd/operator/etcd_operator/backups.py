@@ -152,8 +152,8 @@ def ended(status: Status, run: Run, course: Course, now: float) -> dict[str, Any
 # --- the controller ------------------------------------------------------------------------------
 
 controller = manager.controller_for(EtcdBackup, project=lambda backup: backup.spec)
-controller.owns(JOB, jobs.JobObject, update=kr.CREATE, project=jobs.outcome)
-controller.watches(POD, jobs.PodObject, project=jobs.attempt)
+controller.owns(JOB, kr.Job, update=kr.CREATE, project=kr.Job.run)
+controller.watches(POD, kr.Pod, project=kr.Pod.attempt)
 controller.reads(CLUSTER, EtcdCluster, keys=lambda backup: [backup.spec.cluster], project=known)
 
 
@@ -191,6 +191,8 @@ async def follow(backup: EtcdBackup, context: kr.CallContext[Settings]) -> Look:
         return look
     if not cluster.status.get("clusterId"):
         raise kr.Wait("ClusterNotFormed", f"EtcdCluster {spec.cluster} has not been formed yet.")
+    if not cluster.spec.size:
+        raise kr.Wait("Hibernated", f"No member of EtcdCluster {spec.cluster} runs: its size is 0.")
     job = f"{backup.metadata.name}-{int(moment) // 60}"
     await context.record({"run": Run(job=job, due=moment)})
     return replace(look, course=Course())

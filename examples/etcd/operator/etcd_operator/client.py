@@ -4,13 +4,11 @@ Each call goes to one member, because most answers are about the member that giv
 sends numbers as texts and leaves zeros out, so answers are decoded leniently, with defaults.
 """
 
-import functools
-import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -20,9 +18,6 @@ T = TypeVar("T")
 
 #: Seconds for an answer of a member about itself, about the cluster, and for what takes longer.
 STATUS, LIST, CHANGE, DEFRAGMENT, HASH = 1.5, 2.0, 5.0, 60.0, 30.0
-#: It is late to renew a certificate once these seconds are left, or only this part of its life if
-#: that is less. cert-manager renews it when a third of its life is left.
-LATE, LATE_PART = 7 * 86400.0, 0.1
 
 
 class EtcdError(Exception):
@@ -295,55 +290,3 @@ def _refusal(status: int, text: bytes) -> EtcdError:
     except msgspec.MsgspecError:
         return EtcdError(f"{status}: {text.decode(errors='replace').strip()[:300]}")
     return EtcdError(refused.message or refused.error, refused.code)
-
-
-# --- TLS ----------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=256)  # connections are kept for a context
-def context(crt: str, key: str, ca: str) -> ssl.SSLContext:
-    """Return the TLS context of a client: its certificate, its key, and whom it trusts, as PEM."""
-    tls = ssl.create_default_context(cadata=ca)
-    with _file(crt) as certificate_file, _file(key) as key_file:
-        tls.load_cert_chain(certificate_file, key_file)
-    return tls
-
-
-class Expiry(NamedTuple):
-    """When the first of some certificates expires, and when it is late to renew one of them."""
-
-    at: float
-    late: float
-    #: The Secret that has the first to expire.
-    secret: str = ""
-
-
-@functools.lru_cache(maxsize=512)  # it is asked at each look
-def expiry(crt: str, ca: str) -> Expiry:
-    """Return when a certificate or its authority expires, in seconds of Unix time.
-
-    Of several authorities with the same subject, the last one to expire counts. Raise `ValueError`
-    if there is no certificate.
-    """
-    from cryptography import x509  # 19 MB of memory, which no cluster without TLS needs
-
-    chain, trusted = (x509.load_pem_x509_certificates(text.encode()) for text in (crt, ca))
-    signers = [authority for authority in trusted if authority.subject == chain[-1].issuer]
-    signers.sort(key=lambda signer: signer.not_valid_after_utc)
-    lives = [
-        (certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
-        for certificate in (*chain, *signers[-1:])
-    ]
-    late = min(end - min(LATE, LATE_PART * (end - start)) for start, end in lives)
-    return Expiry(min(end for _, end in lives), late)
-
-
-@contextmanager
-def _file(text: str) -> Iterator[str]:
-    """Yield the path of a file in memory, so that no key is written to a disk."""
-    number = os.memfd_create("certificate")
-    try:
-        os.write(number, text.encode())
-        yield f"/proc/self/fd/{number}"
-    finally:
-        os.close(number)

@@ -5,10 +5,12 @@ or a volume is left to `desired`, which returns everything that is there, with t
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
+import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
@@ -16,13 +18,11 @@ from typing import Any, Literal, NamedTuple
 import aiohttp
 import kopf_runtime as kr
 import msgspec
-from msgspec import Struct
 
 from etcd_operator import backups, client, manifests, restores, versions
 from etcd_operator.backups import EtcdBackup
 from etcd_operator.client import Alarm, EtcdError, Listed, Voice
-from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, meanwhile
-from etcd_operator.jobs import PodObject
+from etcd_operator.decide import HIBERNATES, Do, Pod, Seen, Step, Wanted, decide, meanwhile
 from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status, condition
 from etcd_operator.manifests import Make
 from etcd_operator.recovery import note, recover
@@ -62,25 +62,6 @@ QUOTA, ROOM = float(2 << 30), 0.8
 # --- what is read of objects --------------------------------------------------------------------
 
 
-class _Resources(Struct, frozen=True):
-    requests: dict[str, str] = {}
-
-
-class _VolumeSpec(Struct, frozen=True):
-    resources: _Resources = _Resources()
-
-
-class _VolumeStatus(Struct, frozen=True):
-    capacity: dict[str, str] = {}
-
-
-class VolumeObject(kr.Object):
-    """The claim of a member's volume."""
-
-    spec: _VolumeSpec = _VolumeSpec()
-    status: _VolumeStatus = _VolumeStatus()
-
-
 class Kept(NamedTuple):
     """What is known of a volume."""
 
@@ -90,38 +71,54 @@ class Kept(NamedTuple):
     version: str
     #: The size that it has; empty if nobody has told it.
     capacity: str = ""
+    #: Whether it waits for a volume.
+    pending: bool = False
 
 
-class SecretObject(kr.Object):
-    """A Secret that an EtcdCluster names."""
+def pod(thing: kr.Pod) -> Pod:
+    """Return the parts of a Pod that `decide` needs.
 
-    data: dict[str, bytes] = {}
-
-
-def pod(thing: PodObject) -> Pod:
-    """Return the parts of a Pod that `decide` needs."""
-    annotations, status = thing.metadata.annotations or {}, thing.status
-    conditions = {(condition.type, condition.status) for condition in status.conditions}
-    crashes = any(
-        container.restart_count >= RESTARTS
-        and container.state.waiting is not None
-        and container.state.waiting.reason == "CrashLoopBackOff"
-        for container in status.container_statuses
-    )
+    One whose labels or version were changed by hand counts as made of no version.
+    """
+    meta, annotations = thing.metadata, thing.metadata.annotations or {}
+    version = annotations.get(manifests.VERSION, "")
+    image = next((c.image for c in thing.spec.containers if c.name == manifests.CONTAINER), "")
+    [tag] = re.findall(r":v(3\.\d+\.\d+)$", image) or [version]  # admission may set a digest
+    mine = manifests.labels(meta.name.rpartition("-")[0])
+    same = tag == version and mine.items() <= (meta.labels or {}).items()
+    reason, note = _trouble(thing)
     return Pod(
-        version=annotations.get(manifests.VERSION, ""),
+        version=version if same else "",
         template=annotations.get(manifests.TEMPLATE, ""),
         boot=annotations.get(manifests.BOOT, ""),
-        address=status.pod_ip,
-        ready=("Ready", "True") in conditions,
-        stuck="it crashes again and again" if crashes else "",
-        ended=status.phase in ("Succeeded", "Failed"),
+        address=thing.status.pod_ip,
+        ready=thing.holds("Ready"),
+        stuck=f"it crashes again and again: {note}" if thing.crashes(RESTARTS) else "",
+        ended=thing.status.phase in ("Succeeded", "Failed"),
+        reason=reason,
+        note=note,
     )
 
 
-def secret(thing: SecretObject) -> dict[str, str]:
-    """Return the values of a Secret, decoded."""
-    return {name: text.decode(errors="replace") for name, text in thing.data.items()}
+def _trouble(thing: kr.Pod) -> tuple[str, str]:
+    """Return why a Pod does not run: reason and message; empty if it only starts."""
+    reason, note = thing.trouble(manifests.CONTAINER)
+    if reason in ("", "ContainerCreating"):
+        return "", ""
+    if "Image" not in reason and (failed := thing.failed()) is not None:
+        note = f"it ended with exit code {failed[0]}: {_last(failed[1])}"
+    return reason, note.strip().rstrip(".")[:400]
+
+
+def _last(log: str) -> str:
+    """Return what the end of a member's log says: its last error, or its last line."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    for line in reversed(lines):
+        with contextlib.suppress(msgspec.MsgspecError):
+            entry = msgspec.json.decode(line, type=dict[str, Any])
+            if entry.get("level") in ("error", "panic", "fatal"):
+                return ": ".join(str(entry[key]) for key in ("msg", "error") if key in entry)
+    return lines[-1] if lines else "its log is empty"
 
 
 def certificates(cluster: EtcdCluster) -> list[str]:
@@ -136,14 +133,15 @@ def secrets(cluster: EtcdCluster) -> list[str]:
     return [*certificates(cluster), *([auth.root_secret] if auth is not None else [])]
 
 
-def _kept(volume: VolumeObject) -> Kept:
+def _kept(volume: kr.PersistentVolumeClaim) -> Kept:
     annotations = volume.metadata.annotations or {}
     size = volume.spec.resources.requests.get("storage", "")
     capacity = volume.status.capacity.get("storage", "")
-    return Kept(size, annotations.get(manifests.VERSION, ""), capacity)
+    pending = volume.status.phase == "Pending"
+    return Kept(size, annotations.get(manifests.VERSION, ""), capacity, pending)
 
 
-def _left(volume: VolumeObject) -> Kept | None:
+def _left(volume: kr.PersistentVolumeClaim) -> Kept | None:
     """Return the same of a volume that stays; None if it is being deleted or has an owner."""
     gone = volume.metadata.deletion_timestamp or volume.metadata.owner_references
     return None if gone else _kept(volume)
@@ -154,13 +152,16 @@ controller.owns(kr.kinds.SERVICE)
 controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
 controller.owns(
     VOLUME,
-    VolumeObject,
+    kr.PersistentVolumeClaim,
     project=_kept,
     on_surplus=kr.DELETE,
     on_delete=lambda etcd: kr.RETAIN if etcd.spec.storage.when_deleted == "Retain" else kr.DELETE,
 )
 controller.reads(
-    VOLUME, VolumeObject, labels=lambda etcd: {manifests.CLUSTER: etcd.metadata.name}, project=_left
+    VOLUME,
+    kr.PersistentVolumeClaim,
+    labels=lambda etcd: {manifests.CLUSTER: etcd.metadata.name},
+    project=_left,
 )
 controller.owns(
     BACKUP,
@@ -169,8 +170,8 @@ controller.owns(
     project=lambda backup: backup.status,
     on_surplus=kr.DELETE,
 )
-controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
-controller.reads(SECRET, SecretObject, keys=secrets, project=secret, every=60)
+controller.owns(POD, kr.Pod, update=kr.CREATE, project=pod)
+controller.reads(SECRET, kr.Secret, keys=secrets, project=kr.Secret.texts, every=60)
 controller.reads(
     BACKUP,
     EtcdBackup,
@@ -188,6 +189,14 @@ controller.session(
 # --- sync: look, decide, act --------------------------------------------------------------------
 
 
+class Expiry(NamedTuple):
+    """When the first certificate expires, when it is late to renew one, and in which Secret."""
+
+    at: float
+    late: float
+    secret: str
+
+
 @dataclass(frozen=True)
 class Look:
     """What `sync` saw last, and the step that is next."""
@@ -195,12 +204,14 @@ class Look:
     seen: Seen
     step: Step
     authority: str = ""
-    #: Why etcd does not accept root's password.
-    refused: str = ""
+    #: Why etcd tells the operator nothing: reason and message.
+    refused: tuple[str, str] = ("", "")
     #: When certificates expire; None without TLS.
-    expiry: client.Expiry | None = None
+    expiry: Expiry | None = None
     #: The token of root's, and when another one is asked for.
     token: tuple[str, float] = field(default=("", 0.0), repr=False)
+    #: Why members did not answer.
+    errors: Mapping[str, str] = field(default_factory=dict)
 
 
 def pace(_: EtcdCluster, context: kr.CallContext[Settings]) -> float:
@@ -224,10 +235,12 @@ async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Lo
     latched = context.last(Status)
     if cluster.spec.paused:
         seen, token = await eye.look(latched), (eye.token, eye.until)
-        return Look(seen, Step(Do.NOTHING), expiry=eye.expiry, token=token)
+        step = Step(Do.NOTHING)
+        return Look(seen, step, "", eye.refused, eye.expiry, token, eye.errors)
     clock = asyncio.get_running_loop().time
     until = clock() + ENOUGH
     while True:
+        eye.errors.clear()
         seen = await eye.look(latched)
         orders = restores.orders(eye.cluster.metadata.namespace, seen.name)
         step = meanwhile(seen, recover(seen, orders) or decide(seen))
@@ -252,7 +265,17 @@ async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Lo
             break
         if clock() > until:
             break
-    return Look(seen, step, eye.authority, eye.refused, eye.expiry, (eye.token, eye.until))
+    tell(seen, context)
+    token = eye.token, eye.until
+    return Look(seen, step, eye.authority, eye.refused, eye.expiry, token, eye.errors)
+
+
+def tell(seen: Seen, context: kr.CallContext[Settings]) -> None:
+    """Tell as Events why members do not run, if that was not told at the last look."""
+    told = context.outcome.seen.pods if context.outcome is not None else {}
+    for name, pod in seen.pods.items():
+        if pod.reason and (name not in told or told[name].reason != pod.reason):
+            context.event("MemberDoesNotRun", f"{name}: {pod.reason}: {pod.note}.", warning=True)
 
 
 def _recorded(latched: Status) -> dict[str, Any]:
@@ -271,7 +294,9 @@ class Eye:
     #: A token of root's, empty while no user is asked for, and when another one is asked for.
     token: str = ""
     until: float = 0.0
-    refused: str = ""
+    refused: tuple[str, str] = ("", "")
+    #: Why members did not answer.
+    errors: dict[str, str] = field(default_factory=dict)
 
     @functools.cached_property
     def authority(self) -> str:
@@ -280,15 +305,15 @@ class Eye:
         return kr.short_hash("".join(texts)) if texts else ""
 
     @functools.cached_property
-    def expiry(self) -> client.Expiry | None:
+    def expiry(self) -> Expiry | None:
         """When the certificates expire; None without TLS."""
         expiries = []
         for name in certificates(self.cluster):
             try:
-                expiry = client.expiry(self._secret(name, "tls.crt"), self._secret(name, "ca.crt"))
+                expiry = kr.expiry(self._secret(name, "tls.crt"), self._secret(name, "ca.crt"))
             except ValueError as error:
                 raise kr.Wait("SecretInvalid", f"Secret {name}: {error}.") from None
-            expiries.append(expiry._replace(secret=name))
+            expiries.append(Expiry(*expiry, name))
         if not expiries:
             return None
         return min(expiries)._replace(late=min(expiry.late for expiry in expiries))
@@ -299,7 +324,7 @@ class Eye:
         if (tls := self.cluster.spec.tls) is None:
             return None
         parts = (self._secret(tls.client_secret, key) for key in ("tls.crt", "tls.key", "ca.crt"))
-        return client.context(*parts)
+        return kr.tls_context(*parts)
 
     def _secret(self, name: str, key: str) -> str:
         text: str | None = self.context.read(SECRET, name).get(key)
@@ -326,13 +351,15 @@ class Eye:
         """Get a token, or keep the known one, because a member takes 0.1 s to make one."""
         if (auth := self.cluster.spec.auth) is None or self.context.now < self.until:
             return
-        self.token = self.refused = ""
+        self.token, self.refused = "", ("", "")
         for name, address in addresses.items():
             try:
                 self.token = await self._token(auth.root_secret, self.member(name, address))
             except EtcdError as error:
                 if error.code == INVALID_ARGUMENT:
-                    self.refused = f"etcd does not accept the password in Secret {auth.root_secret}"
+                    why = f"etcd does not accept the password in Secret {auth.root_secret}; put "
+                    why += "the one that it knows there as `previousPassword`"
+                    self.refused = "PasswordRefused", why
                 continue
             self.until = self.context.now + (TOKEN_LASTS if self.token else 0)
             return
@@ -444,15 +471,23 @@ class Eye:
         lost = child.deleting and self.context.now > child.deadline + OVERDUE
         view: Pod = child.view
         stuck = "its node is lost" if lost else "" if child.deleting else view.stuck
-        return replace(view, uid=child.uid, deleting=child.deleting, stuck=stuck)
+        note = view.note
+        for claim in self.context.children_of(VOLUME) if view.reason == "Unschedulable" else ():
+            if claim.view.pending and manifests.member_of(claim.key[1]) == child.key[1]:
+                note += f"; PersistentVolumeClaim {claim.key[1]} is not bound yet"
+        return replace(view, uid=child.uid, deleting=child.deleting, stuck=stuck, note=note)
 
     async def _voice(self, latched: Status, name: str, pod: Pod) -> Voice | None:
         """Return what a member says; None if it is another one, or one of another cluster."""
         try:
             voice = await self.member(name, pod.address).status()
         except EtcdError as error:
+            self.errors[name] = str(error)
             if error.code == UNAUTHENTICATED:  # it has forgotten the token
                 self.until = 0.0
+            if self.cluster.spec.auth is None and "user name is empty" in str(error):
+                why = "somebody has enabled auth in etcd, so it tells the operator nothing; set "
+                self.refused = "AuthRequired", f"{why}spec.auth.rootSecret to root's password"
             return None
         id_ = next((entry.id for entry in latched.members if entry.name == name), "")
         same = latched.cluster_id in ("", voice.cluster_id) and id_ in ("", voice.id)
@@ -551,7 +586,7 @@ def status(seen: kr.Observed) -> kr.Status:
         return dataclasses.replace(kr.default_status(seen), conditions=unknown)
     late = seen.trouble is not None and seen.now - look.seen.now > STALE
     known = [available(look.seen), healthy(look.seen)]
-    conditions = unknown if look.refused or late else known
+    conditions = unknown if look.refused[0] or late else known
     ready, reason, text = verdict(seen.object.view, look)
     return kr.Status(ready, reason, text, shown(name, look), not ready, None, conditions)
 
@@ -580,6 +615,8 @@ def available(seen: Seen) -> kr.Condition:
     """Return the condition that says whether a quorum serves."""
     text = f"{len(seen.voices)} of {len(seen.staying)} members answer."
     reason: Reason = "Serving"
+    if not seen.wanted.size:
+        return kr.Condition("Available", None, "Hibernated", text)
     if not seen.latched.cluster_id:
         reason = "NotFormed"
     elif not seen.available:
@@ -602,10 +639,11 @@ def healthy(seen: Seen) -> kr.Condition:
 
 def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
     """Return whether a cluster is as wanted, a reason, and a message."""
-    if look.refused:
-        text = f"{look.refused}; put the one that it knows there as `previousPassword`."
-        return False, "PasswordRefused", text
+    if look.refused[0]:
+        return False, look.refused[0], f"{look.refused[1]}."
     seen, step = look.seen, look.step
+    if step.why == HIBERNATES:
+        return not seen.pods, "Hibernated", "No member runs, as spec.size is 0; the volumes stay."
     well = sum(map(seen.healthy, seen.voters))
     if look.expiry is not None and look.expiry.at <= seen.now:
         secret, at = look.expiry.secret, _time(look.expiry.at)
@@ -613,18 +651,27 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
         return False, "CertificateExpired", text
     if seen.latched.cluster_id and not seen.available:
         serves = available(seen)
-        return False, serves.reason, f"{serves.message}{_grows(look)}{_quota(spec)}"
+        error = next((f" {name}: {why}." for name, why in look.errors.items()), "")
+        text = f"{serves.message}{_stopped(seen)}{error}{_grows(look)}{_quota(spec)}"
+        return False, serves.reason, text
     if step.do is Do.REFUSE:
-        return False, "Refused", f"{step.why}."
+        return False, "Refused", f"{step.why}.{_stopped(seen)}"
     if step.do is not Do.NOTHING:
         why = step.why or step.do.name.lower()
-        return False, "Progressing", f"{why}.{_grows(replace(look, step=Step(Do.WAIT)))}"
+        reason = next((pod.reason for pod in seen.pods.values() if pod.reason), "Progressing")
+        return False, reason, f"{why}.{_stopped(seen)}{_grows(replace(look, step=Step(Do.WAIT)))}"
     if seen.refusal:
         return False, "VersionRefused", f"{seen.refusal}."
     text = f"{well} of {spec.size} members are healthy."
     if spec.size % 2 == 0:
         text += f" They bear no more losses than {spec.size - 1} would."
     return True, "Healthy", f"{text}{_grows(look)}{_quota(spec)}"
+
+
+def _stopped(seen: Seen) -> str:
+    """Return a sentence about each Pod that does not run."""
+    stopped = ((name, pod) for name, pod in seen.pods.items() if pod.reason)
+    return "".join(f" {name}: {pod.reason}: {pod.note}." for name, pod in stopped)
 
 
 def _grows(look: Look) -> str:

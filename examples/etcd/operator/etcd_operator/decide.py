@@ -39,6 +39,7 @@ DENSE = 0.9
 
 #: Why a member leaves that is healthy, and so may stay after all.
 UNWANTED = "it is not wanted any more"
+HIBERNATES = "no member is wanted, and the volumes stay"
 
 
 def quorum(voters: int) -> int:
@@ -80,6 +81,9 @@ class Pod:
     stuck: str = ""
     #: Whether it will never run again, as one that was evicted.
     ended: bool = False
+    #: Why it does not run now, as Kubernetes tells: a reason and a message.
+    reason: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -351,6 +355,16 @@ def _lost(s: Seen) -> Step | None:
     why = "the status was lost, but not the cluster: restore status.clusterId, .lastMember and "
     why += ".members (such as from a backup of this object); to start again without the data, "
     return refuse(f"{why}delete its Pods and PersistentVolumeClaims")
+
+
+def _hibernate(s: Seen) -> Step | None:
+    """Delete the Pods if no member is wanted; all else stays, so the members can continue."""
+    if s.wanted.size:
+        return None
+    for name, pod in s.pods.items():
+        if not pod.deleting:
+            return Step(Do.DELETE_POD, name, HIBERNATES, uid=pod.uid)
+    return wait(HIBERNATES)
 
 
 def _left(s: Seen) -> Step | None:
@@ -720,7 +734,8 @@ def _outdated(s: Seen) -> Step | None:
             return None  # two members cannot do without each other; soon there are more
         if s.leads(member) and s.count > 1:
             return _move_leader(s, member)
-        return delete_pod(s, member, "it is created again")
+        why = "it is created again" if pod.version else "its Pod was changed by hand"
+        return delete_pod(s, member, why)
     return None
 
 
@@ -876,6 +891,7 @@ def _number(member: Entry | Listed) -> int:
 
 RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _lost,
+    _hibernate,
     _left,
     _adopt,
     _bootstrap,

@@ -1,13 +1,10 @@
 """The Jobs in which the agent runs, and their outcomes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import kopf_runtime as kr
 import msgspec
-from msgspec import Struct
 
 from etcd_operator import agent, manifests, stored
 from etcd_operator.kinds import EtcdCluster
@@ -24,127 +21,18 @@ SHORT = kr.Rule(
     "metadata.name must have at most 40 characters: Jobs are named after it",
     ".metadata.name",
 )
-#: Why a container waits that is only about to start.
-_STARTS = ("", "PodInitializing", "ContainerCreating")
-
-
-# --- how one fares -------------------------------------------------------------------------------
-
-
-class _Condition(Struct, frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class _JobStatus(Struct, rename="camel", frozen=True):
-    conditions: list[_Condition] = []
-    completion_time: str = ""
-
-
-class JobObject(kr.Object):
-    """A Job of the agent."""
-
-    status: _JobStatus = _JobStatus()
-
-
-class _Ended(Struct, rename="camel", frozen=True):
-    exit_code: int = 0
-    reason: str = ""
-    message: str = ""
-
-
-class _State(Struct, frozen=True):
-    terminated: _Ended | None = None
-    waiting: _Condition | None = None
-
-
-class _Container(Struct, rename="camel", frozen=True):
-    state: _State = _State()
-    restart_count: int = 0
-
-
-class _PodStatus(Struct, rename="camel", frozen=True):
-    phase: str = ""
-    pod_ip: str = msgspec.field(name="podIP", default="")
-    conditions: list[_Condition] = []
-    init_container_statuses: list[_Container] = []
-    container_statuses: list[_Container] = []
-
-
-class PodObject(kr.Object):
-    """The Pod of such a Job, or of a member."""
-
-    status: _PodStatus = _PodStatus()
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """What a Pod has reported, or why it has failed or does not start."""
-
-    report: str = ""
-    failure: str = ""
-
-
-def attempt(pod: PodObject) -> Attempt:
-    """Return the report or the failure of a Pod, for `sync` and `status`."""
-    for condition in pod.status.conditions:
-        if (condition.type, condition.status) == ("PodScheduled", "False"):
-            return Attempt(failure=condition.message)  # such as that the volume does not exist
-    containers = [*pod.status.init_container_statuses, *pod.status.container_statuses]
-    states = [container.state for container in containers]
-    for state in states:
-        if (ended := state.terminated) is not None and ended.exit_code:
-            message = ended.message.strip() or ended.reason
-            return Attempt(failure=message or f"it ended with {ended.exit_code}")
-        if (waits := state.waiting) is not None and waits.reason not in _STARTS:
-            return Attempt(failure=waits.message or waits.reason)
-    messages = [state.terminated.message for state in states if state.terminated is not None]
-    return Attempt(report=next((text for text in messages if text.startswith("{")), ""))
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """The state of a Job, from all of its Pods."""
-
-    exists: bool = False
-    #: Why it has failed; empty if it is complete, None while it runs.
-    ended: str | None = None
-    report: stored.Report | None = None
-    #: How many Pods have failed, and why the last one did.
-    failures: int = 0
-    failure: str = ""
-    #: When it was complete, in seconds of Unix time.
-    at: float = 0.0
-
-
-def outcome(job: JobObject) -> Course:
-    """Return the state of a Job, as far as it tells that without its Pods."""
-    true = {entry.type: entry for entry in job.status.conditions if entry.status == "True"}
-    if (failed := true.get("Failed")) is not None:
-        return Course(True, failed.message or failed.reason or "it failed")
-    time = job.status.completion_time
-    at = datetime.fromisoformat(time).timestamp() if time else 0.0
-    return Course(True, "" if "Complete" in true else None, at=at)
+#: How a Job fares, and what its Pods have reported.
+Course = kr.JobRun[stored.Report]
 
 
 def course(context: kr.StepContext[Any], name: str) -> Course:
     """Return the state of the Job with a name."""
-    views = (job.view for job in context.children_of(JOB) if job.key[1] == name)
-    pods = [
-        pod.view
-        for pod in sorted(context.grandchildren[POD], key=lambda pod: pod.created)
-        if pod.key[1].startswith(f"{name}-")
-    ]
-    reports = [msgspec.json.decode(p.report, type=stored.Report) for p in pods if p.report]
-    failed = [pod.failure for pod in pods if pod.failure]
-    report, failure = _both(reports) if reports else None, failed[-1] if failed else ""
-    return replace(next(views, Course()), report=report, failures=len(failed), failure=failure)
+    return Course.of(context, name, _both)
 
 
-def _both(reports: Sequence[stored.Report]) -> stored.Report:
+def _both(texts: Sequence[str]) -> stored.Report:
     """Return the report with the newest backup, and all that was deleted: a Pod may run twice."""
+    reports = [msgspec.json.decode(text, type=stored.Report) for text in texts]
     newest = max(reports, key=lambda report: report.taken.name if report.taken is not None else "")
     deleted = [name for report in reports for name in report.deleted]
     return msgspec.structs.replace(newest, deleted=deleted)

@@ -91,6 +91,19 @@ class Auth(kr.Fields, frozen=True, kw_only=True):
     `previousPassword`, and the next one as `password`."""
 
 
+class Service(kr.Fields, frozen=True):
+    """The Service for clients."""
+
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    annotations: dict[str, str] = {}
+    advertised: Annotated[
+        list[Annotated[str, Meta(max_length=260, pattern="^[A-Za-z0-9.-]+:[0-9]+$")]],
+        Meta(max_length=10),
+    ] = []
+    """HOST:PORT by which clients outside reach it. The members advertise them beside their own
+    names, and with TLS, their certificate must include the hosts."""
+
+
 class Maintenance(kr.Fields, frozen=True):
     """What is done while all members are healthy."""
 
@@ -120,8 +133,9 @@ class PodOptions(kr.Fields, frozen=True):
 class Spec(kr.Fields, frozen=True, kw_only=True):
     """The cluster that the user wants."""
 
-    size: Annotated[int, Meta(ge=1, le=MAX_MEMBERS)] = 3
-    """How many members there are."""
+    size: Annotated[int, Meta(ge=0, le=MAX_MEMBERS)] = 3
+    """How many members there are. With 0, none runs, and their volumes stay until some are wanted
+    again."""
     version: Version
     """The version of etcd, such as 3.6.16."""
     repository: Annotated[str, Meta(max_length=253)] = ""
@@ -133,6 +147,7 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
     tls: Tls | None = None
     auth: Auth | None = None
     pod: PodOptions = PodOptions()
+    service: Service = Service()
     maintenance: Maintenance = Maintenance()
     node_lost_after: Annotated[int, Meta(ge=10, le=86_400)] = 300
     """Seconds after which the Pod of a lost node is given up."""
@@ -270,7 +285,7 @@ PATCH = "int(self.spec.version.split('.')[2])"
         kr.Column("Available", '.status.conditions[?(@.type=="Available")].status'),
         kr.READY,
         kr.Column("Leader", ".status.leader", wide=True),
-        kr.REASON,
+        kr.Column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
         kr.AGE,
     ],
     scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),

@@ -13,6 +13,7 @@ from etcd_operator.decide import Boot, quorum
 from etcd_operator.kinds import EtcdCluster, Spec
 
 CLIENT, PEER, METRICS = 2379, 2380, 2381
+CONTAINER = "etcd"
 DATA, TLS = "/var/lib/etcd", "/etc/etcd/tls"
 #: Annotations of a Pod: what it was made of.
 GROUP = "etcd.example.com"
@@ -95,7 +96,10 @@ def always(cluster: EtcdCluster, voters: int) -> Iterable[Manifest]:
         clusterIP="None",
         publishNotReadyAddresses=True,
     )
-    yield _service(f"{name}-client", mine, [("client", CLIENT)])
+    outside = cluster.spec.service
+    for_clients = _service(f"{name}-client", mine, [("client", CLIENT)], type=outside.type)
+    for_clients["metadata"]["annotations"] = outside.annotations
+    yield for_clients
     yield {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -217,7 +221,7 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
     if spec.tls is not None:
         mounts += [{"name": use, "mountPath": f"{TLS}/{use}"} for use in ("peer", "client")]
     return {
-        "name": "etcd",
+        "name": CONTAINER,
         "image": f"{repository}:v{make.version}",
         "command": ["etcd", *_flags(cluster, make)],
         "ports": [
@@ -231,6 +235,7 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
         "startupProbe": probe("/livez", 5, 120),  # a large database takes its time to be read
         "resources": spec.pod.resources,
         "volumeMounts": mounts,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": ALONE,
     }
 
@@ -238,6 +243,7 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
 def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
     spec, url, member = cluster.spec, scheme(cluster.spec), make.member
     beside = make.beside or [member]
+    clients = [f"{host(cluster, member)}:{CLIENT}", *spec.service.advertised]
     flags: dict[str, str | int | None] = {
         "name": member,
         "data-dir": f"{DATA}/data",
@@ -245,7 +251,7 @@ def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
         "listen-client-urls": f"{url}://0.0.0.0:{CLIENT}",
         "listen-metrics-urls": f"http://0.0.0.0:{METRICS}",
         "initial-advertise-peer-urls": peer_url(cluster, member),
-        "advertise-client-urls": f"{url}://{host(cluster, member)}:{CLIENT}",
+        "advertise-client-urls": ",".join(f"{url}://{host_port}" for host_port in clients),
         "initial-cluster": ",".join(f"{name}={peer_url(cluster, name)}" for name in beside),
         "initial-cluster-state": "new" if make.boot == "new" else "existing",
         "initial-cluster-token": cluster.metadata.uid,

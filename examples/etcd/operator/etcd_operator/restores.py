@@ -140,8 +140,8 @@ class EtcdRestore(kr.Resource, kw_only=True):
 
 
 controller = manager.controller_for(EtcdRestore, project=lambda restore: restore.spec)
-controller.owns(JOB, jobs.JobObject, update=kr.CREATE, project=jobs.outcome)
-controller.watches(POD, jobs.PodObject, project=jobs.attempt)
+controller.owns(JOB, kr.Job, update=kr.CREATE, project=kr.Job.run)
+controller.watches(POD, kr.Pod, project=kr.Pod.attempt)
 controller.reads(
     CLUSTER, EtcdCluster, keys=lambda restore: [restore.spec.cluster], project=kinds.known
 )
@@ -208,6 +208,8 @@ class Target:
     available: str
     #: What an EtcdRestore would be for that is created now.
     basis: kinds.Basis | None = None
+    #: Whether nothing is changed for now.
+    paused: bool = False
 
 
 def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
@@ -216,10 +218,10 @@ def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     available = kinds.condition(cluster.status, "Available").get("status", "")
     now, own = latched.recovery, kinds.basis(cluster.metadata.uid, latched.recovery)
     if now is None or now.uid != restore.metadata.uid:
-        return Target(None, None, available, own)
+        return Target(None, None, available, own, cluster.spec.paused)
     seeds = [member for member in latched.members if member.volume and not member.leaving]
     seed = seeds[0] if seeds and not now.survivor else None
-    return Target(now, seed, available, own)
+    return Target(now, seed, available, own, cluster.spec.paused)
 
 
 def news(
@@ -345,6 +347,9 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
             return "Checking", "It is not known yet whether the quorum is lost."
         failed = f" The last attempt: {look.check.failure}" if look.check.failure else ""
         return "Checking", f"The backup is read and verified.{failed}"
+    if look.to.paused:
+        text = f"EtcdCluster {spec.cluster} is paused: set its spec.paused to false to go on."
+        return "Waiting" if look.to.recovery is None else "Restoring", text
     if look.to.recovery is None:
         text = f"EtcdCluster {spec.cluster} is about to begin."
         if spec.source.survivor is not None:

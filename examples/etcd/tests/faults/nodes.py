@@ -23,6 +23,7 @@ from kopf_kit.testing.requests import NODE, Cluster, Raw, RefusedError
 
 #: The name of a test's EtcdCluster, and the members of it that there may be.
 NAME = "c"
+MISSING = ".99"  # what the versions end with that have no image
 MEMBERS = tuple(f"{NAME}-{number}" for number in range(1, 99))
 #: Starts a program with mounts of its own.
 UNSHARE = [
@@ -104,6 +105,12 @@ class Container:
             await asyncio.sleep(0.02)
 
 
+def _status(ready: bool, restarts: int, state: Raw) -> Raw:
+    """Return the status of a member's container."""
+    status = {"name": "etcd", "image": "i", "imageID": "", "ready": ready}
+    return {**status, "restartCount": restarts, **state}
+
+
 class Nodes:
     """Runs the Pods of a namespace; `etcd` has the program of each minor version.
 
@@ -134,6 +141,8 @@ class Nodes:
         self.after_call: Callable[[str], Awaitable[None]] | None = None
         #: Whether to stand between the operator and the members.
         self.between = True
+        #: What is added to the command of a member.
+        self.flags: list[str] = []
         #: Seconds between two looks at the Pods.
         self.pause = 0.1
         self._proxies: dict[str, web.AppRunner] = {}
@@ -213,6 +222,15 @@ class Nodes:
             await self.cluster.ask("POST", f"{self.path('pods', name)}/binding", binding)
         if uid not in self.containers:
             if not (command := await self._command(pod, claims)):
+                if pod["spec"]["containers"][0]["image"].endswith(MISSING) and not pod[
+                    "status"
+                ].get("containerStatuses"):
+                    waits = {"reason": "ErrImagePull", "message": "the image is not there"}
+                    state = {"state": {"waiting": waits}}
+                    status = {"phase": "Pending", "containerStatuses": [_status(False, 0, state)]}
+                    await self.cluster.patch(
+                        f"{self.path('pods', name)}/status", {"status": status}
+                    )
                 return  # the image or the volume is not there
             self.containers[uid] = Container(name, command, self.folder / f"{name}.log")
         container = self.containers[uid]
@@ -226,7 +244,7 @@ class Nodes:
         container, name = pod["spec"]["containers"][0], pod["metadata"]["name"]
         version = container["image"].rpartition(":v")[2]
         program = self.etcd.get(".".join(version.split(".")[:2]))
-        if program is None or version.endswith(".99"):
+        if program is None or version.endswith(MISSING):
             return []
         places = {"0.0.0.0": self.address(name)}  # noqa: S104
         folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -241,7 +259,7 @@ class Nodes:
             places[folders[volume["name"]]] = str(place)
         if self.between and name not in self._proxies:
             await self._serve(name)
-        arguments = [str(program), *container["command"][1:]]
+        arguments = [str(program), *container["command"][1:], *self.flags]
         for inside, outside in places.items():
             arguments = [argument.replace(inside, outside) for argument in arguments]
         return [*UNSHARE, "sh", "-c", MOUNT, str(self.hosts), *arguments, "--log-level=warn"]
@@ -250,23 +268,20 @@ class Nodes:
         """Write the Pod's status if it has changed."""
         ready = container.runs and await self._ready(container.name)
         crashes = container.restarts >= 3 and not container.runs
-        state = {"waiting": {"reason": "CrashLoopBackOff"}} if crashes else {"running": {}}
+        state: Raw = {"state": {"running": {}}}
+        if crashes:
+            assert container.process is not None
+            log = container.log.read_text()[-2000:]  # as with FallbackToLogsOnError
+            ended = {"exitCode": container.process.returncode, "message": log}
+            waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+            state = {"state": waits, "lastState": {"terminated": ended}}
         address = self.address(container.name, 100 if self.between else 0)
         status: Raw = {
             "phase": "Running",
             "podIP": address,
             "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": str(ready)}],
-            "containerStatuses": [
-                {
-                    "name": "etcd",
-                    "image": "i",
-                    "imageID": "",
-                    "ready": ready,
-                    "restartCount": container.restarts,
-                    "state": state,
-                },
-            ],
+            "containerStatuses": [_status(ready, container.restarts, state)],
         }
         if status != container.status:
             body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}

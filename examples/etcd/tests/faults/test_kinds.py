@@ -37,7 +37,7 @@ RESTORE = {"cluster": "c", "confirm": "c", "source": {"backup": {"name": "daily"
 REFUSED: list[tuple[str, str, Raw, Raw, str]] = [
     ("EtcdCluster", "n" * 41, CLUSTER, {}, "at most 40 characters and no dot"),
     ("EtcdCluster", "a.b", CLUSTER, {}, "at most 40 characters and no dot"),
-    ("EtcdCluster", "c", {**CLUSTER, "size": 0}, {}, "greater than or equal to 1"),
+    ("EtcdCluster", "c", {**CLUSTER, "size": -1}, {}, "greater than or equal to 0"),
     ("EtcdCluster", "c", {**CLUSTER, "size": 8}, {}, "less than or equal to 7"),
     ("EtcdCluster", "c", CLUSTER, {"version": "3.8.0"}, "change one minor version at a time"),
     ("EtcdCluster", "c", {"version": "3.7.3"}, {"version": "3.5.35"}, "one minor version at a"),

@@ -130,7 +130,7 @@ async def test_without_a_quorum_nothing_is_deleted_and_the_status_says_so(
     condition = await cluster.until("Available", "False", "QuorumLost", patience=60)
     await here.quiet(10)
 
-    assert condition["message"] == "1 of 3 members answer."
+    assert condition["message"].startswith("1 of 3 members answer.")
     assert [write for write in here.writes[writes:] if write.method == "DELETE"] == []
     assert (await cluster.status())["members"] == before["members"]
 
@@ -160,7 +160,7 @@ async def test_a_corrected_template_reaches_members_that_a_bad_one_cost_the_quor
     await cluster.check()
 
 
-async def test_a_bad_version_stops_after_one_member_and_is_taken_back(
+async def test_f7_a_bad_version_is_told_stops_after_one_member_and_is_taken_back(
     here: World, cluster: Cluster
 ) -> None:
     await here.start()
@@ -168,11 +168,57 @@ async def test_a_bad_version_stops_after_one_member_and_is_taken_back(
     await cluster.settles(3)
 
     await cluster.edit(version=BAD)
-    await cluster.until("Ready", "False", "Progressing")
+    told = await cluster.until("Ready", "False", "ErrImagePull")
+    assert ": ErrImagePull: the image is not there." in told["message"]
     await here.quiet(10)
     assert len(cluster.ready()) == 2
     await cluster.edit(version=VERSION)
 
     status = await cluster.settles(3)
     assert {member["version"] for member in status["members"]} == {VERSION}
+    await cluster.check()
+
+
+async def test_f7_the_last_line_of_a_member_that_crashes_is_told(
+    here: World, cluster: Cluster
+) -> None:
+    cluster.nodes.flags = ["--data-dir=/proc/none"]
+    await here.start()
+    await cluster.create(1)
+
+    told = await cluster.until("Ready", "False", "CrashLoopBackOff")
+    assert "c-1 starts. c-1: CrashLoopBackOff: it ended with exit code" in told["message"]
+    assert "/proc/none: no such file or directory" in told["message"]
+    cluster.nodes.flags = []
+    await pod_gone(cluster, ["c-1"])
+    await cluster.settles(1)
+
+
+@pytest.mark.parametrize("change", ["label", "image"])
+async def test_f6_a_pod_that_was_changed_by_hand_is_replaced(
+    here: World, cluster: Cluster, change: str
+) -> None:
+    await here.start()
+    await cluster.create(1)
+    before = await cluster.settles(1)
+    path = cluster.nodes.path("pods", "c-1")
+    pod = await here.cluster.ask("GET", path)
+
+    body: Raw = {"metadata": {"labels": {"etcd.example.com/cluster": None}}}
+    if change == "image":
+        [container] = pod["spec"]["containers"]
+        body = {"spec": {"containers": [{**container, "image": f"mine:v{BAD}"}]}}
+    await here.cluster.patch(path, body)
+
+    async def replaced() -> Raw:
+        pods = await here.cluster.items(cluster.nodes.path("pods"))
+        return next((other for other in pods if other["metadata"]["uid"] != uid), {})
+
+    uid = pod["metadata"]["uid"]
+    async with here.within(60, "it is created again"):
+        while not (now := await replaced()):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert now["metadata"]["labels"] == pod["metadata"]["labels"]
+    assert now["spec"]["containers"][0]["image"] == pod["spec"]["containers"][0]["image"]
+    assert (await cluster.settles(1))["members"] == before["members"]
     await cluster.check()

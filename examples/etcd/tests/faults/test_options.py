@@ -147,6 +147,51 @@ async def test_users_are_asked_for_and_the_operator_is_root(here: World, cluster
     await cluster.settles(1)
 
 
+async def test_f14_auth_that_somebody_enables_is_told_and_taken_over(
+    here: World, cluster: Cluster
+) -> None:
+    await cluster.clients.stop()
+    await keep(here, "root", password="secret")  # noqa: S106
+    await here.start()
+    await cluster.create(1)
+    before = await cluster.settles(1)
+    user, role = {"name": "root", "password": "secret"}, {"user": "root", "role": "root"}
+    steps = [("user/add", user), ("role/add", {"name": "root"}), ("user/grant", role)]
+    for path, body in [*steps, ("enable", {})]:
+        await cluster.clients.ask(f"{cluster.url(f'{NAME}-1')}/v3/auth/{path}", body)
+
+    told = await cluster.until("Ready", "False", "AuthRequired")
+    assert "set spec.auth.rootSecret" in told["message"]
+    assert (await cluster.condition("Available"))["status"] == "Unknown", "no alert: it may serve"
+
+    await cluster.edit(auth={"rootSecret": "root"})
+    assert (await cluster.settles(1))["members"] == before["members"]
+
+
+async def test_a_cluster_that_hibernates_comes_back_with_all_that_was_acknowledged(
+    here: World, cluster: Cluster
+) -> None:
+    await here.start()
+    await cluster.create(3)
+    before = await cluster.settles(3)
+    kill_after_each_write(here, cluster, 2)
+
+    await cluster.edit(size=0)
+    await cluster.until("Ready", "True", "Hibernated")
+    assert (await cluster.condition("Available"))["status"] == "Unknown"
+    assert await here.cluster.items(cluster.nodes.path("pods")) == []
+    assert (await cluster.status())["members"] == before["members"]
+    await cluster.edit(size=3)
+
+    after = await cluster.settles(3, patience=300)
+    assert (after["members"], after["clusterId"]) == (before["members"], before["clusterId"])
+    await cluster.edit(size=0)
+    await cluster.until("Ready", "True", "Hibernated")
+    await cluster.edit(size=1)
+    assert (await cluster.settles(1, patience=300))["clusterId"] == before["clusterId"]
+    await cluster.check()
+
+
 async def test_roots_password_is_changed(here: World, cluster: Cluster) -> None:
     await cluster.clients.stop()
     await keep(here, "root", password="secret")  # noqa: S106

@@ -125,7 +125,7 @@ class World:
             assert message
             self.events.append((reason, warning))
 
-        formed = SimpleNamespace(status={"clusterId": "a1"})
+        formed = SimpleNamespace(status={"clusterId": "a1"}, spec=kinds.Spec(version="3.6.16"))
         reads: Any = {CLUSTER: {("ns", "c"): formed}}
         more: Any = {"namespace": "ns", "reads": reads, "record": record, "event": event}
         context = kr.CallContext(Settings(), stored=self.stored, now=self.now, **more)
@@ -265,62 +265,6 @@ def test_f1_no_backup_begins_of_a_cluster_whose_id_is_not_known() -> None:
 # --- Jobs ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("status", "course"),
-    [
-        ({}, Course(True)),
-        ({"conditions": [{"type": "Suspended", "status": "True"}]}, Course(True)),
-        (
-            {
-                "conditions": [{"type": "Complete", "status": "True"}],
-                "completionTime": "1970-01-01T00:01:00Z",
-            },
-            Course(True, "", at=60.0),
-        ),
-        (
-            {"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]},
-            Course(True, "DeadlineExceeded"),
-        ),
-        ({"conditions": [{"type": "Failed", "status": "False"}]}, Course(True)),
-    ],
-)
-def test_the_state_of_a_job_is_read_from_its_conditions(
-    status: dict[str, Any], course: Course
-) -> None:
-    meta = {"name": "j", "uid": "u", "resourceVersion": "1"}
-    assert jobs.outcome(msgspec.convert({"metadata": meta, "status": status}, jobs.JobObject)) == (
-        course
-    )
-
-
-def container(**state: Any) -> dict[str, Any]:
-    return {"state": state}
-
-
-def attempt(
-    *containers: dict[str, Any],
-    init: tuple[dict[str, Any], ...] = (),
-    conditions: tuple[dict[str, str], ...] = (),
-) -> jobs.Attempt:
-    meta = {"name": "p", "uid": "u", "resourceVersion": "1"}
-    status = {
-        "initContainerStatuses": init,
-        "containerStatuses": containers,
-        "conditions": conditions,
-    }
-    return jobs.attempt(msgspec.convert({"metadata": meta, "status": status}, jobs.PodObject))
-
-
-def test_what_the_agent_told_is_found_in_its_pod() -> None:
-    text = msgspec.json.encode(Report(taken=TAKEN)).decode()
-    done = {"exitCode": 0, "reason": "Completed", "message": text}
-
-    assert attempt(container(terminated=done)).report == text
-    finished = {**done, "message": msgspec.json.encode(Report()).decode()}
-    fetched = attempt(container(terminated=finished), init=(container(terminated=done),))
-    assert fetched.report == text
-
-
 def test_of_a_pod_that_ran_twice_the_newest_backup_counts_and_all_that_was_deleted() -> None:
     later = msgspec.structs.replace(TAKEN, name="ns/c/two.db")
     reports = [Report(taken=later, deleted=["ns/c/one.db"]), Report(taken=TAKEN, deleted=["x.db"])]
@@ -328,7 +272,7 @@ def test_of_a_pod_that_ran_twice_the_newest_backup_counts_and_all_that_was_delet
         SimpleNamespace(
             key=("ns", f"b-1-{number}"),
             created=number,
-            view=jobs.Attempt(report=msgspec.json.encode(report).decode()),
+            view=kr.Attempt(report=msgspec.json.encode(report).decode()),
         )
         for number, report in enumerate(reports)
     ]
@@ -336,19 +280,6 @@ def test_of_a_pod_that_ran_twice_the_newest_backup_counts_and_all_that_was_delet
     course = jobs.course(kr.CallContext(None, children=[], grandchildren={jobs.POD: pods}), "b-1")
 
     assert course.report == Report(taken=later, deleted=["ns/c/one.db", "x.db"])
-
-
-def test_why_a_pod_failed_or_does_not_start_is_found() -> None:
-    killed = {"exitCode": 137, "reason": "OOMKilled"}
-    assert attempt(container(terminated=killed)).failure == "OOMKilled"
-    refused = {"exitCode": 1, "message": "the store: refused"}
-    assert attempt(container(terminated=refused)).failure == "the store: refused"
-    waits = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
-    assert attempt(container(waiting=waits)).failure == "Back-off pulling image"
-    assert attempt(container(waiting={"reason": "ContainerCreating"})) == jobs.Attempt()
-    nowhere = {"type": "PodScheduled", "status": "False", "message": "no claim `backups`"}
-    assert attempt(conditions=(nowhere,)).failure == "no claim `backups`"
-    assert attempt(conditions=({**nowhere, "status": "True"},)) == jobs.Attempt()
 
 
 def test_the_longest_report_fits_into_a_termination_message() -> None:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from etcd_operator import client, clusters, metrics
+from etcd_operator import clusters, metrics
 from etcd_operator.clusters import Eye, Look
 from etcd_operator.decide import Do, Step
 from etcd_operator.settings import Settings
@@ -39,35 +39,7 @@ def certificate(days: int, subject: str, issuer: str) -> str:
     return signed.public_bytes(serialization.Encoding.PEM).decode()
 
 
-LEAF, SHORT, LONG = certificate(9, "leaf", "a"), certificate(5, "a", "a"), certificate(99, "a", "a")
-OTHER = certificate(1, "b", "b")
-
-
-@pytest.mark.parametrize(
-    ("crt", "ca", "days"),
-    [
-        (LEAF, LONG, 9),
-        (LEAF, SHORT, 5),
-        (LEAF, SHORT + LONG, 9),  # an authority that was renewed
-        (LEAF, OTHER + LONG, 9),  # one that is replaced
-        (certificate(9, "leaf", "i") + certificate(7, "i", "a"), LONG, 7),
-    ],
-)
-def test_what_expires_first_counts_of_a_certificate_and_those_that_signed_it(
-    crt: str, ca: str, days: int
-) -> None:
-    assert client.expiry(crt, ca).at == day(days)
-
-
-@pytest.mark.parametrize(
-    ("leaf", "authority", "late"),
-    [(100, 1000, 93), (10, 1000, 9), (100, 101, 93), (100, 50, 45), (365, 360, 353)],
-)
-def test_it_is_late_to_renew_one_a_week_or_a_tenth_of_its_life_before_its_end(
-    leaf: int, authority: int, late: int
-) -> None:
-    expiry = client.expiry(certificate(leaf, "leaf", "a"), certificate(authority, "a", "a"))
-    assert expiry.late == pytest.approx(day(late))
+LEAF, LONG = certificate(9, "leaf", "a"), certificate(99, "a", "a")
 
 
 def eye(**crt: str | None) -> Eye:
@@ -99,7 +71,7 @@ def test_a_secret_that_is_not_there_or_lacks_a_key_is_told() -> None:
 @pytest.mark.parametrize(("now", "reason"), [(8, "Healthy"), (9, "CertificateExpired")])
 def test_the_time_is_told_for_people_and_for_prometheus(now: int, reason: str) -> None:
     owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
-    expiry = client.Expiry(day(9), day(8), "peers")
+    expiry = clusters.Expiry(day(9), day(8), "peers")
     look = Look(replace(healthy(3), now=day(now)), Step(Do.NOTHING), expiry=expiry)
     status: Any = clusters.status(kr.Observed(None, object=owner, outcome=look))
 

@@ -8,9 +8,9 @@ import kopf_runtime as kr
 import msgspec
 import pytest
 
-from etcd_operator import backups, client, clusters, jobs, manifests, restores, stored
+from etcd_operator import backups, client, clusters, manifests, restores, stored
 from etcd_operator.clusters import POD, VOLUME, Look
-from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
 from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Recovery, Status
 from etcd_operator.manifests import Make
 from etcd_operator.operator import Settings
@@ -141,17 +141,129 @@ def test_the_budget_keeps_a_quorum_of_what_is_there_and_of_what_is_to_come(
 # --- what is read of a Pod ----------------------------------------------------------------------
 
 
+def read(labels: dict[str, str] | None = None, image: str = "", **status: Any) -> Pod:
+    """Return what is read of the Pod of c-1, perhaps after somebody has changed it."""
+    thing = manifests.pod(cluster(), Make("c-1", "3.6.16", template="t"), "etcd", "")
+    thing["metadata"] |= {"uid": "1", "resourceVersion": "1"}
+    thing["metadata"]["labels"] |= labels or {}
+    thing["spec"]["containers"][0]["image"] = image or "etcd:v3.6.16"
+    return clusters.pod(msgspec.convert({**thing, "status": status}, kr.Pod))
+
+
+def containers(restarts: int, reason: str, message: str = "", **more: Any) -> list[dict[str, Any]]:
+    waiting = {"reason": reason, "message": message}
+    return [{"name": "etcd", "restartCount": restarts, "state": {"waiting": waiting}, **more}]
+
+
 @pytest.mark.parametrize(
     ("restarts", "reason", "stuck"),
     [(3, "CrashLoopBackOff", True), (2, "CrashLoopBackOff", False), (9, "ErrImagePull", False)],
 )
 def test_a_pod_is_stuck_only_in_a_crash_loop(restarts: int, reason: str, stuck: bool) -> None:
-    container = {"restartCount": restarts, "state": {"waiting": {"reason": reason}}}
-    status = {"podIP": "10.0.0.1", "containerStatuses": [container]}
-    metadata = {"name": "c-1", "uid": "1", "resourceVersion": "1"}
-    thing = msgspec.convert({"metadata": metadata, "status": status}, jobs.PodObject)
+    assert bool(read(containerStatuses=containers(restarts, reason)).stuck) == stuck
 
-    assert bool(clusters.pod(thing).stuck) == stuck
+
+@pytest.mark.parametrize(
+    ("labels", "image", "same"),
+    [
+        ({"mine": "too"}, "", True),
+        ({}, "mirror/etcd@sha256:0a1b", True),  # as admission may have it
+        ({}, "mirror/etcd:v3.6.16", True),
+        ({}, "etcd:v3.7.3", False),
+        ({manifests.CLUSTER: "other"}, "", False),
+        ({"app.kubernetes.io/instance": "mine"}, "", False),
+    ],
+)
+def test_f6_a_pod_that_was_changed_by_hand_is_of_no_version(
+    labels: dict[str, str], image: str, same: bool
+) -> None:
+    assert read(labels, image).version == ("3.6.16" if same else "")
+    seen = healthy(3)
+    pods = {**seen.pods, "c-2": replace(seen.pods["c-2"], version=read(labels, image).version)}
+    step = decide(replace(seen, pods=pods))
+    assert (step.do, step.member) == ((Do.NOTHING, "") if same else (Do.DELETE_POD, "c-2"))
+
+
+NOWHERE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+LOG = """{"level":"info","msg":"starting"}
+{"level":"fatal","msg":"discovery failed","error":"mkdir /var/lib/etcd/data: permission denied"}
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "note"),
+    [
+        ({"containerStatuses": containers(0, "ContainerCreating")}, "", ""),
+        ({"containerStatuses": containers(0, "ErrImagePull", "none.")}, "ErrImagePull", "none"),
+        (
+            {
+                "containerStatuses": containers(
+                    4,
+                    "CrashLoopBackOff",
+                    "back-off 40s",
+                    lastState={"terminated": {"exitCode": 1, "message": LOG}},
+                )
+            },
+            "CrashLoopBackOff",
+            "it ended with exit code 1: discovery failed: mkdir /var/lib/etcd/data: "
+            "permission denied",
+        ),
+        (
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+                ]
+            },
+            "Unschedulable",
+            "",
+        ),
+    ],
+)
+def test_f7_why_a_member_does_not_run_is_read_and_told(
+    status: dict[str, Any], reason: str, note: str
+) -> None:
+    pod = read(**status)
+    assert (pod.reason, pod.note) == (reason, note)
+    seen = silent(healthy(3), 3)
+    seen = replace(
+        seen, pods={**seen.pods, "c-3": replace(seen.pods["c-3"], reason=reason, note=note)}
+    )
+    told = status_of(seen, Step(Do.WAIT, why="c-3 starts"))
+    assert (told.reason, told.message) == (
+        reason or "Progressing",
+        f"c-3 starts. c-3: {reason}: {note}." if reason else "c-3 starts.",
+    )
+
+
+def test_f7_the_claim_that_a_pod_waits_for_is_told() -> None:
+    kept = clusters.Kept("8Gi", "", pending=True)
+    claim: Any = SimpleNamespace(kind=VOLUME, key=("ns", "data-c-1-abcde"), view=kept)
+    eye = clusters.Eye(cluster(), kr.CallContext(Settings(), now=1.0, children=[claim]))
+    view = Pod(reason="Unschedulable", note="no node fits")
+    child: Any = SimpleNamespace(view=view, uid="p", deleting=False, key=("ns", "c-1"))
+
+    told = "no node fits; PersistentVolumeClaim data-c-1-abcde is not bound yet"
+    assert eye._pod(child).note == told
+    child.key = "ns", "c-2"
+    assert eye._pod(child).note == "no node fits"
+
+
+async def test_f7_each_reason_is_told_once_as_an_event() -> None:
+    events: list[str] = []
+    seen = silent(healthy(3), 3)
+
+    def step(look: Look | None, reason: str) -> Look:
+        pods = {**seen.pods, "c-3": replace(seen.pods["c-3"], reason=reason, note="n")}
+        now = Look(replace(seen, pods=pods), Step(Do.WAIT))
+        event: Any = lambda _, text, *, warning: events.append(f"{text}{warning}")  # noqa: E731
+        clusters.tell(now.seen, kr.CallContext(Settings(), outcome=look, event=event))
+        return now
+
+    look = step(None, "ErrImagePull")
+    look = step(step(look, "ErrImagePull"), "CrashLoopBackOff")
+    step(step(look, ""), "")
+    assert events == ["c-3: ErrImagePull: n.True", "c-3: CrashLoopBackOff: n.True"]
 
 
 # --- desired: what is there, and one step -------------------------------------------------------
@@ -341,12 +453,54 @@ def test_data_that_differ_are_told() -> None:
 
 def test_a_password_that_etcd_does_not_accept_is_told_and_nothing_else_is_known() -> None:
     owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
-    refused = "etcd does not accept the password in Secret root"
-    look = Look(replace(healthy(3), members=None, voices={}), Step(Do.WAIT), refused=refused)
+    refused, seen = (
+        "etcd does not accept the password",
+        replace(healthy(3), members=None, voices={}),
+    )
+    look = Look(seen, Step(Do.WAIT), refused=("PasswordRefused", refused))
     status = clusters.status(kr.Observed(None, object=owner, outcome=look, now=look.seen.now))
 
     assert (status.reason, refused in status.message) == ("PasswordRefused", True)
     assert [condition.status for condition in status.conditions] == [None, None]
+
+
+def test_f14_why_members_do_not_answer_is_told() -> None:
+    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
+    look = Look(replace(healthy(3), members=None, voices={}), Step(Do.WAIT), errors={"c-2": "no"})
+    status = clusters.status(kr.Observed(None, object=owner, outcome=look, now=look.seen.now))
+
+    assert (status.reason, status.message) == ("Unreachable", "0 of 3 members answer. c-2: no.")
+
+
+def test_a_cluster_that_hibernates_is_ready_and_has_no_alert() -> None:
+    seen = healthy(3)
+    seen = replace(seen, wanted=replace(seen.wanted, size=0))
+    step = decide(seen)
+    assert (step.do, status_of(seen, step).ready) == (Do.DELETE_POD, False)
+    seen = replace(seen, pods={}, voices={}, members=None)
+    status = status_of(seen, decide(seen))
+
+    assert (status.ready, status.reason) == (True, "Hibernated")
+    assert [condition.status for condition in status.conditions] == [None, None]
+
+
+def test_clients_outside_reach_the_service_and_learn_its_name() -> None:
+    outside = {
+        "type": "LoadBalancer",
+        "annotations": {"lb": "internal"},
+        "advertised": ["etcd.example.com:2379"],
+    }
+    [own] = [flag for flag in flags(cluster()) if "advertise-client" in flag]
+    assert f"{own},http://etcd.example.com:2379" in flags(cluster(service=outside))
+    for wants, type_, annotations in (
+        (cluster(), "ClusterIP", {}),
+        (cluster(service=outside), "LoadBalancer", {"lb": "internal"}),
+    ):
+        _, service, _ = manifests.always(wants, 3)
+        assert (service["spec"]["type"], service["metadata"]["annotations"]) == (
+            type_,
+            annotations,
+        )
 
 
 def test_a_version_that_cannot_follow_is_told() -> None:

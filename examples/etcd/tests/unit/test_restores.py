@@ -256,3 +256,10 @@ def test_what_has_ended_needs_no_job(done: dict[str, Any]) -> None:
 
 def test_a_survivor_needs_no_job() -> None:
     assert restores.desired(SURVIVOR, context(Look(WELL, NONE, NONE))) == []
+
+
+@pytest.mark.parametrize(("to", "phase"), [(WELL, "Waiting"), (FILLS, "Restoring")])
+def test_f9_a_restore_of_a_paused_cluster_says_what_it_waits_for(to: Target, phase: str) -> None:
+    look = Look(dataclasses.replace(to, paused=True), READ, NONE)
+    told = restores.verdict(FROM_BACKUP.spec, Status(accepted=True), look)
+    assert told == (phase, "EtcdCluster c is paused: set its spec.paused to false to go on.")

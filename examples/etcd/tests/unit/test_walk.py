@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from etcd_operator.client import Listed, Voice
-from etcd_operator.decide import UNWANTED, Do, Pod, Seen, Step, Wanted, decide, quorum
+from etcd_operator.decide import HIBERNATES, UNWANTED, Do, Pod, Seen, Step, Wanted, decide, quorum
 from etcd_operator.kinds import Status
 from etcd_operator.versions import minor
 
@@ -155,8 +155,13 @@ class World:
                 made = version, s.wanted.template, step.boot, "a"
                 self.pods[name] = Pod(f"p{self.number()}", *made)
             case Do.DELETE_POD:
-                member = next(e for e in self.latched.members if e.name == name)
-                if name in self.voters() and s.healthy(member):
+                member = next((e for e in self.latched.members if e.name == name), None)
+                if (
+                    member
+                    and name in self.voters()
+                    and s.healthy(member)
+                    and step.why != HIBERNATES
+                ):
                     assert s.healthy_beside(member) == len(self.voters()) - 1
                 del self.pods[name]
             case Do.DELETE_VOLUME:
@@ -193,7 +198,7 @@ class World:
         ]
         match dice.randrange(9):
             case 0:
-                self.wanted = replace(self.wanted, size=dice.randint(1, 7))
+                self.wanted = replace(self.wanted, size=dice.randint(0, 7))
             case 1:
                 self.wanted = replace(self.wanted, version=dice.choice(VERSIONS + BAD))
             case 2:
@@ -223,7 +228,8 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
             world.disturb(dice)
         if turn == 300:
             version, good = dice.choice(VERSIONS), dice.choice(sorted({*TEMPLATES} - {world.bad}))
-            world.wanted = replace(world.wanted, version=version, template=good)
+            size = world.wanted.size or 3
+            world.wanted = replace(world.wanted, size=size, version=version, template=good)
         world.outage -= 1
         if world.outage < 0:
             world.dead = set()
