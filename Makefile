@@ -51,7 +51,7 @@ plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin (PR
 	@$(KIT) plugin
 sabotage: no-other-project $(READY) ## apply small changes, one at a time: a test must notice each (ARGS="-k lease")
 	@$(PY) -m hack sabotage $(ARGS)
-bench: no-other-project $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
+bench: no-other-project $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: CPU alone)
 	@$(PY) -m bench $(ARGS)
 
 ##@ Test

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench import (
@@ -29,12 +30,15 @@ from bench import (
     traces,
     trouble,
 )
-from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, Peer
+from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, TUNED, Peer
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say
 from kopf_offline import golang
 from message_operator import __version__
+
+#: How much more CPU than the page's, relative to Go's, `--quick` accepts: repeats scatter by 5 %.
+_TOLERATED = 1.15
 
 #: The data so far, in case the run is interrupted.
 UNFINISHED = paths.BUILD / "bench" / "unfinished.json"
@@ -62,7 +66,7 @@ class _Plan:
     calls: float = 20.0  # to the booking service, in a second
 
 
-_QUICK = _Plan(
+_SMALL = _Plan(
     messages=100,
     creates=20,
     repeats=1,
@@ -84,7 +88,10 @@ _QUICK = _Plan(
 def main(argv: Sequence[str]) -> int:
     """Run `make bench`; return the exit code."""
     parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small numbers, one repeat, no docs")
+    parser.add_argument("--small", action="store_true", help="small numbers, one repeat, no docs")
+    parser.add_argument(
+        "--quick", action="store_true", help="CPU alone, beside Go; fail if it grew; no docs"
+    )
     parser.add_argument("--only", nargs="+", choices=MEASURES, default=MEASURES)
     parser.add_argument("--peers", nargs="+", choices=[p.name for p in PEERS], help="no docs")
     parser.add_argument("--report", action="store_true", help="write the docs again, from the data")
@@ -98,7 +105,9 @@ def main(argv: Sequence[str]) -> int:
         _write(former, docs)
         return 0
     own = {name: getattr(asked, name) for name in numbers if getattr(asked, name) is not None}
-    plan = _Plan(**{**(vars(_QUICK) if asked.quick else {}), **own})
+    if asked.quick:
+        asked.only, asked.peers = ["speed"], [OURS.name, TUNED.name]
+    plan = _Plan(**{**(vars(_SMALL) if asked.small else {}), **own})
     full = plan == _Plan() and not asked.peers
     target = docs if full else paths.BUILD / "bench"
     for folder in (target, UNFINISHED.parent):
@@ -108,7 +117,19 @@ def main(argv: Sequence[str]) -> int:
     data = asyncio.run(_measure(plan, asked.only, chosen))
     _write(_merged(former, data) if full else data, target)
     UNFINISHED.unlink()
-    return 0
+    return _grown(former, data) if asked.quick else 0
+
+
+def _grown(former: report.Data, data: report.Data) -> int:
+    """Compare our CPU, relative to Go's, with the page's; return the exit code."""
+    grown = False
+    for name, of in (("backlog_cpu", "the start and the backlog"), ("edit_cpu", "the edits")):
+        before, now = (median(report.ratios(each, name, TUNED.name)) for each in (former, data))
+        say(f"CPU of {of}: {now:.2f} times Go's, {before:.2f} on the page")
+        grown = grown or now > before * _TOLERATED
+    if grown:
+        say(f"More than {_TOLERATED:g} times the page's: profile what changed since.")
+    return int(grown)
 
 
 def _merged(former: report.Data, data: report.Data) -> report.Data:
