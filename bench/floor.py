@@ -18,7 +18,7 @@ import msgspec
 import yaml
 
 from bench.api import MERGE_PATCH, MESSAGES, NAMESPACE, NODE, OPERATOR, PODS, Api
-from kopf_runtime import Context, Status
+from kopf_runtime import Context, Pod, Status
 from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.kinds import POD
 from kopf_runtime.declaring.objects import decode
@@ -63,7 +63,7 @@ def creates(raw: Raw) -> list[Write]:
     """Return the writes that our operator makes for a new Message."""
     known = decode(msgspec.json.Decoder(messages.Message), msgspec.json.encode(raw))
     meta, kind = known.metadata, controller.kind
-    owned = Owned(POD, pods.Pod, Update.RECREATE, pods.project, lambda pod: pod.ended)
+    owned = Owned(POD, Pod, Update.RECREATE, pods.project, lambda pod: pod.ended)
     context = Context(Settings())
     templates = Templates(
         kind, Marks("message-operator", kind), [owned], lambda one, _: desired(one, context)
