@@ -162,4 +162,7 @@ async def test_an_alert_fires_in_trouble_and_ends_after_it(
         await until_firing(here, prometheus, lambda found: not found)
         async with trouble(here):
             await until_firing(here, prometheus, TROUBLES[trouble].issubset)
+            if trouble is no_right_to_the_lease:  # J5
+                refused = "message_operator_lease_refused == 1"
+                await asyncio.to_thread(prometheus.wait_for, refused)
         await until_firing(here, prometheus, lambda found: not found)

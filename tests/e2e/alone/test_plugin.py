@@ -94,7 +94,7 @@ def test_an_operator_that_cannot_lead(
             wait_until(
                 "the operator to fail at the Lease",
                 operator.log,
-                lambda log: "The Lease could not be read or written" in log,
+                lambda log: "This replica cannot lead" in log,
             )
             told, doctor = plugin("why", "hello", "-n", namespace.name), plugin("doctor")
 

@@ -139,7 +139,9 @@ def test_pull_secrets_of_the_parent_chart_and_our_own_are_used(shared: object) -
 def test_the_operator_learns_who_it_is() -> None:
     env = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in container()["env"]}
 
-    assert env == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    assert env == {
+        f"POD_{field.upper()}": f"metadata.{field}" for field in ("name", "namespace", "uid")
+    }
 
 
 def test_p10_only_strings_among_extra_objects_are_templates() -> None:

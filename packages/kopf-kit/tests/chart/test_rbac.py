@@ -97,6 +97,7 @@ def test_the_lease_is_the_only_one_that_can_be_touched() -> None:
             "resourceNames": [FULLNAME],
             "verbs": ["get", "update"],
         },
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     ]
 
 

@@ -17,7 +17,7 @@ from kopf_runtime.process import lease as leases
 from kopf_runtime.process.lease import Election
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
-from runtime.support.api_server import LEASE, ApiServer, RefusedError
+from runtime.support.api_server import EVENT, LEASE, ApiServer, RefusedError
 from runtime.support.running import connected, operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, controller, edit, widget
@@ -340,3 +340,59 @@ async def test_c12_what_a_former_leader_has_applied_late_is_put_right(server: Ap
         await until(lambda: text() == "new" and len(server.requests) > writes + 1)
 
     assert b"former" in bodies[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "reason"),
+    [("GET", 403, "Forbidden"), ("PUT", 403, "Forbidden"), ("POST", 404, "NotFound")],
+    ids=["may-not-read", "may-not-write", "no-such-namespace"],
+)
+async def test_j5_a_replica_that_may_not_touch_its_lease_says_so(
+    server: ApiServer,
+    client: Client,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    status: int,
+    reason: str,
+) -> None:
+    caplog.set_level("WARNING", "kopf_runtime.process.lease")
+    monkeypatch.setattr("kopf_runtime.reporting.events.SAME", 0.0)
+    refused = server.refuse(method, "/leases", RefusedError(status, reason), times=10**6)
+    manager = kr.Manager("tester", Settings)
+    served = controller()
+    manager.client, manager._deps = client, deps(client, manager)
+    manager.controllers = [served]
+    manager._build(manager._deps)
+    pod = {"identity": "one", "own_namespace": "ns", "pod_uid": "u"}
+    running = asyncio.create_task(manager._run(replace(QUICK, leader_elect=True, **pod)))
+    manager._task = running
+
+    def warnings() -> list[Any]:
+        events = server.all(EVENT)
+        return [event for event in events if event["reason"] == "LeaseRefused"]
+
+    try:
+        await until(
+            lambda: not manager._ready()
+        )  # for one duration of the Lease it may be an error
+        await until(lambda: "the Lease ns/message-operator is refused" in manager._ready())
+        assert reason in manager._ready()
+        await until(lambda: bool(warnings()))
+        (event,) = warnings()
+        whose = {"namespace": "ns", "name": "one", "uid": "u"}
+        assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", **whose}
+        assert reason in event["message"]
+        assert manager.metrics.registry.get_sample_value("tester_lease_refused") == 1
+        seen = len(refused)
+        await until(lambda: len(refused) > seen + 10)  # it goes on asking, and says it no more
+        assert len([text for text in caplog.messages if "cannot lead" in text]) == 2
+
+        server.answers.clear()
+        await until(lambda: client.may_write())
+        assert not manager._ready()
+        assert manager.metrics.registry.get_sample_value("tester_lease_refused") == 0
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running

@@ -163,6 +163,9 @@ class Metrics:
         self.lease_failures = self.counter(
             "lease_failures", "Attempts at the Lease that failed or were refused."
         )
+        self.lease_refused = self.gauge(
+            "lease_refused", "1 while the API server refuses the Lease to this replica."
+        )
         self.leader = self.gauge("leader", "1 while this replica leads.")
 
     def tell_unserved(self, resource: str, namespace: str, who: object, *, waited: bool) -> None:

@@ -44,6 +44,8 @@ class Settings:
     identity: str = "operator"
     #: The namespace of this process.
     own_namespace: str = "default"
+    #: The uid of its Pod; empty outside a cluster.
+    pod_uid: str = ""
     namespace_selector: str = flag(
         "",
         "serve only the namespaces that match this label selector, as in "
@@ -239,6 +241,7 @@ def parse(
     values["identity"] = env.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}"
     values["lease_name"] = values["lease_name"] or program.name
     values["own_namespace"] = _own_namespace(env)
+    values["pod_uid"] = env.get("POD_UID", "")
     values["lease_namespace"] = values["lease_namespace"] or values["own_namespace"]
     settings = kind(**values)
     if settings.namespaces and settings.namespace_selector:

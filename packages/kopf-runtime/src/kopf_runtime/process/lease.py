@@ -22,7 +22,8 @@ from kopf_runtime.declaring.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-#: Seconds of a holder's silence after which a candidate warns of it, and between two warnings.
+#: Seconds of a holder's silence after which a candidate warns of it, and between two warnings, also
+#: of the same refusal.
 SILENCE = 60.0
 
 #: Seconds for which a released Lease is held, by which it differs from one that somebody emptied.
@@ -47,7 +48,15 @@ class Election:
     another candidate.
     """
 
-    def __init__(self, client: Client, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        metrics: Metrics,
+        tell: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """`tell` is called with what lets this replica never lead, again and again."""
+        self._tell = tell
         self.identity = f"{settings.identity}_{secrets.token_hex(4)}"
         self._client = client
         self._metrics = metrics
@@ -64,6 +73,17 @@ class Election:
         self._renewed = -math.inf  # when we sent the last successful renewal
         self._warned = -math.inf  # when we last warned of a silent holder
         self._acquired = ""  # when we last acquired it, as we wrote into it
+        self._refused = math.inf  # since when the API server has refused it
+        self._complained = -math.inf  # when we last logged that
+        self._refusal = ""
+
+    def why_never(self) -> str:
+        """Return why this replica does not lead, nor can if another stops; empty if it can.
+
+        It is so once the API server has refused the Lease for as long as one lasts.
+        """
+        lasts = clock() - self._refused > self._settings.lease_duration
+        return self._refusal if lasts else ""
 
     def leads(self) -> bool:
         """Whether this replica may write now.
@@ -131,19 +151,42 @@ class Election:
         """Acquire or renew the Lease; return False if another holds it or there was no answer."""
         try:
             try:
-                return await self._attempt()
+                taken = await self._attempt()
             except ApiError as error:
                 if error.status not in (404, 409):
                     raise
-            # It is not what we knew. Perhaps we changed it, by a request that was not answered.
-            self._lease = None
-            return await self._attempt()
+                # It is not what we knew. Perhaps we changed it, by a request that was not answered.
+                self._lease = None
+                taken = await self._attempt()
         except ApiError as error:
             if error.status != 409:  # 409: another replica was faster
                 self._metrics.lease_failures.inc()
-                logger.warning("The Lease could not be read or written: %s", error)
+                self._complain(error)
             self._lease = None if error.status in (404, 409) else self._lease
             return False
+        self._refused, self._complained = math.inf, -math.inf
+        self._metrics.lease_refused.set(0)
+        return taken
+
+    def _complain(self, error: ApiError) -> None:
+        """Log why the Lease could not be used; tell what lasts, such as a right that is missing."""
+        now = clock()
+        if not (error.final or error.status == 404):  # 404: of its namespace
+            logger.warning("The Lease could not be read or written: %s", error)
+            return
+        settings = self._settings
+        self._refused = min(self._refused, now)
+        self._refusal = (
+            f"the Lease {settings.lease_namespace}/{settings.lease_name} is refused: {error}"
+        )
+        lasts = bool(why := self.why_never())
+        self._metrics.lease_refused.set(lasts)
+        since = self._refused + settings.lease_duration  # since when it lasts
+        if now - self._complained > SILENCE or (lasts and self._complained <= since):
+            self._complained = now
+            logger.warning("This replica cannot lead: %s", self._refusal)
+            if why:
+                self._tell(why)
 
     async def _attempt(self) -> bool:
         """Acquire or renew the Lease; return False if another may hold it; raise `ApiError`."""

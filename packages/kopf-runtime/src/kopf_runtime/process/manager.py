@@ -103,6 +103,7 @@ class Manager(Generic[S]):
         #: kopf's own handlers, which run beside the controllers.
         self.beside = BesideKopf(lambda: [each.declaration.type for each in self.controllers])
         self._certificates: Certificates | None = None
+        self._election: Election | None = None
         kopf.on.startup()(self._start)
         kopf.on.cleanup()(self._stop)
         kopf.on.login(backoff=5)(self._login)
@@ -364,7 +365,9 @@ class Manager(Generic[S]):
             group.create_task(self._tell_ready(), name="ready")
             work = functools.partial(self._work, settings)
             if settings.leader_elect:
-                election = Election(self.client, settings, self.metrics)
+                tell = functools.partial(self._deps.recorder.of_replica, settings, "LeaseRefused")
+                election = Election(self.client, settings, self.metrics, tell)
+                self._election = election
                 self.client.may_write = election.leads
                 group.create_task(election.lead(work), name="election")
             else:
@@ -424,7 +427,7 @@ class Manager(Generic[S]):
         for runtime in self.runtimes:
             waiting, served = runtime.caches.unserved()
             if served:
-                return self._answers()
+                return self._answers() or (self._election.why_never() if self._election else "")
             unserved += waiting
         return "; ".join(unserved[:5]) or "nothing is served yet"
 

@@ -23,6 +23,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.records import Owner
+from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.reporting import logs
 
 V = TypeVar("V")
@@ -44,6 +45,8 @@ class _Event:
     message: str
     #: Returns whether it may be posted: the condition of the task that recorded it.
     condition: Callable[[], bool] = field(default_factory=condition)
+    #: Whether the leader alone may post it.
+    fenced: bool = True
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
@@ -81,6 +84,13 @@ class Recorder:
     def warning(self, about: dict[str, Any], reason: str, message: str) -> None:
         """Record an Event about something that may need somebody's attention."""
         self._record(_Event(about, "Warning", reason, message[:1024]))
+
+    def of_replica(self, settings: Settings, reason: str, message: str) -> None:
+        """Record a warning about this replica's Pod, which is posted even if it does not lead."""
+        pod = {"apiVersion": "v1", "kind": "Pod", "namespace": settings.own_namespace}
+        about = {**pod, "name": settings.identity, "uid": settings.pod_uid}
+        if settings.pod_uid:
+            self._record(_Event(about, "Warning", reason, message[:1024], fenced=False))
 
     def _record(self, event: _Event) -> None:
         if not self._affordable(event.about["uid"]):
@@ -148,7 +158,13 @@ class Recorder:
             former.count += 1
             patch = {"count": former.count, "lastTimestamp": now}
             try:
-                await self._client.request("PATCH", former.path, patch, content_type=MERGE_PATCH)
+                await self._client.request(
+                    "PATCH",
+                    former.path,
+                    patch,
+                    content_type=MERGE_PATCH,
+                    fenced=event.fenced,
+                )
             except ApiError as error:
                 if error.status != 404:
                     raise
@@ -174,7 +190,7 @@ class Recorder:
             "reportingComponent": self._client.manager,
             "reportingInstance": self._instance,
         }
-        await self._client.request("POST", collection, body)
+        await self._client.request("POST", collection, body, fenced=event.fenced)
         self._remember(event, _Posted(f"{collection}/{name}", 1, time.monotonic()))
 
     def _remember(self, event: _Event, posted: _Posted) -> None:
