@@ -340,3 +340,18 @@ def test_a_kind_that_is_owned_and_watched_has_one_rule() -> None:
     (pods,) = (r for _, r in rbac.rules(manager) if r["resources"] == ["pods"])
 
     assert pods["verbs"] == ["get", "list", "watch", "create", "delete"]
+
+
+def test_a_kind_of_others_has_rights_but_no_crd() -> None:
+    manager = kr.Manager("service-operator", kr.Settings)
+    services = manager.controller_for(kr.kinds.SERVICE, where={"labels": {"a": "b"}})
+    services.contribution(lambda *_: {"metadata": {"labels": {"c": "d"}}})
+    manager.controller_for(kr.kinds.NODE)
+
+    assert declared.definitions(manager) == []
+    verbs = {rule["resources"][0]: rule["verbs"] for _, rule in rbac.rules(manager)}
+    assert verbs == {
+        "services": ["get", "list", "watch", "patch"],
+        "nodes": ["get", "list", "watch"],
+        "events": ["create", "patch"],
+    }

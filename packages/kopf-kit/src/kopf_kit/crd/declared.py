@@ -19,7 +19,7 @@ from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.process.runtime import refuse_odd
+from kopf_runtime.process.runtime import own, refuse_odd
 
 _BY = "kopf_kit/crd/declared.py of the operator's code"
 #: An example that has no chart has its operator in one file, and its CRD beside it.
@@ -98,8 +98,8 @@ def plain(operator: Manager[Any]) -> str:
 
 
 def definitions(operator: Manager[Any]) -> list[generated.Manifest]:
-    """Return the CustomResourceDefinitions of the kinds that an operator serves."""
-    return [generated.of(controller) for controller in operator.controllers]
+    """Return the CustomResourceDefinitions of an operator's own kinds."""
+    return [generated.of(controller) for controller in own(operator.controllers)]
 
 
 def scaled() -> set[str]:
@@ -207,7 +207,7 @@ def of_the_project() -> Manager[Any]:
             "controller, in its version, or write the Service and the webhook configurations into "
             "the chart's templates, and set settings.admission.server"
         )
-    served = {str(controller.kind) for controller in manager.controllers}
+    served = {str(controller.kind) for controller in own(manager.controllers)}
     if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):
         raise KitError(
             f"{', '.join(odd)} must be both a kind in {PROJECT.root / 'PROJECT'} and served by "

@@ -49,15 +49,21 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
         rights[group, resource] = former, tuple(dict.fromkeys((*had, *verbs)))
 
     for controller in operator.controllers:
-        kind = controller.kind
-        if controller.declaration.finalize is not None:
+        kind, foreign = controller.kind, controller.declaration.foreign
+        if foreign is not None:
+            adds = controller.declaration.contribution or controller.declaration.finalize
+            writes = ("patch",) if adds or foreign.annotation else ()
+            what = "read, and what is declared is added to them." if writes else "read only."
+            allow(kind.group, kind.plural, (*READ, *writes), f"{_all(kind)} are {what}")
+        elif controller.declaration.finalize is not None:
             why = f"{_all(kind)} are read; the finalizer is put on and taken off."
             allow(kind.group, kind.plural, (*READ, "patch"), why)
         else:
             why = f"{_all(kind)} are read only: what a user declared is never written to."
             allow(kind.group, kind.plural, READ, why)
-        why = f"The operator writes the status of each {kind.kind}."
-        allow(kind.group, f"{kind.plural}/status", ("patch",), why)
+        if foreign is None:
+            why = f"The operator writes the status of each {kind.kind}."
+            allow(kind.group, f"{kind.plural}/status", ("patch",), why)
         for child, owned in controller.declaration.owned.items():
             how = HOW[owned.update]
             why = f"A {kind.kind} owns {_all(child)}; they are {how}."

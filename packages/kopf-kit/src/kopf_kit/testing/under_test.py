@@ -26,6 +26,7 @@ from kopf_runtime import Context, Controller, Manager, Settings
 from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring import readiness, settings
 from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.process.runtime import own
 
 #: A function that breaks the child at a path.
 Break = Callable[[Cluster, str], Awaitable[None]]
@@ -80,7 +81,7 @@ class Subject(ABC):
 
     def install(self) -> list[Raw]:
         """Return the objects that a cluster needs first: the CRDs."""
-        return [generated.of(controller) for controller in self.manager.controllers]
+        return [generated.of(controller) for controller in own(self.manager.controllers)]
 
     @property
     def versions(self) -> list[Versions]:

@@ -152,6 +152,9 @@ class Metrics:
         self.statuses_refused = self.counter(
             "status_writes_refused", "Writes of a status that the API server refused.", "resource"
         )
+        self.unready = self.gauge(
+            "unready_objects", "Objects of a kind of others that are not ready.", "resource"
+        )
         self.last_resync = self.gauge(
             "last_resync_timestamp_seconds",
             "Since when all that is served was compared with full lists, in Unix time; 0: not yet.",

@@ -6,11 +6,13 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kopf_runtime.declaring.context import CallContext
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Resource
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: The longest timeout of a call in seconds: a reconcile of five minutes is stuck (see `manager`).
 MAX_CALL_SECONDS = 240.0
@@ -34,8 +36,7 @@ class Call:
 
     def __post_init__(self) -> None:
         """Refuse a function or a time that cannot work, as soon as it is declared."""
-        if not inspect.iscoroutinefunction(self.function):
-            raise TypeError(f"{self} must be a coroutine function: write `async def {self}`")
+        refuse_plain(self.function)
         if not 0 < self.timeout <= MAX_CALL_SECONDS:
             raise ValueError(f"the timeout of {self} must be at most {MAX_CALL_SECONDS:g} seconds")
         if not callable(self.every):
@@ -54,3 +55,18 @@ class Call:
         """Return the seconds until the next call; raise `ValueError`."""
         every = self.every
         return self._checked(every(thing, context) if callable(every) else every)
+
+
+def plain(function: F) -> F:
+    """Return a function; refuse one whose result nobody awaits."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        name = getattr(function, "__name__", function)
+        raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
+    return function
+
+
+def refuse_plain(function: Any) -> None:
+    """Raise `TypeError` for a function that cannot be awaited."""
+    if not inspect.iscoroutinefunction(function):
+        name = getattr(function, "__name__", str(function))
+        raise TypeError(f"{name} must be a coroutine function: write `async def {name}`")

@@ -3,19 +3,19 @@
 `desired` and `status` are pure functions; `sync`, `check` and `finalize` manage what is outside.
 """
 
-import inspect
 import re
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from kopf_runtime.declaring import given, readiness
 from kopf_runtime.declaring.admission import webhook
-from kopf_runtime.declaring.calls import Call, Every
+from kopf_runtime.declaring.calls import Call, Every, plain
 from kopf_runtime.declaring.conditions import Status
 from kopf_runtime.declaring.context import CallContext, Context, ReviewContext, StepContext
-from kopf_runtime.declaring.controller_declaration import Declaration
+from kopf_runtime.declaring.controller_declaration import Declaration, refuse_odd
 from kopf_runtime.declaring.declaration import declared
+from kopf_runtime.declaring.foreign import Foreign
 from kopf_runtime.declaring.indexes import Index, Unique
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
@@ -30,6 +30,7 @@ Plans = TypeVar("Plans", bound=Callable[[Any, Context[Any]], Manifests])
 Steps = TypeVar("Steps", bound=Callable[[Any, StepContext[Any]], Manifests])
 Calls = TypeVar("Calls", bound=Callable[[Any, CallContext[Any]], Awaitable[Any]])
 Reviews = TypeVar("Reviews", bound=Callable[[Any, ReviewContext[Any]], Any])
+Contributes = TypeVar("Contributes", bound=Callable[[Any, Context[Any]], Mapping[str, Any] | None])
 Reports = TypeVar("Reports", bound=Callable[[Any], Status])
 
 
@@ -42,20 +43,31 @@ class Controller:
     def __init__(
         self,
         kind: Kind,
-        type_: type[Resource],
+        type_: type[Object],
         project: Callable[[Any], Any],
         workers: int | None = None,
+        foreign: Foreign | None = None,
     ) -> None:
         if workers is not None and (type(workers) is not int or not 1 <= workers <= 1000):
             raise ValueError(f"workers={workers!r}: use a whole number from 1 to 1000")
         #: All that has been declared so far.
-        self.declaration = Declaration(kind=kind, type=type_, project=project, workers=workers)
+        self.declaration = Declaration(
+            kind=kind,
+            type=cast("type[Resource]", type_),
+            project=project,
+            workers=workers,
+            foreign=foreign,
+        )
         self._taken: set[str] = set()  # what a function is registered for
 
     @property
     def kind(self) -> Kind:
         """The kind."""
         return self.declaration.kind
+
+    def _refuse_foreign(self, what: str) -> None:
+        if self.declaration.foreign is not None:
+            raise TypeError(f"{self.kind} is a kind of others: it cannot have {what}")
 
     def _declare(self, **parts: Any) -> None:
         self.declaration = replace(self.declaration, **parts)
@@ -100,7 +112,7 @@ class Controller:
         be meant.
         """
         self._check(kind, self.declaration.owned, owned=True)
-        _refuse_odd(kind, update, on_surplus, on_delete, on_immutable, ends=ended is not None)
+        refuse_odd(kind, update, on_surplus, on_delete, on_immutable, ends=ended is not None)
         if isinstance(after, Kind) or not all(isinstance(earlier, Kind) for earlier in after):
             raise TypeError(f"after={after!r}: use a tuple of kinds that are declared by owns()")
         judge = readiness.Judge(kind, type_) if unready is None else None
@@ -208,6 +220,7 @@ class Controller:
         children stay as they were, and so do the values that it had; with `on_taken=kr.DELETE`, it
         loses both. Raise `TypeError` or `ValueError` if this cannot be meant.
         """
+        self._refuse_foreign("unique values, which its status would hold")
         if not re.fullmatch("[a-z][A-Za-z0-9]{0,62}", name):
             raise ValueError(f"{name!r} cannot name what is unique: use one word, such as host")
         if not callable(values):
@@ -249,14 +262,28 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._declare(desired=self._take("desired", _plain(function)), stepwise=stepwise)
+            self._declare(desired=self._take("desired", plain(function)), stepwise=stepwise)
             return function
 
         return register if function is None else register(function)
 
+    def contribution(self, function: Contributes) -> Contributes:
+        """Register the function that returns what is added to an object of others' kind.
+
+        It takes what `desired` takes, and returns the fields that the object is to have, such as
+        `{"metadata": {"labels": {"team": "a"}}}`, or None. Once the children are up to date, they
+        are set by a server-side apply of our own that takes no field from anybody: if another
+        manager has one, the reason is `ContributionConflict`. What is no longer returned is
+        removed, and all of it once the object is not served any more.
+        """
+        if self.declaration.foreign is None:
+            raise TypeError(f"{self.kind} is the operator's own: nothing but its status is written")
+        self._declare(contribution=self._take("contribution", plain(function)))
+        return function
+
     def status(self, function: Reports) -> Reports:
         """Register the function that computes an object's status (`Observed` -> `Status`)."""
-        self._declare(status=self._take("status", _plain(function)))
+        self._declare(status=self._take("status", plain(function)))
         return function
 
     def convert(self, old: type[A], new: type[B]) -> Callable[[Callable[[A], B]], Callable[[A], B]]:
@@ -267,6 +294,7 @@ class Controller:
         version cannot hold is kept in an annotation, and restored on the way back. Raise
         `TypeError` or `ValueError` as `owns` does.
         """
+        self._refuse_foreign("conversions")
         for type_ in (old, new):
             declared(type_)
         if old is new or (old, new) in self.declaration.conversions:
@@ -274,7 +302,7 @@ class Controller:
 
         def register(function: Callable[[A], B]) -> Callable[[A], B]:
             steps = dict(self.declaration.conversions)
-            self._declare(conversions=steps | {(old, new): _plain(function)})
+            self._declare(conversions=steps | {(old, new): plain(function)})
             return function
 
         return register
@@ -315,6 +343,8 @@ class Controller:
     def _registering(
         self, mutating: bool, on: Sequence[str], failure_policy: str, timeout: float
     ) -> Callable[[Reviews], Reviews]:
+        self._refuse_foreign("webhooks: without a replica, nobody could write any of its objects")
+
         def register(function: Reviews) -> Reviews:
             hook = webhook(self.kind, function, on, failure_policy, timeout, mutating=mutating)
             if any(other.name == hook.name for other in self.declaration.webhooks):
@@ -396,7 +426,7 @@ class Controller:
         connections for 15 seconds). It is called once, in the event loop. Pass a TLS context with
         each request, as `ssl=`, and always the same one, or no connection is used again.
         """
-        self._declare(session=self._take("session", _plain(function)))
+        self._declare(session=self._take("session", plain(function)))
         return function
 
     @overload
@@ -418,33 +448,3 @@ class Controller:
             return function
 
         return register if function is None else register(function)
-
-
-def _plain(function: F) -> F:
-    """Return a function; refuse one whose result nobody awaits."""
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        name = getattr(function, "__name__", function)
-        raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
-    return function
-
-
-def _refuse_odd(
-    kind: Kind, update: Update, on_surplus: Any, on_delete: Any, on_immutable: Any, *, ends: bool
-) -> None:
-    """Refuse what cannot be meant of a kind of children."""
-    if not isinstance(update, Update):
-        raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
-    if update is Update.CREATE and ends:
-        raise ValueError(f"{kind.kind} is created once: leave out ended=, which replaces it")
-    fates = {"on_surplus": on_surplus, "on_delete": on_delete}
-    for name, fate in fates.items():
-        chosen = name == "on_delete" and callable(fate)
-        undeclared = name == "on_surplus" and fate is None
-        if not chosen and not undeclared and fate not in (Fate.DELETE, Fate.RETAIN):
-            raise TypeError(f"{name}={fate!r}: use kr.DELETE or kr.RETAIN")
-    if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
-        raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")
-    if on_immutable is not Fate.REFUSE and update is not Update.APPLY:
-        raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
-    if on_delete is not Fate.DELETE and update is Update.RECREATE:
-        raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")

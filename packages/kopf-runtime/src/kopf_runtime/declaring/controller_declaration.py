@@ -10,10 +10,11 @@ from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.calls import Call
 from kopf_runtime.declaring.conditions import Status
 from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.foreign import Foreign
 from kopf_runtime.declaring.indexes import Index, Unique
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Resource
-from kopf_runtime.declaring.records import Owned, Read
+from kopf_runtime.declaring.records import Fate, Owned, Read, Update
 
 #: Two versions of a kind.
 FromTo = tuple[type[Resource], type[Resource]]
@@ -29,7 +30,10 @@ class Declaration:
     """All that an author declares about a kind."""
 
     kind: Kind
+    #: The class of the objects; that of a kind of others need not be a `Resource`.
     type: type[Resource]
+    #: Set for a kind that others define.
+    foreign: Foreign | None = None
     #: Returns the part of an object that `status` sees.
     project: Callable[[Any], Any] = lambda _: None
     #: The number of reconciles that run at once; None: that of `--workers`.
@@ -42,6 +46,8 @@ class Declaration:
     mapped: Mapping[Kind, Read] = field(default_factory=dict)
     indexes: tuple[Index, ...] = ()
     desired: Callable[..., Iterable[dict[str, Any]]] = nothing
+    #: Returns what an object of others' kind is to have beside what others have put there.
+    contribution: Callable[[Any, Any], Mapping[str, Any] | None] | None = None
     #: Whether `desired` is called at each reconcile, with all that is seen.
     stepwise: bool = False
     #: Returns the status of an object; None: it is ready once its children are.
@@ -74,7 +80,7 @@ class Declaration:
     def plans_late(self) -> bool:
         """Whether children depend on more than the object, and are planned at each reconcile."""
         calls = self.sync is not None or self.check is not None
-        return self.stepwise or calls or self.depends_on_others
+        return self.stepwise or calls or self.depends_on_others or self.contribution is not None
 
     def check_complete(self) -> None:
         """Raise `DeclarationError` if something is missing, or cannot be meant."""
@@ -105,3 +111,25 @@ class Declaration:
             cycle = " after ".join(kind.kind for kind in error.args[1][::-1])
             raise DeclarationError(f"after= is a circle: {cycle}; leave out one of them") from None
         return depths
+
+
+def refuse_odd(
+    kind: Kind, update: Update, on_surplus: Any, on_delete: Any, on_immutable: Any, *, ends: bool
+) -> None:
+    """Raise `TypeError` or `ValueError` for what cannot be meant of a kind of children."""
+    if not isinstance(update, Update):
+        raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
+    if update is Update.CREATE and ends:
+        raise ValueError(f"{kind.kind} is created once: leave out ended=, which replaces it")
+    fates = {"on_surplus": on_surplus, "on_delete": on_delete}
+    for name, fate in fates.items():
+        chosen = name == "on_delete" and callable(fate)
+        undeclared = name == "on_surplus" and fate is None
+        if not chosen and not undeclared and fate not in (Fate.DELETE, Fate.RETAIN):
+            raise TypeError(f"{name}={fate!r}: use kr.DELETE or kr.RETAIN")
+    if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
+        raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")
+    if on_immutable is not Fate.REFUSE and update is not Update.APPLY:
+        raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
+    if on_delete is not Fate.DELETE and update is Update.RECREATE:
+        raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")

@@ -194,11 +194,12 @@ class Owner(Struct, frozen=True):
     paused: bool = False
     #: The fields of the status that `context.record` has stored.
     recorded: tuple[str, ...] = ()
-
-    @property
-    def watched(self) -> bool:
-        """Whether a watch reports its changes."""
-        return True
+    #: Whether a watch reports its changes: one that is not selected is only looked at.
+    watched: bool = True
+    #: A digest of the fields that are the operator's contribution to it.
+    contributed: str = ""
+    #: The annotation that tells its state, if it is of others.
+    annotated: str = ""
 
     def holds(self, name: str) -> tuple[str, ...]:
         """Return the unique values of a name that it has according to its status."""

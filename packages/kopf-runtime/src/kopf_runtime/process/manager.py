@@ -8,12 +8,11 @@ writes on its own, with a session of its own.
 import asyncio
 import contextlib
 import functools
-import inspect
 import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import aiohttp
@@ -25,10 +24,13 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import errors, given
 from kopf_runtime.declaring.admission import Webhook
+from kopf_runtime.declaring.calls import refuse_plain
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import Backoff
-from kopf_runtime.declaring.objects import Resource
+from kopf_runtime.declaring.foreign import foreign
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.objects import Object, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
@@ -36,7 +38,7 @@ from kopf_runtime.endpoints.web import CertificateError, Server
 from kopf_runtime.process import dry_run
 from kopf_runtime.process.beside_kopf import BesideKopf, login
 from kopf_runtime.process.lease import Election
-from kopf_runtime.process.runtime import Runtime, built
+from kopf_runtime.process.runtime import Runtime, built, own
 from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import Recorder
@@ -101,7 +103,7 @@ class Manager(Generic[S]):
         self._adapt: Callable[[given.Client, S], Awaitable[S]] | None = None
         self._tasks: list[Callable[[given.Client, S], Awaitable[None]]] = []
         #: kopf's own handlers, which run beside the controllers.
-        self.beside = BesideKopf(lambda: [each.declaration.type for each in self.controllers])
+        self.beside = BesideKopf(lambda: [each.declaration.type for each in own(self.controllers)])
         self._certificates: Certificates | None = None
         self._election: Election | None = None
         kopf.on.startup()(self._start)
@@ -110,17 +112,28 @@ class Manager(Generic[S]):
 
     def controller_for(
         self,
-        type_: type[Resource],
+        kind: Kind | type[Resource],
+        type_: type[Object] = Object,
         *,
+        where: Mapping[str, Any] | None = None,
+        annotation: str = "",
         project: Callable[[Any], Any] = lambda _: None,
         workers: int | None = None,
     ) -> Controller:
         """Return the controller of a class's kind; `project` returns what `status` sees.
 
+        For a `Kind` that others define, `type_` is the class of what is read of its objects, and
+        `where`, as `{"labels": {"app": "web"}}`, selects those that are served. Its status is not
+        written: the state goes into Events, the metric `unready_objects`, and an `annotation`.
         `workers` is the number of its reconciles that run at once, by default that of `--workers`.
-        Raise `TypeError` if the class declares no kind, and `ValueError` for other `workers`.
+        Raise `TypeError` or `ValueError` if this cannot be meant.
         """
-        controller = Controller(declared(type_).kind, type_, project, workers)
+        if isinstance(kind, Kind):
+            controller = Controller(kind, type_, project, workers, foreign(where, annotation))
+        else:
+            if where is not None or annotation or type_ is not Object:
+                raise TypeError("type_=, where= and annotation= are for a kind of others")
+            controller = Controller(declared(kind).kind, kind, project, workers)
         self.controllers.append(controller)
         return controller
 
@@ -142,7 +155,7 @@ class Manager(Generic[S]):
         It is called once, before anything is watched, and retried after each `ApiError`. Every
         replica calls it before one of them leads, so its writes are refused.
         """
-        _refuse_plain(function)
+        refuse_plain(function)
         self._adapt = function
 
     def task(self, function: T) -> T:
@@ -152,7 +165,7 @@ class Manager(Generic[S]):
         more. If it fails, it is called again after a pause that grows to half a minute; if it
         returns, it is called again when this replica leads the next time.
         """
-        _refuse_plain(function)
+        refuse_plain(function)
         self._tasks.append(function)
         return function
 
@@ -430,9 +443,3 @@ class Manager(Generic[S]):
                 return self._answers() or (self._election.why_never() if self._election else "")
             unserved += waiting
         return "; ".join(unserved[:5]) or "nothing is served yet"
-
-
-def _refuse_plain(function: Any) -> None:
-    if not inspect.iscoroutinefunction(function):
-        name = getattr(function, "__name__", str(function))
-        raise TypeError(f"{name} must be a coroutine function: write `async def {name}`")

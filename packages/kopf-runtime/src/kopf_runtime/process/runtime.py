@@ -3,10 +3,14 @@
 It connects the sources with the work queue and the reconciler. `manager` runs it.
 """
 
+import asyncio
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.converting.partial import Complete
@@ -15,13 +19,14 @@ from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.errors import DeclarationError, RetryError
 from kopf_runtime.declaring.kinds import Key
-from kopf_runtime.declaring.objects import Resource, UnreadableError
+from kopf_runtime.declaring.objects import Identity, Resource, UnreadableError, parse
 from kopf_runtime.declaring.records import Child, Owned, Owner
 from kopf_runtime.process.changes import Changes
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.reporting.troubles import Outcome
 from kopf_runtime.watching.caches import Caches
+from kopf_runtime.watching.listing import Lister
 from kopf_runtime.watching.mapped import mapped
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.reads import Reads
@@ -31,6 +36,7 @@ from kopf_runtime.watching.source import Source, Watched
 from kopf_runtime.working.act import Actor
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.diff import diff
+from kopf_runtime.working.ending import keep
 from kopf_runtime.working.external import External
 from kopf_runtime.working.holds import Holds
 from kopf_runtime.working.observe import Observation
@@ -46,6 +52,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_IDENTITY = msgspec.json.Decoder(Identity)
+
 
 class Runtime:
     """A controller at work."""
@@ -58,13 +66,16 @@ class Runtime:
         name = deps.metrics.name_of(self.kind)
         workers = declaration.workers or deps.settings.workers
         self.queue = WorkQueue(name, self._reconcile, workers, deps.metrics)
-        self.marks, self.pace = marks, pace = Marks(deps.client.manager, self.kind), Pace()
+        foreign = declaration.foreign
+        marks = Marks(deps.client.manager, self.kind, foreign=foreign is not None)
+        self.marks, self.pace = marks, (pace := Pace())
         self.templates = templates = Templates(
             self.kind,
             marks,
             list(declaration.owned.values()),
             self._children_desired,
             pass_on=bool(declaration.watched),
+            foreign=foreign is not None,
         )
         self._changes = changes = Changes(deps.client, declaration, self.queue, templates, pace)
         self._decoder = Complete(declaration.type, self.kind.group)
@@ -73,10 +84,8 @@ class Runtime:
             index.selected = self.caches.selection.has
         observer = Observer(deps.client, lambda: deps.settings, self.caches, marks.uid)
         planner = Planner(deps, declaration, self.caches, observer, templates, marks, self.queue)
-        self.external = External(
-            deps, declaration, self.caches, observer, self.queue, marks.finalizer
-        )
-        reporter = StatusReporter(deps, self.caches.owners, observer, declaration.status)
+        self.external = External(deps, declaration, self.caches, observer, self.queue, marks)
+        reporter = StatusReporter(deps, self.caches.owners, observer, declaration.status, foreign)
         changes.begin(self.caches, self.external, reporter)
         self._holds = Holds(self.caches, declaration.uniques)
         self._applier = Applier(deps.client, templates, marks, self.caches, pace, planner)
@@ -99,13 +108,14 @@ class Runtime:
 
     def _built(self, changes: Changes, marks: Marks, templates: Templates) -> Caches:
         declaration, client, metrics = self.declaration, self._deps.client, self._deps.metrics
-        selector = self._deps.settings.namespace_selector
-        selection = Selection(client, metrics, selector, changes.turned)
+        namespaces = self._deps.settings.namespace_selector
+        selection = Selection(client, metrics, namespaces, changes.turned)
         namers = Namers(self.kind, changes.read, self.why_unserved, selection.has)
         reads = Reads(client, metrics, namers, declaration.read)
         others = [mapped(client, metrics, namers, read) for read in declaration.mapped.values()]
         reader = Reader(declaration, marks, templates, reads.named)
-        own = Watched(self.kind, declaration.type, selected=selection.has, decoder=self._decoder)
+        selector = declaration.foreign.selector if declaration.foreign else ""
+        own = Watched(self.kind, declaration.type, selector, selection.has, decoder=self._decoder)
         owners = Source(client, metrics, own, reader.owner, changes.owner, changes.unreadable)
 
         def source(
@@ -131,7 +141,8 @@ class Runtime:
             kind: source(watched, reader.grandchild(watched), changes.grandchild)
             for kind, watched in declaration.watched.items()
         }
-        return Caches(owners, children, grandchildren, reads, others, selection)
+        selects = bool(own.selector)
+        return Caches(owners, children, grandchildren, reads, others, selection, selects)
 
     def why_unserved(self, namespace: str) -> str:
         """Return why a namespace is not served, or an empty text if it is."""
@@ -205,7 +216,25 @@ class Runtime:
         if self.declaration.plans_late:
             # What the former leader did or went by may be newer than what our watches have brought.
             self.caches.list_again(owners=bool(self.declaration.indexes))
-        await self.queue.run(self.caches.keys)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(self.caches.keys))
+            adds = self.declaration.contribution or self.declaration.finalize
+            if self.caches.selects and adds:
+                group.create_task(keep(self._find_left))
+
+    async def _find_left(self) -> None:
+        """Queue the objects that have something of ours, and were unselected while nobody led."""
+        owners = self.caches.owners
+        while not all(reflector.synced for reflector in owners.reflectors.values()):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        for space in owners.reflectors:
+            lister = Lister(self._deps.client, self.kind.path(space), self.marks.served)
+            async with contextlib.aclosing(lister.pages()) as pages:
+                async for page, _ in pages:
+                    for raw in page.items or ():
+                        known = parse(_IDENTITY, raw).metadata
+                        if owners.cache.get(key := (known.namespace, known.name)) is None:
+                            self.queue.add(key, listed=True)
 
     async def close(self) -> None:
         """Close what is open."""
@@ -242,6 +271,11 @@ def built(controllers: Sequence[Controller], deps: Deps) -> list[Runtime]:
     for controller, runtime in zip(controllers, runtimes, strict=True):
         controller.owners = runtime.caches.owners
     return runtimes
+
+
+def own(controllers: Iterable[Controller]) -> list[Controller]:
+    """Return the controllers of the operator's own kinds, which have CRDs."""
+    return [each for each in controllers if each.declaration.foreign is None]
 
 
 def refuse_odd(controllers: Sequence[Controller]) -> None:

@@ -17,12 +17,14 @@ from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Condition, Status, build, condition
 from kopf_runtime.declaring.context import StepContext
 from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.declaring.foreign import Foreign
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import about
 from kopf_runtime.reporting.status_writer import StatusWriter
+from kopf_runtime.reporting.teller import Teller
 from kopf_runtime.reporting.troubles import TOLD, Outcome, StepError, Trouble
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
@@ -78,12 +80,18 @@ class StatusReporter:
         owners: Source[Owner],
         observer: Observer,
         status: Callable[[Any], Status] | None,
+        foreign: Foreign | None = None,
     ) -> None:
         metrics = deps.metrics
         self._refusals = metrics.statuses_refused.labels(metrics.name_of(owners.kind))
         self._owners, self._observer = owners, observer
         self._recorder, self._status = deps.recorder, status or default_status
-        self._writer = StatusWriter(deps.client, owners)
+        #: What tells the state: in the status, unless that is somebody else's.
+        self._writer: StatusWriter | Teller = (
+            StatusWriter(deps.client, owners)
+            if foreign is None
+            else Teller(deps, owners, foreign.annotation)
+        )
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
         self._refused: set[Key] = set()  # the objects whose status cannot be written
         self._would: dict[Key, str] = {}  # what would be done for an object that is paused

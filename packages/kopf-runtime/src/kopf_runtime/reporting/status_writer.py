@@ -5,7 +5,6 @@ that, so their object is written once instead of twice.
 """
 
 import logging
-import time
 from typing import Any
 
 import msgspec
@@ -17,15 +16,11 @@ from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import UnreadableError, parse
 from kopf_runtime.declaring.records import Owner, Unreadable
+from kopf_runtime.reporting.settling import Settling
 from kopf_runtime.reporting.troubles import changed
 from kopf_runtime.watching.source import Source
 
 logger = logging.getLogger(__name__)
-
-#: Seconds for which a transient state must last before it is written.
-SETTLE = 1.0
-#: Transient states in a row for which that holds: some troubles have another reason each time.
-SEVERAL = 8
 
 
 class StatusWriter:
@@ -33,8 +28,7 @@ class StatusWriter:
 
     def __init__(self, client: Client, owners: Source[Owner]) -> None:
         self._client, self._owners = client, owners
-        #: The transient reasons since the last right status, and since when each has been known.
-        self._unsettled: dict[Key, dict[str, float]] = {}
+        self._settling = Settling()
         #: The objects whose status is being written, so that a changed one is no news: a webhook or
         #: an older CRD may have the API server store another one than was sent.
         self.sending: set[Key] = set()
@@ -42,7 +36,7 @@ class StatusWriter:
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
-        self._unsettled.pop(key, None)
+        self._settling.forget(key)
 
     async def write(
         self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
@@ -55,11 +49,8 @@ class StatusWriter:
         patch = difference(owner.status, wanted)
         if patch:
             if now.transient and not at_once:
-                # The work for other objects may lie between two states, so the time that has passed
-                # since the first one says nothing. But reasons that alternate have lasted.
-                reasons = self._unsettled.setdefault(key, {})
-                since = reasons.setdefault(now.reason, moment := time.monotonic())
-                if (remaining := since + SETTLE - moment) > 0 and len(reasons) <= SEVERAL:
+                remaining = self._settling.remaining(key, now.reason)
+                if remaining is not None:
                     return remaining, False
             self.sending.add(key)
             try:
@@ -68,7 +59,7 @@ class StatusWriter:
                 self.sending.discard(key)
             changed = _reason(owner.status) != _reason(wanted)
             news = exists and changed
-        self._unsettled.pop(key, None)
+        self._settling.forget(key)
         return None, news
 
     async def _write(self, owner: Owner, patch: dict[str, Any], wanted: dict[str, Any]) -> bool:

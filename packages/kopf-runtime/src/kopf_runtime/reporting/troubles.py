@@ -194,6 +194,12 @@ def _stop(
     return Outcome(trouble, why or message, seconds, fails=found.fails, event=event)
 
 
+def contribution_conflict(word: str, message: str) -> Outcome:
+    """Return the outcome if another manager has a field that is to be added to an object."""
+    text = f"Others have what is to be added to the {word}: {message[:500]}"
+    return _stop("ContributionConflict", text, rule="Conflict")
+
+
 def author_waits(reason: str, message: str, again: float) -> Outcome:
     """Return the outcome for an object whose author waits."""
     return Outcome(Trouble(reason, message), message, max(SOONEST, again), waits=True)

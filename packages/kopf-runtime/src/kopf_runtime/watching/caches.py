@@ -27,6 +27,8 @@ class Caches:
     reads: Reads
     mapped: Sequence[Source[Seen]]
     selection: Selection
+    #: Whether labels select the owners: one that has lost them is still there.
+    selects: bool = False
 
     @functools.cached_property
     def sources(self) -> list[Source[Any]]:
@@ -131,7 +133,16 @@ class Caches:
         """
         related = bool(namespace) and not self.kind.namespaced
         keys = list(self._related(namespace or "")) if related else self.owners.keys(namespace)
-        return sorted(keys, key=self.is_reported)
+        return [
+            *sorted(keys, key=self.is_reported),
+            *(self._left(namespace) if self.selects else ()),
+        ]
+
+    def _left(self, namespace: str | None) -> set[Key]:
+        """Return the keys of owners that children name, and that are not selected any more."""
+        children = (c for source in self.children.values() for c in source.cache.within(namespace))
+        named = {parent for child in children if (parent := self.parent(child)) is not None}
+        return {key for key in named if self.owners.cache.get(key) is None}
 
     def is_reported(self, key: Key) -> bool:
         """Return whether the status of an object is of its generation."""

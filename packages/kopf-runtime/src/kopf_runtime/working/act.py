@@ -19,6 +19,7 @@ from kopf_runtime.reporting.troubles import DONE, Outcome, StepError, changed
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working import decide
 from kopf_runtime.working.apply import Applier
+from kopf_runtime.working.contribution import Contribution
 from kopf_runtime.working.decide import Action, Seen
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.planner import Planner
@@ -44,6 +45,8 @@ class Actor:
         self._client, self._caches, self._planner = client, caches, planner
         self._applier, self._pace, self._reporter = applier, pace, reporter
         self._queue = queue
+        #: What is added to the object itself.
+        self.contribution = Contribution(client, caches, planner, applier.marks)
         self._word = caches.kind.kind
 
     def serving(self, owner: Owner, kind: Kind, key: Key) -> AbstractContextManager[None]:

@@ -47,6 +47,7 @@ from kopf_runtime.watching.observer import Observer
 from kopf_runtime.working.ending import ending
 from kopf_runtime.working.fields import RECORD
 from kopf_runtime.working.queue import WorkQueue
+from kopf_runtime.working.templates import Marks
 
 logger = logging.getLogger(__name__)
 
@@ -93,12 +94,12 @@ class External:
         caches: Caches,
         observer: Observer,
         queue: WorkQueue,
-        finalizer: str,
+        marks: Marks,
     ) -> None:
         self._deps, self._client, self._events = deps, deps.client, deps.recorder
         self._declaration, self._finalize = declaration, declaration.finalize
         self._owners, self._observer, self._queue = caches.owners, observer, queue
-        self._finalizer = finalizer
+        self._finalizer, self._served = marks.finalizer, marks.served
         # The calls by the field of an owner that has their results.
         calls = {"outcome": declaration.sync, "checked": declaration.check}
         self._calls = {field: call for field, call in calls.items() if call is not None}
@@ -269,9 +270,9 @@ class External:
         if failed is not None and failed.generation in waiting and failed.until > _now():
             raise StepError(failed.stop(failed.until - _now()))
         given = self._observer.given(owner, self._observer.children(owner)) | {
-            "stored": thing.status,
+            "stored": owner.status if self._declaration.foreign else thing.status,
             "leads": self._client.may_write,
-            "record": self._recorder(owner, thing),
+            **({} if self._declaration.foreign else {"record": self._recorder(owner, thing)}),
             "unseen": self._observer.unseen(owner),
             "unread": unread,
             "event": partial(self._tell, owner),
@@ -415,7 +416,11 @@ class External:
             former = thing.metadata.finalizers or []
             if thing.metadata.deletion_timestamp and self._finalizer not in former:
                 return  # the API server no longer accepts a new finalizer
-            patch = {"metadata": {"finalizers": change(former)}}
+            metadata: dict[str, Any] = {"finalizers": (wanted := change(former))}
+            if self._declaration.foreign is not None:  # by it, what is not selected is found
+                ours = self._client.manager if self._finalizer in wanted else None
+                metadata["labels"] = {self._served: ours}
+            patch = {"metadata": metadata}
             version = thing.metadata.resource_version
             try:
                 held = (await self._owners.patch(owner.key, version, patch)).finalizers
@@ -423,7 +428,7 @@ class External:
                 if error.status != 409 or attempt == ATTEMPTS - 1:
                     raise
             else:
-                if self._finalizer in change(former) and self._finalizer not in held:
+                if self._finalizer in wanted and self._finalizer not in held:
                     refused = finalizer_refused(self._owners.kind.kind, self._finalizer)
                     raise StepError(refused)
                 return

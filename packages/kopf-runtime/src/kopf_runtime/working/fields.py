@@ -35,6 +35,9 @@ RECORD = "-record"
 #: manager, an apply would remove what the other has created.
 OWNER = "-owner"
 
+#: The same for what is contributed to an object of others.
+CONTRIBUTION = "-contribution"
+
 #: Stands for a field that an object does not have, which a null is not.
 ABSENT = object()
 #: A part of an entry (`fieldsV1`).
@@ -143,6 +146,12 @@ class Ownership:
         ours = (e.fields_v1 for e in entries or () if e.manager == f"{self._manager}{RECORD}")
         names = (name for part in ours for name in msgspec.json.decode(part, type=_Owned).status)
         return tuple(sorted(name[2:] for name in names if name.startswith("f:")))
+
+    def contributed(self, entries: list[ManagedFields] | None) -> str:
+        """Return a digest of the fields that are the operator's contribution; empty if none are."""
+        name = f"{self._manager}{CONTRIBUTION}"
+        ours = [bytes(entry.fields_v1) for entry in entries or () if entry.manager == name]
+        return _digest(sorted(ours)) if ours else ""
 
     def others(self, entries: list[ManagedFields] | None) -> str:
         """Return the names of other managers that changed an object, for an Event."""

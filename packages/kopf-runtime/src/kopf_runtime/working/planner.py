@@ -5,9 +5,11 @@ reconcile; before something is deleted for it, all that it depends on is read ag
 """
 
 import asyncio
+import logging
 import time
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.declaring.context import Context, Dry, StepContext
@@ -23,6 +25,8 @@ from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.references import NotReadableError
 from kopf_runtime.working.queue import WorkQueue
 from kopf_runtime.working.templates import Marks, Templates
+
+logger = logging.getLogger(__name__)
 
 
 class Planner:
@@ -48,6 +52,12 @@ class Planner:
         """Return an object with its children, planned with all that is known now if need be."""
         if owner.thing is None:
             return owner
+        wanted, problem = self._templates.plan(owner.thing, self._context(owner), needed)
+        owner = replace(owner, wanted=wanted, problem=problem)
+        self._caches.owners.cache.put(owner)
+        return owner
+
+    def _context(self, owner: Owner) -> Context[Any]:
         observer, declaration = self._observer, self._declaration
         if declaration.stepwise:
             for kind, why in observer.unseen(owner).items():
@@ -55,13 +65,28 @@ class Planner:
             given = observer.given(owner, observer.children(owner))
         else:
             given = observer.results(owner)
-        context: Context[Any] = (StepContext if declaration.stepwise else Context)(**given)
         if self._deps.settings.dry_run:
-            context = Dry(**given | self._untold())
-        wanted, problem = self._templates.plan(owner.thing, context, needed)
-        owner = replace(owner, wanted=wanted, problem=problem)
-        self._caches.owners.cache.put(owner)
-        return owner
+            return Dry(**given | self._untold())
+        return (StepContext if declaration.stepwise else Context)(**given)
+
+    def contribution(self, owner: Owner) -> dict[str, Any]:
+        """Return what is to be added to an object, which is JSON; raise `StepError`."""
+        function = self._declaration.contribution
+        if function is None or owner.thing is None:
+            return {}
+        try:
+            added = msgspec.to_builtins(function(owner.thing, self._context(owner)) or {})
+            if not isinstance(added, dict):
+                raise TypeError(f"it returned a {type(added).__name__}, not a mapping")
+        except Wait as wait:
+            raise StepError(troubles.author_waits(wait.reason, wait.message, _left(wait))) from wait
+        except PlanError as error:
+            raise StepError(troubles.invalid_plan(str(error))) from error
+        except Exception as error:
+            logger.exception("The contribution to %s/%s failed", *owner.key)
+            text = f"the contribution failed: {type(error).__name__}: {error}"[:500]
+            raise StepError(troubles.invalid_plan(text)) from error
+        return added
 
     def _untold(self) -> dict[str, PlanError]:
         """Return the results that a dry run lacks, with the error for a plan that asks for one.

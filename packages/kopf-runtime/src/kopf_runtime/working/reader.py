@@ -46,12 +46,17 @@ class Reader:
         self._indexes, self._project = declaration.indexes, declaration.project
         self._marks, self._kind = marks, declaration.kind
         self._templates = templates
-        self._ownership = Ownership(marks.manager)
+        self._ownership, self._foreign = Ownership(marks.manager), declaration.foreign
 
     def owner(self, thing: Resource, former: Owner | None) -> Owner:
         """Return the record of an object."""
         meta = thing.metadata
+        foreign = self._foreign
         content = hash((_items(meta.labels), _items(meta.annotations), _fields(thing)))
+        if foreign is not None:  # its status is one of the fields that it has
+            told = {name for name in (foreign.annotation,) if name}
+            annotations = {k: v for k, v in (meta.annotations or {}).items() if k not in told}
+            content = hash((_items(meta.labels), _items(annotations), _fields(thing, "metadata")))
         record = Owner(
             former.key if former is not None else meta.key,
             meta.uid,
@@ -59,7 +64,7 @@ class Reader:
             meta.generation,
             meta.deletion_timestamp is not None,
             self._finalizers(meta),
-            shared(thing.status),
+            shared(thing.status) if foreign is None else {},
             None,
             (),
             "",
@@ -67,6 +72,9 @@ class Reader:
             created=seconds(meta.creation_timestamp),
             paused=(meta.annotations or {}).get(self._marks.paused) == "true",
             recorded=self._ownership.recorded(meta.managed_fields),
+            watched=foreign is None or foreign.selects(meta.labels),
+            contributed=self._ownership.contributed(meta.managed_fields) if foreign else "",
+            annotated=(meta.annotations or {}).get(foreign.annotation, "") if foreign else "",
         )
         if former is not None and former.state == record.state:
             same = "view", "wanted", "problem", "outcome", "checked", "thing", "names", "values"
@@ -77,7 +85,8 @@ class Reader:
                 return record
             wanted, problem = self._templates.plan(thing)
             return replace(record, wanted=wanted, problem=problem)
-        kept = replace(thing, status={}, metadata=replace(meta, managed_fields=None))
+        bare = {"metadata": replace(meta, managed_fields=None)}
+        kept = replace(thing, **bare, **({"status": {}} if foreign is None else {}))
         # They see no status either: a change of it alone would not have them called again.
         lists = (several(index.values(kept)) for index in self._indexes)
         values = tuple(tuple(dict.fromkeys(items)) for items in lists)
@@ -172,9 +181,10 @@ def _name(text: str) -> str:
     return text if len(text) <= _LONGEST_NAME else ""
 
 
-def _fields(thing: Resource) -> bytes:
-    """Return what an object has beside its metadata and its status."""
-    names = (name for name in thing.__struct_fields__ if name not in ("metadata", "status"))
+def _fields(thing: Resource, *but: str) -> bytes:
+    """Return what an object has beside its metadata and, unless it is of others, its status."""
+    but = but or ("metadata", "status")
+    names = (name for name in thing.__struct_fields__ if name not in but)
     return _ENCODER.encode([getattr(thing, name) for name in names])
 
 

@@ -58,11 +58,13 @@ class Reconciler:
         if owner is None:  # the garbage collector deletes its children
             self._reporter.forget(key)
             self._external.forget(key)
+            self._actor.contribution.forget(key)
         if self._caches.why_unserved(key[0]):
             return DONE  # it is reconciled once the namespace is served
         if owner is None:
-            left_out = self._owners.unreadable.get(key)
-            return DONE if left_out is None else await self._reporter.unreadable(left_out)
+            if (left_out := self._owners.unreadable.get(key)) is not None:
+                return await self._reporter.unreadable(left_out)
+            return await attempt(self._leave(key)) if self._caches.selects else DONE
         steps = self._pause if owner.paused else self._end if owner.deleting else self._work
         outcome = await attempt(steps(owner))
         if outcome.told or outcome.outdated:
@@ -77,6 +79,20 @@ class Reconciler:
         if told.fails:  # nothing else calls or asks for it again
             return replace(told, due=due if outcome else None)
         return told.sooner(due)
+
+    async def _leave(self, key: Key) -> Outcome:
+        """Undo what was done for an object that the author's labels do not select any more."""
+        fetched = await self._owners.fetch(key)
+        if fetched is None or fetched[0].watched:  # if it is there, it is queued again
+            return DONE
+        owner = replace(fetched[0], wanted=(), problem="")
+        actions, stop = (family := self._observation.family(owner)).removals()
+        stop = stop or await self._remove(owner, family, actions)
+        if stop:
+            return stop
+        if self._external.needs_cleanup(owner):
+            await self._external.clean_up(owner, None)
+        return await self._actor.contribution.undo(owner)
 
     # --- steps for the object itself ----------------------------------------------------------
 
@@ -185,6 +201,8 @@ class Reconciler:
         owner = await self._planner.planned(cached)
         if stop := await self._take_steps(owner, held=held):
             return stop
+        if stop := await self._actor.contribution.settle(owner):
+            return stop
         if not held and self._holds.surplus(owner) and self._observation.family(owner).is_settled():
             await self._holds.release(owner)
         return DONE
@@ -282,6 +300,8 @@ class Reconciler:
             seen = await self._observation.child(owner, wanted, known, held=held, look=look)
             actions.append(decide(seen, self._word))
         actions += [] if held else self._removals(owner, "it is not wanted any more")
+        if not held and self._actor.contribution.pending(owner):
+            actions.append(Action(KEEP, told=f"change what it adds to the {self._word}"))
         return [action for action in actions if action.text]
 
     def _removals(self, owner: Owner, why: str) -> list[Action]:

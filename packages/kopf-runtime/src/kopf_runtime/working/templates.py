@@ -45,26 +45,32 @@ _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z
 class Marks:
     """The labels and annotations by which an operator recognizes the children of a kind."""
 
-    def __init__(self, manager: str, kind: Kind) -> None:
+    def __init__(self, manager: str, kind: Kind, *, foreign: bool = False) -> None:
         self.manager = manager
         word = kind.kind.lower()
+        prefix = kind.group
+        if foreign:  # what has the group of others as its prefix is theirs to name
+            prefix, word = manager, ".".join(filter(None, (word, kind.group)))
         if len(word) > _LONGEST_WORD:
             word = f"{word[: _LONGEST_WORD - 11]}-{short_hash(word)}"
         #: The label with the uid of the object that a child was created for.
-        self.uid = f"{kind.group}/{word}-uid"
+        self.uid = f"{prefix}/{word}-uid"
         #: The annotation with the generation that it was created for.
-        self.generation = f"{kind.group}/{word}-generation"
+        self.generation = f"{prefix}/{word}-generation"
         #: The annotation with the hash of the manifest that it was created from.
-        self.template = f"{kind.group}/template-hash"
+        self.template = f"{prefix}/template-hash"
         #: The annotation that counts replacements in quick succession.
-        self.replaced = f"{kind.group}/replacements"
+        self.replaced = f"{prefix}/replacements"
         #: The annotation with the name of the object that a grandchild, or a child without an owner
         #: reference, belongs to.
-        self.name = f"{kind.group}/{word}-name"
+        self.name = f"{prefix}/{word}-name"
         #: The annotation of an object that is paused.
-        self.paused = f"{kind.group}/paused"
+        self.paused = f"{prefix}/paused"
         #: The finalizer of an object whose `finalize` has not been called yet.
-        self.finalizer = f"{kind.group}/{manager}"
+        self.finalizer = f"{prefix}/{manager}"
+        #: The label of an object of others' kind to which the operator has added something, and the
+        #: annotation with the hash of that.
+        self.served, self.contribution = f"{prefix}/{word}", f"{prefix}/{word}-contribution"
 
     @property
     def selector(self) -> str:
@@ -117,11 +123,12 @@ class Templates:
         desired: Desired,
         *,
         pass_on: bool = False,
+        foreign: bool = False,
     ) -> None:
         self._kind, self._marks = kind, marks
         self._owned = {declared.kind: declared for declared in owned}
         self._desired = desired
-        self._pass_on = pass_on
+        self._pass_on, self._clears = pass_on, not foreign
         # The manifests, the oldest first.
         self._kept: OrderedDict[tuple[Kind, Key, str], bytes] = OrderedDict()
         self._size = 0
@@ -147,7 +154,7 @@ class Templates:
         """Return the wanted children of an object; raise `PlanError` or `Wait`."""
         meta = thing.metadata
         try:
-            if isinstance(thing, Resource):  # a change of its status does not plan again
+            if self._clears and isinstance(thing, Resource):  # its status does not plan again
                 thing = replace(thing, status={})
             outlives = {kind: owned.outlives(thing) for kind, owned in self._owned.items()}
             desired = self._desired(thing, context)  # may be endless
@@ -227,7 +234,7 @@ class Templates:
         # Without the owner reference, whose version of the API may change; the label has the uid.
         hashed = {**whole, "metadata": {**metadata, "ownerReferences": None}}
         try:
-            template = _digest(msgspec.json.encode(hashed, order="sorted"))
+            template = digest(msgspec.json.encode(hashed, order="sorted"))
             shape = fields.shape(hashed)
         except (TypeError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
             raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
@@ -331,5 +338,6 @@ def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
+    """Return a hash of a manifest."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()

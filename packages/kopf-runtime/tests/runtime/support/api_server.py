@@ -157,7 +157,8 @@ class ApiServer(Store):
             raw = copy.deepcopy(self.objects[kind, key].raw)
             return _json(json.dumps(_merge(raw, body)).encode())
         if request.method == "PATCH" and "apply" in request.content_type:
-            return self._apply(kind, key, body, manager)
+            force = request.query.get("force") == "true"
+            return self._apply(kind, key, body, manager, force=force)
         stored = self.objects.get((kind, key))
         if stored is None:
             raise RefusedError(404, "NotFound", f'{kind} "{key[1]}" not found')
@@ -281,7 +282,9 @@ class ApiServer(Store):
         self.store(kind, key, created, manager)
         return _json(self.objects[kind, key].encode(), 201)
 
-    def _apply(self, kind: Kind, key: Key, given: Raw, manager: str) -> web.Response:
+    def _apply(
+        self, kind: Kind, key: Key, given: Raw, manager: str, *, force: bool
+    ) -> web.Response:
         former = self.objects.get((kind, key))
         uid = given["metadata"].pop("uid", None)
         version = given["metadata"].pop("resourceVersion", None)
@@ -291,9 +294,12 @@ class ApiServer(Store):
             raise RefusedError(409, "Conflict", "uid mismatch: the provided object is not there")
         if former is None:
             return self._create(kind, key[0], given, manager)
+        if not force and (theirs := former.owners.conflicts(former.raw, given, manager)):
+            raise RefusedError(409, "Conflict", f"Apply failed with conflicts: {sorted(theirs)}")
         raw = _merge(copy.deepcopy(former.raw), given)
         self.admission(kind, raw)
-        former.owners.applied(former.raw, given, manager)
+        for path in former.owners.applied(former.raw, given, manager):
+            _drop(raw, path)
         self.store(kind, key, Stored(raw, former.owners), manager)
         return _json(self.objects[kind, key].encode())
 
@@ -336,6 +342,15 @@ class ApiServer(Store):
             return _json(self.objects[kind, key].encode())
         self.remove(kind, key)
         return web.json_response({"kind": "Status", "status": "Success"})
+
+
+def _drop(raw: Raw, path: tuple[str, ...]) -> None:
+    """Remove a field; what is in a list stays."""
+    *steps, last = (step.partition(":")[2] for step in path)
+    for step in steps:
+        raw = raw.get(step) or {}
+    if all(step.startswith("f:") for step in path):
+        raw.pop(last, None)
 
 
 def _manager(request: web.Request) -> str:

@@ -96,13 +96,24 @@ class Owners:
         mine = {path for path, value in new.items() if path not in old or old[path] != value}
         self._fields.setdefault((manager, subresource), set()).update(mine)
 
-    def applied(self, before: dict[str, Any], given: dict[str, Any], manager: str) -> None:
-        """Record that a manager applied a manifest by force: it owns exactly its fields."""
+    def conflicts(self, before: dict[str, Any], given: dict[str, Any], manager: str) -> set[Path]:
+        """Return the fields that others own and that an apply without force cannot change."""
+        old, new = leaves(before), leaves(given)
+        changed = {path for path in new if path in old and old[path] != new[path]}
+        return changed & set().union(*(own for (w, _), own in self._fields.items() if w != manager))
+
+    def applied(self, before: dict[str, Any], given: dict[str, Any], manager: str) -> set[Path]:
+        """Record that a manager applied a manifest by force: it owns exactly its fields.
+
+        Return those that it had before, and that nobody has any more.
+        """
         old, new = leaves(before), leaves(given)
         for (who, _), owned in self._fields.items():
             if who != manager:
                 owned -= {path for path in new if old.get(path) != new[path]}
+        former = self._fields.get((manager, ""), set())
         self._fields[manager, ""] = set(new)
+        return former.difference(*self._fields.values())
 
     def render(self) -> list[dict[str, Any]]:
         """Return `managedFields`."""

@@ -1,0 +1,45 @@
+"""Kinds that others define: built-in ones, and those of the CRDs of others.
+
+The controller of such a kind makes children, and may contribute to the object itself, but it never
+writes the status, which is somebody else's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_runtime.declaring.parsers import LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Which objects of a kind that others define are served, and where their state is told."""
+
+    #: The labels that they have; without any, all are served.
+    labels: tuple[tuple[str, str], ...] = ()
+    #: The annotation that tells the state, beside Events and metrics; empty: none does.
+    annotation: str = ""
+
+    @property
+    def selector(self) -> str:
+        """The label selector."""
+        return ",".join(f"{label}={value}" for label, value in self.labels)
+
+    def selects(self, labels: Mapping[str, str] | None) -> bool:
+        """Return whether an object with these labels is served."""
+        return (labels or {}).items() >= set(self.labels)
+
+
+def foreign(where: Mapping[str, Any] | None, annotation: str) -> Foreign:
+    """Return what an author declares; raise `TypeError` or `ValueError` if it cannot be meant."""
+    if odd := [name for name in where or {} if name != "labels"]:
+        raise ValueError(f"where={where!r}: {odd[0]!r} selects nothing; use {{'labels': {{…}}}}")
+    labels = (where or {}).get("labels", {})
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"where={where!r}: use a mapping of labels and their values")
+    for label, value in labels.items():
+        if not LABEL.fullmatch(f"{label}={value}"):
+            raise ValueError(f"{label}={value} of where= is no label that an object can have")
+    if annotation and not LABEL.fullmatch(f"{annotation}="):
+        raise ValueError(f"{annotation!r} cannot name an annotation; use such as example.org/state")
+    return Foreign(tuple(labels.items()), annotation)

@@ -1,0 +1,258 @@
+"""Controllers of kinds that others define: Services and Namespaces here, with children of ours."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.controller import Controller
+from kopf_runtime.declaring.foreign import foreign
+from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, SERVICE
+from runtime.support.api_server import ApiServer
+from runtime.support.running import NAME, Operator, operating
+from runtime.support.waiting import until
+from runtime.widgets import Raw
+
+KEY, CHILD = ("ns", "one"), ("ns", "s-one")
+SELECTED = {"labels": {"mirror": "yes"}}
+EVENT = kr.Kind("", "v1", "events", "Event")
+
+
+class Service(kr.Object):
+    spec: dict[str, Any] = {}  # noqa: RUF012
+    status: dict[str, Any] = {}  # noqa: RUF012
+
+
+def mirrored(service: Service, _: kr.Context[Any]) -> Iterable[Raw]:
+    yield {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": f"s-{service.metadata.name}"},
+        "data": {"type": service.spec.get("type", ""), "ip": service.status.get("ip", "")},
+    }
+
+
+def controller(where: Mapping[str, Any] | None = SELECTED, annotation: str = "") -> Controller:
+    one = Controller(SERVICE, Service, lambda _: None, None, foreign(where, annotation))
+    one.owns(CONFIG_MAP)
+    one.desired(mirrored)
+    return one
+
+
+def service(name: str = "one", **labels: str) -> Raw:
+    meta = {"namespace": "ns", "name": name, "labels": labels or {"mirror": "yes"}}
+    return {"metadata": meta, "spec": {"type": "ClusterIP"}}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(SERVICE, NAMESPACE).running() as one:
+        yield one
+
+
+def child(server: ApiServer, name: str = "s-one") -> Raw | None:
+    return server.get(CONFIG_MAP, ("ns", name))
+
+
+def relabel(server: ApiServer, **labels: str) -> None:
+    server.edit(SERVICE, KEY, lambda raw: raw["metadata"].update(labels=labels))
+
+
+def meta(server: ApiServer, key: tuple[str, str] = KEY) -> Raw:
+    found: Raw = (server.get(SERVICE, key) or {})["metadata"]
+    return found
+
+
+@asynccontextmanager
+async def serving(server: ApiServer, one: Controller) -> AsyncIterator[Operator]:
+    """Run a controller with a Service that is there."""
+    server.put(SERVICE, service())
+    async with operating(server, one) as operator:
+        await until(lambda: child(server) is not None)
+        yield operator
+
+
+async def test_a_selected_object_has_children_and_another_one_has_none(server: ApiServer) -> None:
+    server.put(SERVICE, service("two", mirror="no"))
+    async with serving(server, controller()) as operator:
+        made = child(server)
+        assert made is not None
+        assert made["metadata"]["ownerReferences"][0] | {"uid": ""} == {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "name": "one",
+            "uid": "",
+            "controller": True,
+        }
+        assert f"{NAME}/service-uid" in made["metadata"]["labels"]
+        server.edit(CONFIG_MAP, CHILD, lambda raw: raw.update(data={"type": "altered"}))
+        await until(lambda: (child(server) or {})["data"]["type"] == "ClusterIP")
+        assert operator.metric("unready_objects", resource="services") == 0
+    assert child(server, "s-two") is None
+
+
+async def test_nothing_is_written_to_the_object_itself(server: ApiServer) -> None:
+    async with serving(server, controller()):
+        server.edit(SERVICE, KEY, lambda raw: raw.update(status={"ip": "10.0.0.1"}))
+        await until(lambda: (child(server) or {})["data"]["ip"] == "10.0.0.1")
+    assert not [write for write in server.writes if "/services" in write]
+    events = [server.get(*at) or {} for at in server.objects if at[0].plural == "events"]
+    assert {event["reason"] for event in events} <= {"Created", "Replaced"}
+
+
+async def test_an_object_that_is_no_longer_selected_loses_its_children(server: ApiServer) -> None:
+    async with serving(server, controller()):
+        relabel(server, mirror="no")
+        await until(lambda: child(server) is None)
+        relabel(server, mirror="yes")
+        await until(lambda: child(server) is not None)
+
+
+async def test_it_loses_them_also_if_nobody_led_meanwhile(server: ApiServer) -> None:
+    async with serving(server, controller()):
+        pass
+    relabel(server, mirror="no")
+    async with operating(server, controller()):
+        await until(lambda: child(server) is None)
+
+
+def finalized(log: list[str]) -> Controller:
+    one = controller()
+
+    @one.finalize
+    async def finalize(service: Service, _: kr.CallContext[Any]) -> None:
+        log.append(service.metadata.name)
+
+    return one
+
+
+async def test_its_finalizer_is_our_own_and_goes_with_the_selection(server: ApiServer) -> None:
+    log: list[str] = []
+    async with serving(server, finalized(log)):
+        assert meta(server)["finalizers"] == [f"{NAME}/{NAME}"]
+        relabel(server, mirror="no", **{f"{NAME}/service": NAME})
+        await until(lambda: not meta(server).get("finalizers"))
+        assert log == ["one"]
+        assert meta(server)["labels"] == {"mirror": "no"}
+
+
+async def test_a_finalizer_goes_also_if_nobody_led_meanwhile(server: ApiServer) -> None:
+    log: list[str] = []
+    async with serving(server, finalized(log)):
+        pass
+    server.remove(CONFIG_MAP, CHILD)  # nothing else tells of it
+    relabel(server, mirror="no", **{f"{NAME}/service": NAME})
+    async with operating(server, finalized(log)):
+        await until(lambda: not meta(server).get("finalizers"))
+    assert log == ["one"]
+
+
+def contributing(team: str | None = "a") -> Controller:
+    one = controller()
+
+    @one.contribution
+    def contribution(service: Service, _: kr.Context[Any]) -> Raw | None:
+        return {"metadata": {"labels": {"team": team}}} if team else None
+
+    return one
+
+
+async def test_what_is_contributed_is_there_and_stays_there(server: ApiServer) -> None:
+    async with serving(server, contributing()):
+        await until(lambda: meta(server)["labels"].get("team") == "a")
+        server.edit(SERVICE, KEY, lambda raw: raw["metadata"]["labels"].pop("team"))
+        await until(lambda: meta(server)["labels"].get("team") == "a")
+    before = len(server.writes)
+    async with operating(server, contributing()) as operator:
+        await until(lambda: operator.reconciles(of="services") >= 1)
+    assert server.writes[before:] == []  # a restart writes nothing
+
+
+@pytest.mark.parametrize("again", [contributing(None), controller()])
+async def test_what_is_contributed_no_longer_is_taken_away(
+    server: ApiServer, again: Controller
+) -> None:
+    async with serving(server, contributing()):
+        await until(lambda: meta(server)["labels"].get("team") == "a")
+    async with operating(server, again):
+        await until(lambda: "team" not in meta(server)["labels"])
+    assert meta(server)["labels"] == {"mirror": "yes"}
+
+
+async def test_what_others_have_is_not_taken_from_them(server: ApiServer) -> None:
+    server.put(SERVICE, service(mirror="yes", team="theirs"))
+    async with operating(server, contributing()) as operator:
+        await until(lambda: operator.metric("unready_objects", resource="services") == 1)
+        assert meta(server)["labels"] == {"mirror": "yes", "team": "theirs"}
+        server.edit(SERVICE, KEY, lambda raw: raw["metadata"]["labels"].pop("team"))
+        await until(lambda: meta(server)["labels"].get("team") == "a")
+        await until(lambda: operator.metric("unready_objects", resource="services") == 0)
+
+
+async def test_a_contribution_goes_with_the_selection(server: ApiServer) -> None:
+    async with serving(server, contributing()):
+        await until(lambda: meta(server)["labels"].get("team") == "a")
+        server.edit(SERVICE, KEY, lambda raw: raw["metadata"]["labels"].update(mirror="no"))
+        await until(lambda: meta(server)["labels"] == {"mirror": "no"})
+
+
+async def test_the_state_goes_into_events_a_metric_and_an_annotation(server: ApiServer) -> None:
+    one = controller(annotation="example.dev/state")
+    one.declaration.owned[CONFIG_MAP]
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        ready = seen.object.view is None and not seen.missing
+        return kr.Status(ready, "Mirrored" if ready else "Missing", "It is mirrored.")
+
+    async with serving(server, one):
+        stated = "Mirrored: It is mirrored."
+        await until(lambda: meta(server).get("annotations") == {"example.dev/state": stated})
+
+
+async def test_a_namespace_may_have_children_in_itself(server: ApiServer) -> None:
+    one = Controller(NAMESPACE, kr.Object, lambda _: None, None, foreign(None, ""))
+    one.owns(CONFIG_MAP)
+
+    @one.desired
+    def desired(namespace: kr.Object, _: kr.Context[Any]) -> Iterable[Raw]:
+        name = namespace.metadata.name
+        meta = {"name": "about", "namespace": name}
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"of": name}}
+
+    server.put(NAMESPACE, {"metadata": {"name": "ns"}})
+    async with operating(server, one):
+        await until(lambda: child(server, "about") is not None)
+
+
+async def test_a_paused_object_is_left_alone_and_an_event_says_what_would_be_done(
+    server: ApiServer,
+) -> None:
+    raw = service()
+    raw["metadata"]["annotations"] = {f"{NAME}/paused": "true"}
+    server.put(SERVICE, raw)
+
+    def told() -> list[Any]:
+        events = [server.get(*at) or {} for at in server.objects if at[0].plural == "events"]
+        return [event.get("message") for event in events]
+
+    async with operating(server, controller()):
+        await until(lambda: told() == ["Would create ConfigMap s-one."])
+    assert child(server) is None
+
+
+def test_what_cannot_be_meant_is_refused() -> None:
+    manager = kr.Manager("foreign", kr.Settings)
+    one = manager.controller_for(SERVICE, Service, where=SELECTED)
+    with pytest.raises(TypeError, match="a kind of others: it cannot have webhooks"):
+        one.validate()
+    with pytest.raises(TypeError, match="cannot have unique values"):
+        one.unique("host", lambda _: ())
+    with pytest.raises(ValueError, match="'fields' selects nothing"):
+        manager.controller_for(SERVICE, where={"fields": {}})
+    with pytest.raises(ValueError, match="no label that an object can have"):
+        manager.controller_for(SERVICE, where={"labels": {"a b": "c"}})
+    with pytest.raises(ValueError, match="cannot name an annotation"):
+        manager.controller_for(SERVICE, annotation="a b")
