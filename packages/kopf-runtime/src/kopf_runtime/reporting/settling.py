@@ -1,5 +1,6 @@
-"""Says how long a state that passes by itself is kept back.
+"""Says how long a state that passes by itself is kept back, before it is written or told.
 
+`status_writer` and `teller` ask it.
 Most children are ready within a second, so their object is written once instead of twice.
 """
 
