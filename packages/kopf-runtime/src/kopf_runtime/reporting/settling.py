@@ -29,7 +29,8 @@ class Settling:
         """Return the seconds until a transient state is to be written; None: it is now.
 
         The work for other objects may lie between two states, so the time that has passed since the
-        first one says nothing. But reasons that alternate have lasted.
+        first one says nothing. But reasons that alternate have lasted, and after `SEVERAL` of them
+        the next one is written, whatever it is.
         """
         reasons = self._since.setdefault(key, {})
         since = reasons.setdefault(reason, moment := time.monotonic())
