@@ -18,6 +18,6 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Not the one after which a write counts as slow: on a busy machine, many would.
     """
-    for module in ("reporting.settling", "working.decide"):
+    for module in ("reporting.status_writer", "working.decide"):
         monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.05)
     monkeypatch.setattr("kopf_runtime.watching.availability.PATIENCE", 2.0)

@@ -196,7 +196,7 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
     """The time between two states may be that of the work for a thousand other objects."""
     clock = 0.0
     monkeypatch.setattr(
-        "kopf_runtime.reporting.settling.time", SimpleNamespace(monotonic=lambda: clock)
+        "kopf_runtime.reporting.status_writer.time", SimpleNamespace(monotonic=lambda: clock)
     )
     one, seen = widgets.controller(), 0
 

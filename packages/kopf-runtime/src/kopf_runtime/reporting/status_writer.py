@@ -5,6 +5,7 @@ that, so their object is written once instead of twice.
 """
 
 import logging
+import time
 from typing import Any
 
 import msgspec
@@ -16,11 +17,40 @@ from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import UnreadableError, parse
 from kopf_runtime.declaring.records import Owner, Unreadable
-from kopf_runtime.reporting.settling import Settling
 from kopf_runtime.reporting.troubles import changed
 from kopf_runtime.watching.source import Source
 
 logger = logging.getLogger(__name__)
+
+
+#: Seconds for which a transient state must last before it is written.
+SETTLE = 1.0
+#: Transient states in a row for which that holds: some troubles have another reason each time.
+SEVERAL = 8
+
+
+class Settling:
+    """The transient states of objects since the last right one."""
+
+    def __init__(self) -> None:
+        #: The reasons, and since when each has been known.
+        self._since: dict[Key, dict[str, float]] = {}
+
+    def forget(self, key: Key) -> None:
+        """Forget an object that has another state, or is gone."""
+        self._since.pop(key, None)
+
+    def remaining(self, key: Key, reason: str) -> float | None:
+        """Return the seconds until a transient state is to be written; None: it is now.
+
+        The work for other objects may lie between two states, so the time that has passed since the
+        first one says nothing. But reasons that alternate have lasted, and after `SEVERAL` of them
+        the next one is written, whatever it is.
+        """
+        reasons = self._since.setdefault(key, {})
+        since = reasons.setdefault(reason, moment := time.monotonic())
+        left = since + SETTLE - moment
+        return left if left > 0 and len(reasons) <= SEVERAL else None
 
 
 class StatusWriter:

@@ -12,8 +12,8 @@ from msgspec import Struct
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting import troubles
-from kopf_runtime.reporting.settling import SETTLE
 from kopf_runtime.reporting.status import why_unready
+from kopf_runtime.reporting.status_writer import SETTLE
 from kopf_runtime.reporting.troubles import DONE, Outcome
 
 KEEP, WAIT, CONFLICT, ADMISSION = (
