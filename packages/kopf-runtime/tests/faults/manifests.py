@@ -1,8 +1,9 @@
 """Draws manifests of many kinds, and edits of them, for `test_drift`."""
 
 import copy
+import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kopf_kit.testing.requests import Raw
@@ -233,6 +234,19 @@ def _thing(draw: "Draw") -> Raw:
     return {"spec": draw.some(menu, 0.6)}
 
 
+#: The empty values, as JSON.
+EMPTY = tuple(map(json.dumps, ("", [], {}, False, 0, None)))
+
+
+def empties(part: Any) -> Iterator[str]:
+    """Yield the empty values of a manifest."""
+    if not part:
+        yield json.dumps(part)
+    below = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    for value in below:
+        yield from empties(value)
+
+
 DRAWN: dict[Kind, Callable[["Draw"], Raw]] = {
     kinds.CONFIG_MAP: _config_map,
     kinds.SECRET: _secret,
@@ -284,10 +298,30 @@ def admitted(raw: Raw) -> Raw:
     return result
 
 
+#: What a search has to meet: kinds, all fields of the Thing, empty values, and what others do.
+FEATURES = (
+    *(kind.kind for kind in KINDS),
+    *(f"Thing.{name}" for name in FIELDS),
+    *(f"{empty} planned" for empty in EMPTY),
+    *(f"{empty} set" for empty in EMPTY if empty != "null"),
+    *("changed", "added", "removed", "updated", "applied", "large"),
+)
+
+
+def features(plan: Raw) -> Iterator[str]:
+    """Yield what a plan has of these."""
+    yield plan["kind"]
+    yield from (f"{empty} planned" for empty in empties(plan))
+    if plan["kind"] == THING.kind:
+        yield from (f"Thing.{name}" for name in plan["spec"])
+    if len(plan.get("data", ())) > 100:
+        yield "large"
+
+
 class Draw:
     """What is drawn from a seed."""
 
-    def __init__(self, seed: int | float) -> None:
+    def __init__(self, seed: str | float) -> None:
         self._random = random.Random(seed)  # noqa: S311 (no secret)
         self.random, self.choice = self._random.random, self._random.choice
 
@@ -295,10 +329,10 @@ class Draw:
         """Return some of the fields of a menu, each with one of its values."""
         return {name: self.choice(values) for name, values in menu.items() if self.random() < share}
 
-    def manifest(self) -> Raw:
-        """Return a manifest without a name."""
-        (kind,) = self._random.choices(KINDS, _WEIGHTS)
-        return self.manifest_of(kind)
+    def manifests(self, count: int) -> list[Raw]:
+        """Return manifests without names, of each kind at least one."""
+        more = self._random.choices(KINDS, _WEIGHTS, k=count - len(KINDS))
+        return [self.manifest_of(kind) for kind in (*KINDS, *more)]
 
     def manifest_of(self, kind: Kind) -> Raw:
         """Return a manifest of a kind."""

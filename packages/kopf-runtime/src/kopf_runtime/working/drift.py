@@ -6,6 +6,7 @@ children of a kind share; so after a restart, one of them is read. Where the chi
 whether an empty value was dropped or removed, a dry run of a write does.
 """
 
+import secrets
 from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -27,8 +28,9 @@ Raw = dict[str, Any]
 #: What is remembered of each kind of knowledge; what is forgotten is read again.
 REMEMBERED = 10_000
 _DECODER = msgspec.json.Decoder(dict[str, Any])
-#: Of the name of an object that is never created, so that the API server may append to it.
-_PREFIX = 240
+#: How much of a child's name that of an object has that is never created: with a suffix, it is no
+#: longer than that of any kind may be. Without a name, rules about names would refuse it.
+_PREFIX = 47
 
 
 class Drift:
@@ -120,7 +122,7 @@ class Drift:
             query["force"] = "true"
         else:  # for which the right to change it is not needed
             method, path, content_type = "POST", wanted.kind.path(wanted.key[0]), JSON
-            metadata["generateName"] = metadata.pop("name")[:_PREFIX]
+            metadata["name"] = metadata["name"][:_PREFIX] + secrets.token_hex(2)
         try:
             return await self._client.ask(
                 method,
