@@ -246,10 +246,11 @@ async def test_a_kopf_handler_beside_the_runtime_is_called(
 async def test_b4_an_api_group_that_is_away_ends_no_operator(
     server: ApiServer, tmp_path: Path
 ) -> None:
-    """As with an APIService whose Service is down, and a handler that names no group."""
+    """As with an APIService whose Service is down, and a CRD that is gone for a while."""
     server.kinds.add(kr.Kind("metrics.k8s.io", "v1beta1", "podmetrics", "PodMetrics"))
     away = RefusedError(503, "ServiceUnavailable", "service unavailable")
     asked = server.refuse("GET", "^/apis/metrics.k8s.io/", away, times=float("inf"))
+    server.refuse("GET", "^/api/v1/pods", RefusedError(404, "NotFound"), times=2)
     server.put(POD, {"metadata": {"namespace": "ns", "name": "one"}})
     put(server, "world")
     pods = tmp_path / "pods"

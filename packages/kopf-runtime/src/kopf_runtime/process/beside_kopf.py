@@ -19,6 +19,7 @@ from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.process import kopf_registry
 
 if TYPE_CHECKING:
+    from kopf_runtime.process.kopf_failures import KopfFailures
     from kopf_runtime.working.admission import Asking
 
 
@@ -30,6 +31,7 @@ class BesideKopf:
         self.registry = kopf.get_default_registry()
         self._types = types
         self._set_up, self._leads = asyncio.Event(), asyncio.Event()
+        self._failures: KopfFailures | None = None
 
     def webhooks(self) -> list[Webhook]:
         """Return the webhooks of the handlers; raise `DeclarationError`."""
@@ -83,11 +85,17 @@ class BesideKopf:
         return kopf_registry.acts(self.registry)
 
     def forgive(self) -> None:
-        """Let an API group that cannot be read end no operator with handlers of kopf's."""
+        """Let no kind that cannot be read or watched end an operator with handlers of kopf."""
         if self.has_handlers():
-            from kopf_runtime.process import kopf_private
+            from kopf_runtime.process.kopf_failures import KopfFailures
 
-            kopf_private.forgive(self.registry)
+            self._failures = KopfFailures()
+            self._failures.forgive()
+
+    def end(self) -> None:
+        """Have kopf read nothing again."""
+        if self._failures is not None:
+            self._failures.end()
 
 
 async def login(client: Client) -> kopf.AiohttpSession:

@@ -36,9 +36,3 @@ def acts(registry: kopf.OperatorRegistry) -> bool:
     every = list(handlers(registry))
     # A manager's own are always there: if none is found, kopf has moved them all, and any may be.
     return not every or any(hasattr(h, "selector") and not is_of_admission(h) for h in every)
-
-
-def groups(registry: kopf.OperatorRegistry) -> set[str]:
-    """Return the API groups that handlers name."""
-    selectors = (getattr(handler, "selector", None) for handler in handlers(registry))
-    return {selector.group for selector in selectors if selector is not None and selector.group}

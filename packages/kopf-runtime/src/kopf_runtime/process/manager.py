@@ -351,6 +351,7 @@ class Manager(Generic[S]):
         await asyncio.shield(self._stopped)
 
     async def _stop_once(self) -> None:
+        self.beside.end()
         if self._task is not None:
             self._task.remove_done_callback(self._ended)
             self._task.cancel()
