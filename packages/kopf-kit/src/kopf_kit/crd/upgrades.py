@@ -163,7 +163,7 @@ def _released(tag: str) -> list[Manifest] | None:
             tar.extractall(folder, filter="data")
         environment = {key: value for key, value in os.environ.items() if key != "PROJECT"}
         done = subprocess.run(
-            [sys.executable, "-m", __name__, answer],
+            [sys.executable, "-P", "-m", __name__, answer],
             cwd=folder,
             env=environment,
             timeout=120,

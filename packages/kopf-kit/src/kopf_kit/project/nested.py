@@ -32,7 +32,7 @@ def ensure(project: Project) -> Project:
         tools.path("helm")  # here, so that the terminal shows that it is built
         try:
             output(
-                [sys.executable, "-m", "kopf_kit", "generate", "--unless-current"],
+                [sys.executable, "-P", "-m", "kopf_kit", "generate", "--unless-current"],
                 cwd=paths.CHECKOUT,
                 env={"PROJECT": str(project.root.relative_to(paths.CHECKOUT))},
                 timeout=300,
