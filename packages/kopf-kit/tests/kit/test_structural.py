@@ -229,6 +229,13 @@ def test_b15_a_range_of_hangul_is_written_as_go_reads_it() -> None:
     assert schema_of(hangul | int)["pattern"] == r"^[가-힣]+\\u\z"
 
 
+def test_b15_a_class_of_posix_means_something_else_in_python() -> None:
+    letters = Annotated[str, Meta(pattern="^[[:alpha:]]+$")]
+
+    with pytest.raises(DeclarationError, match=r"has \[:alpha:\] in its pattern"):
+        schema_of(letters)
+
+
 def test_a_set_that_may_be_null_by_default_has_no_default() -> None:
     assert "default" not in schema_of(set[str] | None, None)
 

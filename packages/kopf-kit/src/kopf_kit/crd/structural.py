@@ -54,6 +54,7 @@ _NUMBERED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(Z)|(.))", re.
 _ELSEWHERE = ("title", "examples", "required")
 _INT32 = 2**31
 #: msgspec's words for a limit that not all types of a union have, or that is put on the union.
+_POSIX = re.compile(r"\[:\^?[a-z]+:\]")
 _CONSTRAINED_UNION = re.compile(r"Can only set .* \| ")
 _ANY_KEY = inspect.StrType(), inspect.AnyType()
 #: Types that decoding reads in another format than the API server validates, and the alternative.
@@ -252,6 +253,11 @@ class _Converter:
             )
         if schema.get("type") == "null":
             raise _refusal(path, "is always null", "leave it out")
+        if named := _POSIX.search(schema.get("pattern", "")):
+            raise DeclarationError(
+                f"{path} has {named[0]} in its pattern, which Go takes for a class and Python for "
+                "the characters themselves; list them, as in [A-Za-z]"
+            )
         if len({type(value) for value in schema.get("enum", ())}) > 1:
             raise _refusal(path, "has choices of several types", "use choices of one type")
 
