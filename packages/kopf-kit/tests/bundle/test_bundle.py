@@ -13,6 +13,7 @@ import yaml
 import kopf_runtime as kr
 from bundle.package import release
 from chart import helm
+from chart.helm import VERSION, understood
 from kopf_kit.chart import templates
 from kopf_kit.cli import generate
 from kopf_kit.crd import declared
@@ -20,24 +21,21 @@ from kopf_kit.olm import bundle, service_version
 from kopf_kit.olm.bundle import BUNDLE, NAME
 from kopf_kit.project import documents, rbac
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.rig import paths, tools
+from kopf_kit.rig import tools
 from kopf_kit.rig.run import KitError, output
-from message_operator import __version__
-from message_operator.messages import Message
-from message_operator.settings import PodTemplate, Settings
 from runtime import permits
-from tests.support import flags
 
 Manifest = dict[str, Any]
 
+WIDGET = PROJECT.module(PROJECT.manager).Widget
 CSV = documents.load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())
-CRD = documents.load((BUNDLE / "manifests" / "myorg.dev_messages.yaml").read_text())
+CRD = documents.load((BUNDLE / "manifests" / "acme.example.com_widgets.yaml").read_text())
 INSTALL = CSV["spec"]["install"]["spec"]
 POD = INSTALL["deployments"][0]["spec"]["template"]
 OPERATOR = POD["spec"]["containers"][0]
 
 #: What the kubelet fills in from the Pod.
-POD_FIELDS = {"POD_NAME": "message-operator-1", "POD_NAMESPACE": "operators", "POD_UID": "u"}
+POD_FIELDS = {"POD_NAME": "widget-operator-1", "POD_NAMESPACE": "operators", "POD_UID": "u"}
 
 
 def environment(namespaces: str, subscription: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -56,13 +54,13 @@ def environment(namespaces: str, subscription: Mapping[str, str] | None = None) 
     return found
 
 
-def started(namespaces: str, subscription: Mapping[str, str] | None = None) -> Settings:
+def started(namespaces: str, subscription: Mapping[str, str] | None = None) -> Any:
     """Return the settings with which the operator starts in such an environment."""
-    return flags.parse(OPERATOR.get("args", []), environment(namespaces, subscription))
+    return understood(OPERATOR.get("args", []), environment(namespaces, subscription))
 
 
 def test_the_operator_is_set_as_the_chart_sets_it() -> None:
-    chart = flags.parse(
+    chart = understood(
         helm.container({"fullnameOverride": NAME})["args"],
         {**POD_FIELDS, "POD_NAMESPACE": helm.NAMESPACE},
     )
@@ -89,38 +87,13 @@ def test_what_olm_says_is_watched_is_watched(
 @pytest.mark.parametrize(
     ("variable", "value", "field", "becomes"),
     [
-        ("MESSAGE_OPERATOR_LOG_LEVEL", "debug", "log_level", "debug"),
-        ("MESSAGE_OPERATOR_MESSAGE_USER", "none", "message_user", None),
-        ("RELATED_IMAGE_MESSAGE", "mirror/busybox:1", "message_image", "mirror/busybox:1"),
-        ("MESSAGE_OPERATOR_WORKERS", "2", "workers", 2),
+        ("WIDGET_OPERATOR_LOG_LEVEL", "debug", "log_level", "debug"),
+        ("RELATED_IMAGE_WIDGET", "mirror/busybox:1", "widget_image", "mirror/busybox:1"),
+        ("WIDGET_OPERATOR_WORKERS", "2", "workers", 2),
     ],
 )
 def test_a_subscription_can_set_it(variable: str, value: str, field: str, becomes: object) -> None:
     assert getattr(started("", {variable: value}), field) == becomes
-
-
-def test_a_subscription_says_what_the_cluster_asks_of_message_pods() -> None:
-    said = json.dumps({"priorityClassName": "low", "nodeSelector": {"pool": "small"}})
-
-    template = started("", {"MESSAGE_OPERATOR_MESSAGE_POD": said}).message_pod
-
-    assert (template.priority_class_name, template.node_selector) == ("low", {"pool": "small"})
-    assert template.resources == PodTemplate().resources, "what is left out keeps its default"
-
-
-def test_the_guide_s_settings_are_understood() -> None:
-    guide = (paths.CHECKOUT / "docs" / "olm.md").read_text().partition("## Configure\n")[2]
-    block = guide.partition("```yaml\n")[2].partition("```")[0]
-    subscription = {v["name"]: v["value"] for v in documents.load(block)["spec"]["config"]["env"]}
-    text = guide.partition("the fields of the chart's")[2].partition(". If a value")[0]
-    field, *left_out = re.findall(r"`(\w+)`", text)
-    fields = documents.load((PROJECT.chart / "values.yaml").read_text())[field]
-
-    template = started("", subscription).message_pod
-
-    assert subscription.keys() <= environment("").keys()
-    assert template.node_selector["pool"] == "small"
-    assert fields.keys() - left_out == set(PodTemplate.__struct_encode_fields__)
 
 
 def test_every_setting_can_be_set_by_a_subscription() -> None:
@@ -149,7 +122,7 @@ def test_the_pod_is_the_chart_s() -> None:
 
 
 def test_the_kind_is_the_chart_s() -> None:
-    chart = helm.find(helm.render(), "CustomResourceDefinition", "messages.myorg.dev")
+    chart = helm.find(helm.render(), "CustomResourceDefinition", "widgets.acme.example.com")
 
     assert CRD["spec"] == chart["spec"]
     assert "annotations" not in CRD["metadata"]
@@ -178,7 +151,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     manager = kr.Manager(NAME, kr.Settings)
-    messages = manager.controller_for(Message)
+    messages = manager.controller_for(WIDGET)
     messages.owns(kr.Kind("monitoring.example.com", "v1", "monitors", "Monitor"), optional=True)
     messages.reads(kr.kinds.SECRET, keys=lambda _: ["a"], project=str, every=60)
     messages.reads(kr.kinds.CONFIG_MAP, labels=lambda _: {"a": "b"}, project=str)
@@ -207,17 +180,17 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     ("name", "declared_with", "problem"),
     [
         # OLM makes a label of the name, and only the API server of a user would refuse it.
-        ("k" * 50, {}, "has 69 characters, and OLM, which makes a label of it, takes at most 63"),
+        ("k" * 50, {}, "has 75 characters, and OLM, which makes a label of it, takes at most 63"),
     ],
 )
 def test_a_function_that_olm_cannot_have_asked_as_it_is_declared_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, declared_with: dict[str, Any], problem: str
 ) -> None:
-    def function(_: Message, __: kr.ReviewContext[kr.Settings]) -> None: ...
+    def function(_: Any, __: kr.ReviewContext[kr.Settings]) -> None: ...
 
     function.__name__ = name
     manager = kr.Manager(NAME, kr.Settings)
-    manager.controller_for(Message).validate(**declared_with)(function)
+    manager.controller_for(WIDGET).validate(**declared_with)(function)
     monkeypatch.setattr(type(PROJECT), "admission", tuple(manager.webhooks))
 
     with pytest.raises(KitError, match=problem):
@@ -225,11 +198,11 @@ def test_a_function_that_olm_cannot_have_asked_as_it_is_declared_is_refused(
 
 
 def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    def known(_: Message, __: kr.ReviewContext[kr.Settings]) -> None: ...
-    def kept(_: Message, __: kr.ReviewContext[kr.Settings]) -> None: ...
+    def known(_: Any, __: kr.ReviewContext[kr.Settings]) -> None: ...
+    def kept(_: Any, __: kr.ReviewContext[kr.Settings]) -> None: ...
 
     manager = kr.Manager(NAME, kr.Settings)
-    messages = manager.controller_for(Message)
+    messages = manager.controller_for(WIDGET)
     messages.default(on=("create",), failure_policy="ignore", timeout=2)(known)
     messages.validate(on=("delete",))(kept)
     monkeypatch.setattr(type(PROJECT), "admission", tuple(manager.webhooks))
@@ -239,8 +212,8 @@ def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.Mon
     )
     names = ("type", "webhookPath", "failurePolicy", "timeoutSeconds")
     assert [[webhook[name] for name in names] for webhook in (defaulting, validating)] == [
-        ["MutatingAdmissionWebhook", "/mutate/messages.myorg.dev/known", "Ignore", 7],
-        ["ValidatingAdmissionWebhook", "/validate/messages.myorg.dev/kept", "Fail", 10],
+        ["MutatingAdmissionWebhook", "/mutate/widgets.acme.example.com/known", "Ignore", 7],
+        ["ValidatingAdmissionWebhook", "/validate/widgets.acme.example.com/kept", "Fail", 10],
     ]
     assert [webhook["rules"][0]["operations"] for webhook in (defaulting, validating)] == [
         ["CREATE"],
@@ -271,8 +244,8 @@ def test_a_handler_of_kopfs_is_asked_under_olm_as_kopf_would_have_it(
 def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:
     # docs/decisions/packages.md
     assert sorted(file.name for file in (BUNDLE / "manifests").iterdir()) == [
-        "message-operator.clusterserviceversion.yaml",
-        "myorg.dev_messages.yaml",
+        "acme.example.com_widgets.yaml",
+        "widget-operator.clusterserviceversion.yaml",
     ]
 
 
@@ -290,22 +263,8 @@ def test_the_level_is_the_chart_s() -> None:
 
 
 def test_the_version_is_the_operator_s() -> None:
-    assert CSV["spec"]["version"] == __version__
-    assert CSV["metadata"]["annotations"]["containerImage"].endswith(f":{__version__}")
-
-
-def test_the_description_s_example_and_settings_are_real() -> None:
-    text = CSV["spec"]["description"]
-    blocks = [documents.load(block.partition("```")[0]) for block in text.split("```yaml\n")[1:]]
-
-    message, subscription = blocks
-    fields = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    shown = json.loads(CSV["metadata"]["annotations"]["alm-examples"])
-    assert message == documents.load(PROJECT.samples["Message"][0].read_text())
-    assert set[str]().union(*(example["spec"] for example in shown)) == set(fields["properties"])
-    for variable in subscription["spec"]["config"]["env"]:
-        assert variable["name"] in environment("")
-        started("", {variable["name"]: variable["value"]})
+    assert CSV["spec"]["version"] == VERSION
+    assert CSV["metadata"]["annotations"]["containerImage"].endswith(f":{VERSION}")
 
 
 def test_a_release_names_the_images_that_it_is_given() -> None:
@@ -315,13 +274,13 @@ def test_a_release_names_the_images_that_it_is_given() -> None:
 
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert csv["metadata"]["name"] == "message-operator.v1.2.3"
+    assert csv["metadata"]["name"] == "widget-operator.v1.2.3"
     assert container["image"] == given.image
-    related = {"name": "RELATED_IMAGE_MESSAGE", "value": given.pod_images["message"]}
+    related = {"name": "RELATED_IMAGE_WIDGET", "value": given.pod_images["widget"]}
     assert related in container["env"]
     assert [image["image"] for image in csv["spec"]["relatedImages"]] == [
         given.image,
-        given.pod_images["message"],
+        given.pod_images["widget"],
     ]
 
 
@@ -354,7 +313,7 @@ def test_the_scorecard_s_configuration_lists_its_six_tests() -> None:
 
 
 def rename_two_fields(kind: dict[str, Any]) -> None:
-    kind["specDescriptors"][1]["path"] = "pause"
+    kind["specDescriptors"][0]["path"] = "words"
     kind["statusDescriptors"][0]["path"] = "stage"
 
 
@@ -363,14 +322,14 @@ def rename_two_fields(kind: dict[str, Any]) -> None:
     [
         (
             rename_two_fields,
-            "olm/csv.yaml: Message: specDescriptors: add intervalSeconds, which the CRD has; "
-            "remove pause, which the CRD does not have\n"
-            "olm/csv.yaml: Message: statusDescriptors: add phase, which the CRD has; "
+            "olm/csv.yaml: Widget: specDescriptors: add text, which the CRD has; "
+            "remove words, which the CRD does not have\n"
+            "olm/csv.yaml: Widget: statusDescriptors: add conditions, which the CRD has; "
             "remove stage, which the CRD does not have",
         ),
         (
             dict.clear,
-            "olm/csv.yaml: kinds: Message: add resources, specDescriptors, status, "
+            "olm/csv.yaml: kinds: Widget: add resources, specDescriptors, status, "
             "statusDescriptors",
         ),
     ],
@@ -382,7 +341,7 @@ def test_all_that_nobody_describes_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written = documents.load((bundle.WRITTEN / "csv.yaml").read_text())
-    harm(written["kinds"]["Message"])
+    harm(written["kinds"]["Widget"])
     (tmp_path / "csv.yaml").write_text(yaml.safe_dump(written))
     for name in ("values.yaml", "description.md"):
         (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
@@ -400,5 +359,5 @@ def test_a_field_without_a_description_is_named(monkeypatch: pytest.MonkeyPatch)
     ]
     monkeypatch.setattr(service_version, "crds", lambda _: definitions)
 
-    with pytest.raises(KitError, match=r"csv\.yaml: Message: spec: describe text in the code"):
+    with pytest.raises(KitError, match=r"csv\.yaml: Widget: spec: describe text in the code"):
         service_version.csv(release("1.2.3"))

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bundle.package import opm, opm_render, release, write, write_both
+from chart.helm import VERSION
 from kopf_kit.olm import bundle, catalog, images
 from kopf_kit.olm.catalog import CATALOG
 from kopf_kit.project import documents
 from kopf_kit.rig.run import KitError
-from message_operator import __version__
 
 Manifest = dict[str, Any]
 
@@ -30,21 +30,21 @@ def test_it_offers_this_version() -> None:
     blobs = documents.load_all((CATALOG / "channels.yaml").read_text())
     offered = {blob["name"]: [entry["name"] for entry in blob["entries"]] for blob in blobs}
 
-    for found in bundle.channels(__version__):
-        assert f"message-operator.v{__version__}" in offered[found]
+    for found in bundle.channels(VERSION):
+        assert f"widget-operator.v{VERSION}" in offered[found]
 
 
 def test_each_release_replaces_the_one_before_it_and_can_be_jumped_to() -> None:
     assert channel("stable", "0.10.0", "0.1.0", "0.2.0") == [
-        {"name": "message-operator.v0.1.0"},
+        {"name": "widget-operator.v0.1.0"},
         {
-            "name": "message-operator.v0.2.0",
-            "replaces": "message-operator.v0.1.0",
+            "name": "widget-operator.v0.2.0",
+            "replaces": "widget-operator.v0.1.0",
             "skipRange": ">=0.1.0 <0.2.0",
         },
         {
-            "name": "message-operator.v0.10.0",
-            "replaces": "message-operator.v0.2.0",
+            "name": "widget-operator.v0.10.0",
+            "replaces": "widget-operator.v0.2.0",
             "skipRange": ">=0.1.0 <0.10.0",
         },
     ]
@@ -54,11 +54,11 @@ def test_candidates_are_in_their_own_channel_alone() -> None:
     versions = ("0.1.0", "0.2.0-rc.2", "0.2.0-rc.10", "0.2.0")
 
     assert [x["name"] for x in channel("candidate", *versions)] == [
-        f"message-operator.v{version}" for version in versions
+        f"widget-operator.v{version}" for version in versions
     ]
     assert [x["name"] for x in channel("stable", *versions)] == [
-        "message-operator.v0.1.0",
-        "message-operator.v0.2.0",
+        "widget-operator.v0.1.0",
+        "widget-operator.v0.2.0",
     ]
 
 
@@ -86,14 +86,14 @@ def test_a_fix_of_an_older_minor_heads_its_channel_and_leaves_the_newest_at_the_
     versions = ("0.1.0", "0.2.0", "0.1.1")
 
     assert channel("stable-v0.1", *versions)[-1] == {
-        "name": "message-operator.v0.1.1",
-        "replaces": "message-operator.v0.1.0",
+        "name": "widget-operator.v0.1.1",
+        "replaces": "widget-operator.v0.1.0",
         "skipRange": ">=0.1.0 <0.1.1",
     }
     # Whoever has the fix gets the newest from `stable`, and from the channel of its minor.
     newest = {
-        "name": "message-operator.v0.2.0",
-        "replaces": "message-operator.v0.1.1",
+        "name": "widget-operator.v0.2.0",
+        "replaces": "widget-operator.v0.1.1",
         "skipRange": ">=0.1.0 <0.2.0",
     }
     assert channel("stable", *versions)[-1] == newest
@@ -145,9 +145,9 @@ def test_p14_a_release_can_be_deprecated(tmp_path: Path, monkeypatch: pytest.Mon
     written = tmp_path / "deprecations.yaml"
     monkeypatch.setattr(catalog, "CATALOG", folder)
     monkeypatch.setattr(catalog, "DEPRECATIONS", written)
-    bad = {"schema": "olm.bundle", "name": "message-operator.v0.1.0"}
-    told = {"reference": bad, "message": "It loses Messages: upgrade to 0.2.0."}
-    blob = {"schema": "olm.deprecations", "package": "message-operator", "entries": [told]}
+    bad = {"schema": "olm.bundle", "name": "widget-operator.v0.1.0"}
+    told = {"reference": bad, "message": "It loses Widgets: upgrade to 0.2.0."}
+    blob = {"schema": "olm.deprecations", "package": "widget-operator", "entries": [told]}
     written.write_text(yaml.safe_dump(blob))
 
     pushed = write(images.catalog_with(release("0.3.0")), tmp_path / "pushed")
@@ -158,12 +158,12 @@ def test_p14_a_release_can_be_deprecated(tmp_path: Path, monkeypatch: pytest.Mon
     cache = tmp_path / "cache"
     opm("serve", pushed, "--cache-only", f"--cache-dir={cache}", "--pprof-addr=localhost:0")
     served = b"".join(file.read_bytes() for file in cache.rglob("*") if file.is_file())
-    assert b"It loses Messages: upgrade to 0.2.0." in served
+    assert b"It loses Widgets: upgrade to 0.2.0." in served
     # What it names has to be there.
-    bad["name"] = "message-operator.v9.9.9"
+    bad["name"] = "widget-operator.v9.9.9"
     written.write_text(yaml.safe_dump(blob))
     wrong = write(images.catalog_with(release("0.3.0")), tmp_path / "wrong")
-    assert "message-operator.v9.9.9" in opm("validate", wrong)
+    assert "widget-operator.v9.9.9" in opm("validate", wrong)
 
 
 def test_releases_stay_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,8 +173,8 @@ def test_releases_stay_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     files = catalog.files()
 
     assert folder / "bundles" / "v0.0.2.yaml" not in files
-    assert folder / "bundles" / f"v{__version__}.yaml" in files
-    assert f"skipRange: '>=0.0.1 <{__version__}'" in files[folder / "channels.yaml"]
+    assert folder / "bundles" / f"v{VERSION}.yaml" in files
+    assert f"skipRange: '>=0.0.1 <{VERSION}'" in files[folder / "channels.yaml"]
 
 
 def test_a_file_that_is_called_otherwise_is_named(

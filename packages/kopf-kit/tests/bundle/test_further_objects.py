@@ -24,26 +24,26 @@ Manifest = dict[str, Any]
 TEMPLATE = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: nodes-of-message-operator}
+metadata: {name: nodes-of-widget-operator}
 rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: nodes-of-message-operator}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodes-of-message-operator}
-subjects: [{kind: ServiceAccount, name: message-operator, namespace: message-operator}]
+metadata: {name: nodes-of-widget-operator}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodes-of-widget-operator}
+subjects: [{kind: ServiceAccount, name: widget-operator, namespace: widget-operator}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: auditors}
-rules: [{apiGroups: [myorg.dev], resources: [messages], verbs: [list]}]
+rules: [{apiGroups: [acme.example.com], resources: [widgets], verbs: [list]}]
 ---
 apiVersion: v1
 kind: ConfigMap
 metadata:
   name: phrases
   namespace: {{ .Release.Namespace }}
-  labels: {helm.sh/chart: message-operator-1}
+  labels: {helm.sh/chart: widget-operator-1}
   annotations: {helm.sh/resource-policy: keep, a: b}
 data: {hello: world}
 ---
@@ -55,17 +55,20 @@ apiVersion: v1
 kind: Service
 metadata: {name: webhook}
 spec:
-  selector: {app.kubernetes.io/name: message-operator}
+  selector: {app.kubernetes.io/name: widget-operator}
   ports: [{port: 443, targetPort: 9443}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: messages}
 webhooks:
-  - name: messages.myorg.dev
-    clientConfig: {service: {name: webhook, namespace: message-operator, path: /validate}}
+  - name: widgets.acme.example.com
+    clientConfig: {service: {name: webhook, namespace: widget-operator, path: /validate}}
     rules:
-      - {apiGroups: [myorg.dev], apiVersions: [v1], operations: [CREATE], resources: [messages]}
+      - apiGroups: [acme.example.com]
+        apiVersions: [v1]
+        operations: [CREATE]
+        resources: [widgets]
     failurePolicy: Fail
     sideEffects: None
     admissionReviewVersions: [v1]
@@ -97,8 +100,8 @@ def test_it_is_carried(templates: Callable[[str], None], tmp_path: Path) -> None
     files = bundle.bundle(release("1.2.3"))
 
     carried = {path: documents.load(text) for path, text in files.items()}
-    ours = {"manifests/message-operator.clusterserviceversion.yaml"}
-    ours |= {"manifests/myorg.dev_messages.yaml"}
+    ours = {"manifests/widget-operator.clusterserviceversion.yaml"}
+    ours |= {"manifests/acme.example.com_widgets.yaml"}
     there = {path for path in carried if path.startswith("manifests/")} - ours
     assert there == {
         "manifests/auditors.clusterrole.yaml",
@@ -112,15 +115,15 @@ def test_it_is_carried(templates: Callable[[str], None], tmp_path: Path) -> None
         "labels": {"app.kubernetes.io/version": "1.2.3"},
         "annotations": {"a": "b"},
     }
-    spec = carried["manifests/message-operator.clusterserviceversion.yaml"]["spec"]
+    spec = carried["manifests/widget-operator.clusterserviceversion.yaml"]["spec"]
     (wide,) = spec["install"]["spec"]["clusterPermissions"]
     assert wide["serviceAccountName"] == NAME
     assert wide["rules"][-1] == {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
     (webhook,) = spec["webhookdefinitions"]
-    assert webhook.pop("rules")[0]["resources"] == ["messages"]
+    assert webhook.pop("rules")[0]["resources"] == ["widgets"]
     assert webhook == {
         "type": "ValidatingAdmissionWebhook",
-        "generateName": "messages.myorg.dev",
+        "generateName": "widgets.acme.example.com",
         "deploymentName": NAME,
         "containerPort": 443,
         "targetPort": 9443,
@@ -168,20 +171,20 @@ def test_olm_v1_installs_it(templates: Callable[[str], None]) -> None:
             "it is a hook of Helm",
         ),
         (
-            TEMPLATE.partition("---")[2].partition("---")[0].replace("nodes-of-message-", "own"),
+            TEMPLATE.partition("---")[2].partition("---")[0].replace("nodes-of-widget-", "own"),
             "the chart has no ClusterRole ownoperator, so OLM cannot bind it",
         ),
         (
             TEMPLATE.rpartition("---")[2] + "    matchConditions: [{}]",
-            "OLM does not support matchConditions of messages.myorg.dev",
+            "OLM does not support matchConditions of widgets.acme.example.com",
         ),
         (TEMPLATE.rpartition("---")[2], "calls port 443, which the Service webhook lacks"),
         (
             TEMPLATE.rpartition("---")[2].replace(
-                "{service: {name: webhook, namespace: message-operator, path: /validate}}",
+                "{service: {name: webhook, namespace: widget-operator, path: /validate}}",
                 "{url: 'https://a'}",
             ),
-            "messages.myorg.dev has a URL",
+            "widgets.acme.example.com has a URL",
         ),
     ],
 )
@@ -193,7 +196,7 @@ def test_what_a_bundle_cannot_carry_is_refused_in_a_sentence(
     with pytest.raises(KitError) as error:
         bundle.bundle(release("1.2.3"))
 
-    assert str(error.value).startswith("message-operator: a bundle for OLM cannot carry ")
+    assert str(error.value).startswith("widget-operator: a bundle for OLM cannot carry ")
     assert sentence in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
@@ -203,11 +206,11 @@ def test_what_a_bundle_cannot_carry_is_refused_in_a_sentence(
     [
         (
             '{tls.key: {{ (genCA "a" 1).Key | b64enc }}}',
-            "message-operator: Secret own contains a private key",
+            "widget-operator: Secret own contains a private key",
         ),
         (
             "{password: {{ randAlphaNum 16 | b64enc }}}",
-            "message-operator: Secret own is rendered differently each time",
+            "widget-operator: Secret own is rendered differently each time",
         ),
     ],
     ids=["private-key", "random"],

@@ -1,4 +1,4 @@
-"""The CRD upgrade that OLM v1 would refuse is found before it is released."""
+"""What OLM v1 makes of the bundle, and the CRD upgrade that it would refuse."""
 
 import copy
 from collections.abc import Callable
@@ -6,14 +6,34 @@ from typing import Any
 
 import pytest
 
+from bundle.package import release
+from bundle.registry_v1 import rendered
 from kopf_kit.crd.upgrades import unsafe
-from kopf_kit.olm.bundle import BUNDLE
+from kopf_kit.olm import bundle, manifests
+from kopf_kit.olm.bundle import NAME
 from kopf_kit.project import documents
 
 Manifest = dict[str, Any]
 
-FILE = BUNDLE / "manifests" / "myorg.dev_messages.yaml"
-CRD = documents.load(FILE.read_text())
+SPEC = {
+    "text": {"type": "string", "x-kubernetes-validations": [{"rule": "self != ''"}]},
+    "intervalSeconds": {
+        "type": "integer",
+        "format": "int32",
+        "default": 10,
+        "minimum": 1,
+        "maximum": 86400,
+    },
+}
+PHASE = {"type": "string", "enum": ["Failed", "Pending", "Processed"]}
+SCHEMA = {
+    "properties": {
+        "spec": {"type": "object", "properties": SPEC},
+        "status": {"type": "object", "properties": {"phase": PHASE}},
+    }
+}
+VERSION = {"name": "v1", "served": True, "schema": {"openAPIV3Schema": SCHEMA}}
+CRD = {"spec": {"scope": "Namespaced", "versions": [VERSION]}}
 
 
 def spec(crd: Manifest) -> Any:
@@ -109,3 +129,37 @@ def test_an_upgrade_that_olm_v1_takes_is_not(change: Change) -> None:
     change(changed)
 
     assert list(unsafe(CRD, changed)) == []
+
+
+def test_olm_v1_makes_of_the_bundle_the_operator_its_kind_and_its_rights() -> None:
+    given = release("1.2.3")
+    install = bundle.csv(given)["spec"]["install"]["spec"]
+    (permissions,), (wide,) = install["permissions"], install["clusterPermissions"]
+
+    made = rendered(bundle.bundle(given), NAME)
+
+    assert sorted(manifest["kind"] for manifest in made) == [
+        *("ClusterRole", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBinding"),
+        "CustomResourceDefinition",
+        "Deployment",
+        "ServiceAccount",
+    ]
+    roles = [manifest["rules"] for manifest in made if manifest["kind"] == "ClusterRole"]
+    namespaces = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}
+    assert sorted(roles, key=len) == [wide["rules"], [*permissions["rules"], namespaces]]
+
+
+def test_what_is_applied_has_namespace_and_users_roles_and_the_extension_last() -> None:
+    applied = documents.load_all(manifests.texts()["olmv1.yaml"])
+
+    assert (applied[0]["kind"], applied[0]["metadata"]["name"]) == ("Namespace", NAME)
+    assert [
+        found["metadata"]["name"]
+        for found in applied
+        if any("aggregate-to" in label for label in found["metadata"].get("labels", {}))
+    ] == [f"widgets.acme.example.com-{role}" for role in ("view", "edit", "admin")]
+    assert applied[-1]["kind"] == "ClusterExtension"
+    assert applied[-1]["spec"]["source"]["catalog"] == {
+        "packageName": NAME,
+        "channels": ["stable"],
+    }

@@ -1,71 +1,82 @@
 """What is handed in to the two hubs of operators keeps to the rules of their pipelines."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from bundle.package import DIGEST, copy_both, release, write_both
+from chart.helm import VERSION
 from kopf_kit.cli import release as cli_release
 from kopf_kit.image import references
 from kopf_kit.olm import bundle, catalog
 from kopf_kit.olm.bundle import Release
 from kopf_kit.project import documents
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.release.submission import HUBS, lay_out
-from kopf_kit.rig import engine, versions
+from kopf_kit.rig import engine, paths, versions
 from kopf_kit.rig.run import KitError
-from message_operator import __version__
 
 
 @pytest.fixture
-def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def scratch() -> Iterator[Path]:
+    """Return a folder of the repository, as what the commands name is in it."""
+    with tempfile.TemporaryDirectory(dir=paths.BUILD) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def git(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a catalog in the place of the one in git, before the release of this version."""
-    _, folder = copy_both(tmp_path / "checkout")
-    (folder / catalog.file(__version__)).unlink()
+    _, folder = copy_both(scratch / "checkout")
+    (folder / catalog.file(VERSION)).unlink()
     monkeypatch.setattr(catalog, "CATALOG", folder)
+    # As in a repository whose generated files are in git.
+    monkeypatch.setattr(catalog, "PROJECT", structs.replace(PROJECT, generated="."))
     return folder
 
 
 @pytest.fixture
-def command(git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def command(git: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Return `make release ARGS=bundle`, which lays out in a scratch folder."""
-    monkeypatch.setattr(cli_release, "FOLDER", tmp_path / "release")
-    monkeypatch.setattr("kopf_kit.rig.paths.CHECKOUT", tmp_path)
+    monkeypatch.setattr(cli_release, "FOLDER", scratch / "release")
 
     def run(version: str, **images: str) -> Path:
-        for variable in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG", "REGISTRY"):
+        for variable in ("IMG", "WIDGET_IMG", "BUNDLE_IMG", "REGISTRY"):
             monkeypatch.setenv(variable, images.get(variable, ""))
         cli_release.lay_out_release(version)
-        return tmp_path / "release"
+        return scratch / "release"
 
     return run
 
 
 IMAGES = {
-    "IMG": f"registry.example.com/message-operator@{DIGEST}",
-    "MESSAGE_IMG": f"registry.example.com/busybox@{DIGEST}",
+    "IMG": f"registry.example.com/widget-operator@{DIGEST}",
+    "WIDGET_IMG": f"registry.example.com/busybox@{DIGEST}",
 }
 
 
 #: The operator's folder in the repository of each hub.
-PLAIN, PROD = (f"{hub}/operators/message-operator" for hub in HUBS)
+PLAIN, PROD = (f"{hub}/operators/widget-operator" for hub in HUBS)
 
 
 def test_p2_each_hub_gets_what_it_takes(command: Callable[..., Path]) -> None:
-    folder = command(__version__, **IMAGES)
+    folder = command(VERSION, **IMAGES)
 
     common = [
-        f"{__version__}/manifests/message-operator.clusterserviceversion.yaml",
-        f"{__version__}/manifests/myorg.dev_messages.yaml",
-        f"{__version__}/metadata/annotations.yaml",
-        f"{__version__}/tests/scorecard/config.yaml",
+        f"{VERSION}/manifests/widget-operator.clusterserviceversion.yaml",
+        f"{VERSION}/manifests/acme.example.com_widgets.yaml",
+        f"{VERSION}/metadata/annotations.yaml",
+        f"{VERSION}/tests/scorecard/config.yaml",
         "ci.yaml",
     ]
     for hub, expected in (
         (PLAIN, common),
         # The pipeline itself creates catalog-templates/ with the first bundle.
-        (PROD, [*common, f"{__version__}/release-config.yaml"]),
+        (PROD, [*common, f"{VERSION}/release-config.yaml"]),
     ):
         found = (x.relative_to(folder / hub) for x in (folder / hub).rglob("*") if x.is_file())
         assert sorted(map(str, found)) == sorted(expected)
@@ -74,7 +85,7 @@ def test_p2_each_hub_gets_what_it_takes(command: Callable[..., Path]) -> None:
 def test_p15_pull_requests_of_the_reviewers_are_merged_by_the_pipelines(
     command: Callable[..., Path],
 ) -> None:
-    folder = command(__version__, **IMAGES)
+    folder = command(VERSION, **IMAGES)
 
     plain, prod = (documents.load((folder / hub / "ci.yaml").read_text()) for hub in (PLAIN, PROD))
     assert plain == {"updateGraph": "replaces-mode", "reviewers": ["myorg"]}
@@ -86,7 +97,7 @@ def test_p15_pull_requests_of_the_reviewers_are_merged_by_the_pipelines(
 
 
 def test_its_images_are_those_that_are_given(command: Callable[..., Path]) -> None:
-    folder = command(__version__, **IMAGES)
+    folder = command(VERSION, **IMAGES)
 
     for hub in (PLAIN, PROD):
         (csv,) = (folder / hub).glob("*/manifests/*.clusterserviceversion.yaml")
@@ -95,7 +106,7 @@ def test_its_images_are_those_that_are_given(command: Callable[..., Path]) -> No
 
 
 def test_the_bundle_s_image_is_built_of_it(command: Callable[..., Path]) -> None:
-    folder = command(__version__, **IMAGES)
+    folder = command(VERSION, **IMAGES)
 
     copied = [
         line.split()[1]
@@ -108,16 +119,16 @@ def test_the_bundle_s_image_is_built_of_it(command: Callable[..., Path]) -> None
 def test_a_release_is_recorded_in_the_catalog_and_stays(
     command: Callable[..., Path], git: Path
 ) -> None:
-    pushed = {"BUNDLE_IMG": f"registry.example.com/message-operator-bundle@{DIGEST}"}
+    pushed = {"BUNDLE_IMG": f"registry.example.com/widget-operator-bundle@{DIGEST}"}
 
-    command(__version__, **IMAGES, **pushed)
+    command(VERSION, **IMAGES, **pushed)
 
-    recorded = documents.load((git / catalog.file(__version__)).read_text())
+    recorded = documents.load((git / catalog.file(VERSION)).read_text())
     assert recorded["image"] == pushed["BUNDLE_IMG"]
-    assert git / catalog.file(__version__) not in catalog.files()
-    command(__version__, **IMAGES, **pushed)
+    assert git / catalog.file(VERSION) not in catalog.files()
+    command(VERSION, **IMAGES, **pushed)
     with pytest.raises(KitError, match="is recorded already, as a different release"):
-        command(__version__, **{**IMAGES, "IMG": f"elsewhere@{DIGEST}"}, **pushed)
+        command(VERSION, **{**IMAGES, "IMG": f"elsewhere@{DIGEST}"}, **pushed)
 
 
 def test_what_was_pushed_to_a_registry_is_recorded_by_the_digests_that_it_has_there(
@@ -130,16 +141,16 @@ def test_what_was_pushed_to_a_registry_is_recorded_by_the_digests_that_it_has_th
     monkeypatch.setattr(engine, "up", lambda: None)
     yours = "registry.example.com/you"
 
-    command(__version__, REGISTRY=yours)
+    command(VERSION, REGISTRY=yours)
 
-    recorded = documents.load((git / catalog.file(__version__)).read_text())
+    recorded = documents.load((git / catalog.file(VERSION)).read_text())
     assert [image["image"] for image in recorded["relatedImages"]] == [
         f"{yours}/{name}@{DIGEST}"
-        for name in ("message-operator", "busybox", "message-operator-bundle")
+        for name in ("widget-operator", "busybox", "widget-operator-bundle")
     ]
     assert catalog.channels([*catalog.known(), "98.0.0"])[0]["entries"][-1] == {
-        "name": "message-operator.v98.0.0",
-        "replaces": f"message-operator.v{__version__}",
+        "name": "widget-operator.v98.0.0",
+        "replaces": f"widget-operator.v{VERSION}",
         "skipRange": f">={min(catalog.known(), key=catalog.order)} <98.0.0",
     }
 
@@ -174,7 +185,7 @@ def test_p2_releases_in_a_row_are_an_upgrade_path_where_there_are_bundles_alone(
         folders.append(plain / version)
         (git / catalog.file(version)).write_text(catalog.with_release(given)[catalog.file(version)])
 
-    name = "message-operator.v"
+    name = "widget-operator.v"
     stable, candidate = (graph(folders, channel) for channel in ("stable", "candidate"))
     assert stable == {
         f"{name}1.0.0": set(),
@@ -206,7 +217,7 @@ def test_the_next_release_replaces_those_before_it(
             "template_name": "basic.yaml",
             "channels": [channel],
             "defaultChannel": "stable",
-            "replaces": "message-operator.v0.2.0",
+            "replaces": "widget-operator.v0.2.0",
             "skipRange": ">=0.1.0 <0.3.0",
         }
         for channel in ("candidate", "stable", "stable-v0.3")
@@ -227,7 +238,7 @@ def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
             "template_name": "basic.yaml",
             "channels": ["stable-v0.1"],
             "defaultChannel": "stable",
-            "replaces": "message-operator.v0.1.0",
+            "replaces": "widget-operator.v0.1.0",
             "skipRange": ">=0.1.0 <0.1.1",
         }
     ]
@@ -236,19 +247,19 @@ def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
 @pytest.mark.parametrize(
     ("version", "images", "sentence"),
     [
-        ("", IMAGES, f"the version is missing; give the one that is checked out, {__version__}"),
+        ("", IMAGES, f"the version is missing; give the one that is checked out, {VERSION}"),
         ("1.2", IMAGES, "'1.2' is not a version; use for example 1.2.3 or 1.2.3-rc.1"),
         (
             "9.9.9",
             IMAGES,
-            f"9.9.9 is to be released, but what is checked out is {__version__}: check it "
+            f"9.9.9 is to be released, but what is checked out is {VERSION}: check it "
             "out, or raise the version (`kopf-kit bump 9.9.9`)",
         ),
-        (__version__, {}, "IMG is missing; set IMG=registry/name@sha256:…"),
+        (VERSION, {}, "IMG is missing; set IMG=registry/name@sha256:…"),
         (
-            __version__,
-            {**IMAGES, "MESSAGE_IMG": "busybox:1.37"},
-            "MESSAGE_IMG=busybox:1.37 has no digest; set MESSAGE_IMG=registry/name@sha256:…, as "
+            VERSION,
+            {**IMAGES, "WIDGET_IMG": "busybox:1.37"},
+            "WIDGET_IMG=busybox:1.37 has no digest; set WIDGET_IMG=registry/name@sha256:…, as "
             "`docker push` prints it",
         ),
     ],
@@ -276,11 +287,11 @@ def test_a_release_that_breaks_a_rule_is_not_handed_in(
     monkeypatch.setattr(bundle, "csv", without_support)
 
     with pytest.raises(KitError) as error:
-        command(__version__, **IMAGES)
+        command(VERSION, **IMAGES)
 
     assert str(error.value).splitlines() == [
         "the bundle cannot be released:",
-        f"{__version__}/manifests/message-operator.clusterserviceversion.yaml: "
+        f"{VERSION}/manifests/widget-operator.clusterserviceversion.yaml: "
         "metadata.annotations.support: is missing (csv_annotations)",
     ]
 
@@ -292,10 +303,10 @@ def test_what_the_validators_find_is_told_as_well(
 
     def in_its_own_category(release: Release) -> dict[str, Any]:
         csv = whole(release)
-        csv["metadata"]["annotations"]["categories"] = "Messages"
+        csv["metadata"]["annotations"]["categories"] = "Widgets"
         return csv
 
     monkeypatch.setattr(bundle, "csv", in_its_own_category)
 
-    with pytest.raises(KitError, match='"Messages" is not in the set of standard categories'):
-        command(__version__, **IMAGES)
+    with pytest.raises(KitError, match='"Widgets" is not in the set of standard categories'):
+        command(VERSION, **IMAGES)

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from bundle.package import copy_both, edit, write_both
+from chart.helm import VERSION
 from kopf_kit.cli import generate
 from kopf_kit.olm import bundle, catalog
 from kopf_kit.olm.bundle import BUNDLE
 from kopf_kit.olm.catalog import CATALOG
 from kopf_kit.olm.rules import RULES, Package, problems
 from kopf_kit.project import documents
-from message_operator import __version__
 
-CSV = "bundle/manifests/message-operator.clusterserviceversion.yaml"
-CRD = "bundle/manifests/myorg.dev_messages.yaml"
+CSV = "bundle/manifests/widget-operator.clusterserviceversion.yaml"
+CRD = "bundle/manifests/acme.example.com_widgets.yaml"
 ANNOTATIONS = "bundle/metadata/annotations.yaml"
 CHANNELS = "catalog/channels.yaml"
 WRITTEN = documents.load((bundle.WRITTEN / "csv.yaml").read_text())
@@ -132,7 +132,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "examples",
         CSV,
         lambda csv: annotations(csv).update({"alm-examples": "[]"}),
-        f"{CSV}: metadata.annotations['alm-examples']: has no Message; PROJECT lists its samples",
+        f"{CSV}: metadata.annotations['alm-examples']: has no Widget; PROJECT lists its samples",
     ),
     (
         "resources",
@@ -149,22 +149,22 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
     (
         "check_replaces_availability",
         CHANNELS,
-        lambda found: entries(found)[0].update(replaces="message-operator.v0.0.9"),
-        f"{CHANNELS}: entries[0].replaces: channel stable: no bundle message-operator.v0.0.9 for "
-        "message-operator.v0.1.0 to replace",
+        lambda found: entries(found)[0].update(replaces="widget-operator.v0.0.9"),
+        f"{CHANNELS}: entries[0].replaces: channel stable: no bundle widget-operator.v0.0.9 for "
+        "widget-operator.v0.1.0 to replace",
     ),
     (
         "check_pruned_graph",
         CHANNELS,
         lambda found: entries(found)[0].update(skipRange=">=0.0.1 <0.1.0"),
-        f"{CHANNELS}: entries[0].skipRange: message-operator.v0.1.0 must say what it replaces, too",
+        f"{CHANNELS}: entries[0].skipRange: widget-operator.v0.1.0 must say what it replaces, too",
     ),
     (
         "releases_name_images_by_digest",
         "catalog/bundles/v0.1.0.yaml",
         lambda blob: blob["relatedImages"][1].update(image="docker.io/library/busybox:1.37"),
         "catalog/bundles/v0.1.0.yaml: relatedImages[1].image: docker.io/library/busybox:1.37 of "
-        "the release message-operator.v0.1.0 has no digest (@sha256:…)",
+        "the release widget-operator.v0.1.0 has no digest (@sha256:…)",
     ),
     (
         "this_version_is_the_newest_of_its_minor",
@@ -173,7 +173,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
             createdAt="2999-01-01T00:00:00Z"
         ),
         f"{CSV}: metadata.annotations.createdAt: {DAY} is before the day of "
-        "message-operator.v0.3.0-rc.1; olm/csv.yaml says it",
+        "widget-operator.v0.3.0-rc.1; olm/csv.yaml says it",
     ),
 ]
 
@@ -203,7 +203,7 @@ def test_an_image_without_digest_is_told_in_a_release(tmp_path: Path) -> None:
         f"{CSV}: spec.relatedImages[{i}].image: {image} has no digest; a release names its images "
         "by @sha256:… (related_images)"
         for i, image in enumerate(
-            [f"ghcr.io/myorg/message-operator:{__version__}", "docker.io/library/busybox:1.37"]
+            [f"ghcr.io/myorg/widget-operator:{VERSION}", "docker.io/library/busybox:1.37"]
         )
     ]
 

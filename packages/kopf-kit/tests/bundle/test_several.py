@@ -1,7 +1,6 @@
 """A project may have several kinds, and several images: all that is generated has each of them."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,9 @@ from kopf_kit.project import documents
 from kopf_kit.rig import paths
 from kopf_kit.rig.paths import PLUGIN
 
-#: What the operator has beside the Message.
+BUILT = "build/generated"
+_BUILD = shutil.ignore_patterns("build")
+#: What the operator has beside the Widget.
 LETTER = '''
 from typing import Annotated
 from msgspec import Meta
@@ -30,7 +31,7 @@ class LetterSpec(kr.Fields, frozen=True):
     address: Annotated[str, Meta(description="Where it goes.")] = ""
 
 
-@kr.custom_resource("myorg.dev", "v1", "letters", status=kr.Fields, ready="it is sent")
+@kr.custom_resource("acme.example.com", "v1", "letters", status=kr.Fields, ready="it is sent")
 class Letter(kr.Resource):
     """A Letter is sent."""
 
@@ -40,7 +41,7 @@ class Letter(kr.Resource):
 letters = manager.controller_for(Letter)
 '''
 SAMPLE = """\
-apiVersion: myorg.dev/v1
+apiVersion: acme.example.com/v1
 kind: Letter
 metadata:
   name: letter
@@ -50,7 +51,7 @@ spec:
 SHOWN = """\
     - kind: Letter
       version: v1
-      name: letters.myorg.dev
+      name: letters.acme.example.com
       displayName: Letter
       description: An address
 """
@@ -71,29 +72,17 @@ quillPod:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with a second kind and a second image; all of it is generated."""
     folder = tmp_path_factory.mktemp("project")
-    for part in (
-        "packages",
-        "hack",
-        "operator",
-        "charts",
-        "olm",
-        "docs",
-        "examples",
-        "catalog",
-    ):
-        shutil.copytree(paths.CHECKOUT / part, folder / part)
-    for part in ("Dockerfile", "Makefile", "README.md", "README.ko.md"):
-        shutil.copy(paths.CHECKOUT / part, folder)
-    operator = folder / "operator" / "message_operator" / "operator.py"
+    shutil.copytree(paths.CHECKOUT, folder, dirs_exist_ok=True, ignore=_BUILD)
+    operator = folder / "operator" / "widget_operator" / "operator.py"
     operator.write_text(operator.read_text() + LETTER)
-    chart = folder / "charts" / "message-operator"
-    insert(chart / "Chart.yaml", SHOWN, before="  artifacthub.io/crdsExamples")
+    chart = folder / "charts" / "widget-operator"
+    insert(chart / "Chart.yaml", SHOWN, before="  # `kopf-kit generate` writes these two")
     own_values = chart / "values.own.yaml"
     own_values.write_text(own_values.read_text() + VALUES)
     (folder / "examples" / "letter.yaml").write_text(SAMPLE)
     edit(folder / "PROJECT", paths.CHECKOUT / "PROJECT", add_to_project)
     edit(folder / "olm" / "csv.yaml", folder / "olm" / "csv.yaml", add_to_csv)
-    generate(folder)
+    kit(folder, "generate")
     return folder
 
 
@@ -130,65 +119,63 @@ def edit(file: Path, former: Path, change: Callable[[dict[str, Any]], None]) -> 
     file.write_text(yaml.safe_dump(content))
 
 
-def generate(folder: Path) -> None:
-    kit(folder, "generate")
-
-
-def kit(folder: Path, command: str, project: str = "") -> str:
+def kit(folder: Path, *command: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "kopf_kit", command],
+        [sys.executable, "-m", "kopf_kit", *command],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": paths.python_path(folder), "PROJECT": project},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_no_rule_is_broken(project: Path) -> None:
-    assert problems(project / "bundle", project / "catalog") == []
+    assert problems(project / BUILT / "bundle", project / BUILT / "catalog") == []
 
 
 def test_an_example_that_is_missing_of_one_of_the_kinds_is_told(
     project: Path, tmp_path: Path
 ) -> None:
-    bundle = shutil.copytree(project / "bundle", tmp_path / "bundle")
-    file = bundle / "manifests" / "message-operator.clusterserviceversion.yaml"
+    bundle = shutil.copytree(project / BUILT / "bundle", tmp_path / "bundle")
+    file = bundle / "manifests" / "widget-operator.clusterserviceversion.yaml"
     csv = documents.load(file.read_text())
     examples = json.loads(csv["metadata"]["annotations"]["alm-examples"])
     others = [example for example in examples if example["kind"] != "Letter"]
     csv["metadata"]["annotations"]["alm-examples"] = json.dumps(others)
     file.write_text(yaml.safe_dump(csv))
 
-    found = problems(bundle, project / "catalog")
+    found = problems(bundle, project / BUILT / "catalog")
 
     assert any("has no Letter; PROJECT lists its samples" in sentence for sentence in found)
 
 
 def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
-    manifests = project / "bundle" / "manifests"
-    csv = documents.load((manifests / "message-operator.clusterserviceversion.yaml").read_text())
+    manifests = project / BUILT / "bundle" / "manifests"
+    csv = documents.load((manifests / "widget-operator.clusterserviceversion.yaml").read_text())
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     environment = {variable["name"]: variable.get("value") for variable in container["env"]}
 
     owned = csv["spec"]["customresourcedefinitions"]["owned"]
     related = {image["name"]: image["image"] for image in csv["spec"]["relatedImages"]}
-    assert [crd["name"] for crd in owned] == ["messages.myorg.dev", "letters.myorg.dev"]
-    assert [crd["displayName"] for crd in owned] == ["Message", "Letter"]
-    assert documents.load((manifests / "myorg.dev_letters.yaml").read_text())["kind"] == (
+    assert [crd["name"] for crd in owned] == [
+        "widgets.acme.example.com",
+        "letters.acme.example.com",
+    ]
+    assert [crd["displayName"] for crd in owned] == ["Widget", "Letter"]
+    assert documents.load((manifests / "acme.example.com_letters.yaml").read_text())["kind"] == (
         "CustomResourceDefinition"
     )
     assert related["quill"] == environment["RELATED_IMAGE_QUILL"] == "quill:1"
-    assert environment["MESSAGE_OPERATOR_QUILL_IMAGE"] == "$(RELATED_IMAGE_QUILL)"
+    assert environment["WIDGET_OPERATOR_QUILL_IMAGE"] == "$(RELATED_IMAGE_QUILL)"
 
 
 def test_the_sample_of_each_kind_is_shown(project: Path) -> None:
-    chart = project / "charts" / "message-operator"
-    file = project / "bundle" / "manifests" / "message-operator.clusterserviceversion.yaml"
+    chart = project / BUILT / "charts" / "widget-operator"
+    file = project / BUILT / "bundle" / "manifests" / "widget-operator.clusterserviceversion.yaml"
     metadata = documents.load((chart / "Chart.yaml").read_text())
     csv = documents.load(file.read_text())
 
@@ -197,50 +184,40 @@ def test_the_sample_of_each_kind_is_shown(project: Path) -> None:
     assert shown[-1] == documents.load(SAMPLE)
     assert of_olm[-1] == {**shown[-1], "status": {"observedGeneration": 1}}
     notes = (chart / "templates" / "_sample.tpl").read_text()
-    assert f'  text: "안녕하세요, 오퍼레이터!"\n---\n{SAMPLE}{{{{- end }}}}' in notes
+    assert f"  text: Hello!\n---\n{SAMPLE}{{{{- end }}}}" in notes
 
 
 def test_the_catalog_and_the_plain_manifests_have_each_kind(project: Path) -> None:
-    (bundle,) = (project / "catalog" / "bundles").glob("*.yaml")
+    (bundle,) = (project / BUILT / "catalog" / "bundles").glob("*.yaml")
     properties = documents.load(bundle.read_text())["properties"]
-    deployed = documents.load_all((project / "build" / "deploy" / "crds.yaml").read_text())
-    schema = documents.load((project / "build/deploy/letter_v1.json").read_text())
+    deployed = documents.load_all((project / BUILT / "deploy" / "crds.yaml").read_text())
+    schema = documents.load((project / BUILT / "deploy/letter_v1.json").read_text())
 
     kinds = [entry["value"]["kind"] for entry in properties if entry["type"] == "olm.gvk"]
-    assert kinds == ["Message", "Letter"]
+    assert kinds == ["Widget", "Letter"]
     crds = [manifest["spec"] for manifest in deployed if "spec" in manifest]
-    assert [crd["names"]["kind"] for crd in crds] == ["Message", "Letter"]
+    assert [crd["names"]["kind"] for crd in crds] == ["Widget", "Letter"]
     assert schema["properties"]["kind"]["enum"] == ["Letter"]
     assert "address" in schema["properties"]["spec"]["properties"]
 
 
-def test_what_an_example_has_generated_is_there_when_two_need_it_at_once(project: Path) -> None:
-    example, there = (
-        project / "examples" / "memcached",
-        project / "build" / "examples" / "memcached",
-    )
-    before = sorted(example.rglob("*.yaml"))
+def test_what_is_generated_is_there_when_two_need_it_at_once(project: Path) -> None:
+    shutil.rmtree(project / "build")
 
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda _: kit(project, "verify", "examples/memcached"), range(2)))
+        list(pool.map(lambda _: kit(project, "generate", "--unless-current"), range(2)))
 
-    assert "kind: Memcached\n" in (there / "deploy" / "crds.yaml").read_text()
-    assert sorted(example.rglob("*.yaml")) == before
+    assert "kind: Letter," in (project / BUILT / "deploy" / "crds.yaml").read_text()
 
 
-def test_what_an_example_has_generated_follows_its_sources(project: Path) -> None:
-    example, there = (
-        project / "examples" / "memcached",
-        project / "build" / "examples" / "memcached",
-    )
-    left = there / "charts" / "memcached-operator" / "templates" / "left.yaml"
-    kit(project, "generate", "examples/memcached")
-    assert kit(project, "generate", "examples/memcached") == ""
+def test_what_is_generated_follows_its_sources(project: Path) -> None:
+    left = project / BUILT / "charts" / "widget-operator" / "templates" / "left.yaml"
+    assert kit(project, "generate", "--unless-current") == ""
 
     left.touch()
-    sample = example / "examples" / "sample.yaml"
-    sample.write_text(sample.read_text().replace("replicas: 2", "replicas: 7"))
-    kit(project, "verify", "examples/memcached")
+    sample = project / "examples" / "letter.yaml"
+    sample.write_text(sample.read_text().replace("Seoul", "Busan"))
+    kit(project, "generate", "--unless-current")
 
     assert not left.exists()
-    assert "replicas: 7" in left.with_name("_sample.tpl").read_text()
+    assert "Busan" in left.with_name("_sample.tpl").read_text()

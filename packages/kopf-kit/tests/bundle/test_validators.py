@@ -54,7 +54,7 @@ def test_the_validators_find_nothing_in_a_release(tmp_path: Path) -> None:
         (lambda csv: csv["spec"].pop("icon"), "csv.Spec.Icon not specified"),
         (lambda csv: csv["metadata"]["annotations"].update(capabilities="Best"), "Best"),
         (lambda csv: csv["metadata"]["annotations"].update(categories="Magic"), "Magic"),
-        (lambda csv: csv["metadata"].update(name="message-operator-1"), "naming convention"),
+        (lambda csv: csv["metadata"].update(name="widget-operator-1"), "naming convention"),
         (lambda csv: csv["spec"].pop("provider"), "Provider.Name not specified"),
         (lambda csv: csv["spec"]["maintainers"][0].pop("email"), "contain both name and email"),
         (lambda csv: csv["spec"]["links"][0].pop("url"), "contain both name and url"),

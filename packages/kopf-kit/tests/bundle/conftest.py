@@ -1,0 +1,3 @@
+import widget
+
+widget.enter()
