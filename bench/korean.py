@@ -5,6 +5,7 @@ LABELS = {
     "controller-runtime, 1 worker": "controller-runtime, 워커 1개",
     "controller-runtime, 10 workers": "controller-runtime, 워커 10개",
     "kopf as in tutorials": "튜토리얼 방식의 kopf",
+    "plain kopf": "kopf만",
     "the floor: a bare client": "하한: 단순 클라이언트",
     "the tutorial's operator in Go": "튜토리얼의 Go 오퍼레이터",
     # Speed, and one create

@@ -18,8 +18,16 @@ from kopf_kit.rig.run import KitError
 
 Data = dict[str, Any]
 Say = Callable[[str], str]
-#: The pages in docs/, each with the translation of the labels.
-PAGES: dict[str, Say] = {"benchmarks.md": str, "benchmarks.ko.md": korean.said}
+#: The pages, each with the translation of the labels; the first pages have one table.
+PAGES: dict[str, Say] = {
+    "docs/benchmarks.md": str,
+    "docs/benchmarks.ko.md": korean.said,
+    "README.md": str,
+    "README.ko.md": korean.said,
+}
+#: The columns and the rows of the table on the first pages.
+_FIRST = {"kopf-tutorial": "plain kopf", OURS.name: "kopf-runtime", TUNED.name: TUNED.title}
+_FIRST_ROWS = ("backlog_pod", "edit_pod", "create_p50", "backlog_cpu", "rss_10000")
 _PART = re.compile(r"(<!-- begin: (\w+), by `make bench` -->\n).*?(\n<!-- end -->)", re.DOTALL)
 _TITLES = {peer.name: peer.title for peer in (*PEERS, *MEMCACHEDS, FLOOR)}
 
@@ -258,18 +266,27 @@ def parts(data: Data, say: Say = str) -> dict[str, str]:
     }
 
 
+def first(data: Data, say: Say = str) -> dict[str, str]:
+    """Return the table of the first pages, by its mark."""
+    rows = tuple(_ROWS[name] for name in _FIRST_ROWS)
+    return {"first": _table(data, rows, say, _FIRST)}
+
+
 def written(data: Data) -> dict[str, str]:
     """Return the text of each page, with the parts from these data.
 
     Raises KitError where a page lacks a mark.
     """
-    return {name: _page(name, parts(data, say)) for name, say in PAGES.items()}
+    return {
+        name: _page(name, (first if name.startswith("README") else parts)(data, say))
+        for name, say in PAGES.items()
+    }
 
 
 def _page(name: str, made: dict[str, str]) -> str:
-    text = (paths.CHECKOUT / "docs" / name).read_text()
+    text = (paths.CHECKOUT / name).read_text()
     if sorted(mark for _, mark, _ in _PART.findall(text)) != sorted(made):
-        raise KitError(f"docs/{name} needs a pair of marks for each of {', '.join(made)}")
+        raise KitError(f"{name} needs a pair of marks for each of {', '.join(made)}")
     return _PART.sub(lambda part: part[1] + made[part[2]] + part[3], text)
 
 
@@ -298,13 +315,13 @@ def _answer(data: Data, say: Say) -> str:
     return "\n".join(lines)
 
 
-def _table(data: Data, rows: tuple[Row, ...], say: Say) -> str:
+def _table(data: Data, rows: tuple[Row, ...], say: Say, titles: Mapping[str, str] = _TITLES) -> str:
     """Return a table of those rows and operators that were measured."""
-    names = [name for name in _TITLES if any(row.of(data, name) for row in rows)]
+    names = [name for name in titles if any(row.of(data, name) for row in rows)]
     if not names:
         return say("Not measured.")
     lines = [
-        f"| | {' | '.join(say(_TITLES[name]) for name in names)} |",
+        f"| | {' | '.join(say(titles[name]) for name in names)} |",
         "|---|" + "---|" * len(names),
     ]
     for row in rows:

@@ -6,6 +6,7 @@ anything smaller goes to build/bench/.
 
 import argparse
 import asyncio
+import dataclasses
 import datetime
 import json
 import os
@@ -39,6 +40,9 @@ from message_operator import __version__
 
 #: How much more CPU than the page's, relative to Go's, `--quick` accepts: repeats scatter by 5 %.
 _TOLERATED = 1.15
+
+#: The data of the pages.
+_DATA = paths.CHECKOUT / "docs" / "benchmarks.json"
 
 #: The data so far, in case the run is interrupted.
 UNFINISHED = paths.BUILD / "bench" / "unfinished.json"
@@ -99,23 +103,20 @@ def main(argv: Sequence[str]) -> int:
     for name, kind in numbers.items():
         parser.add_argument(f"--{name}", type=kind, metavar="N", help="another number; no docs")
     asked = parser.parse_args(argv)
-    docs = paths.CHECKOUT / "docs"
-    former = json.loads((docs / "benchmarks.json").read_text())
+    former = json.loads(_DATA.read_text())
     if asked.report:
-        _write(former, docs)
+        _write(former, full=True)
         return 0
     own = {name: getattr(asked, name) for name in numbers if getattr(asked, name) is not None}
     if asked.quick:
         asked.only, asked.peers = ["speed"], [OURS.name, TUNED.name]
     plan = _Plan(**{**(vars(_SMALL) if asked.small else {}), **own})
     full = plan == _Plan() and not asked.peers
-    target = docs if full else paths.BUILD / "bench"
-    for folder in (target, UNFINISHED.parent):
-        folder.mkdir(parents=True, exist_ok=True)
+    UNFINISHED.parent.mkdir(parents=True, exist_ok=True)
     peers.build()
     chosen = [peer for peer in PEERS if not asked.peers or peer.name in asked.peers]
     data = asyncio.run(_measure(plan, asked.only, chosen))
-    _write(_merged(former, data) if full else data, target)
+    _write(_merged(former, data) if full else data, full=full)
     UNFINISHED.unlink()
     return _grown(former, data) if asked.quick else 0
 
@@ -231,21 +232,20 @@ async def _fairness(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
 
 
 async def _scale(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
-    await _scaled("scale", plan.scale, chosen, record)
+    await _scaled("scale", plan.scale, chosen, plan, record)
 
 
 async def _large(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
-    await _scaled("large", (plan.large,), chosen, record)
+    once = dataclasses.replace(plan, repeats=1)  # a run takes a quarter of an hour
+    await _scaled("large", (plan.large,), chosen, once, record)
 
 
 async def _scaled(
-    measure: str, steps: tuple[int, ...], chosen: list[Peer], record: _Record
+    measure: str, steps: tuple[int, ...], chosen: list[Peer], plan: _Plan, record: _Record
 ) -> None:
-    record.begin(measure)
     say(f"==> Memory and start, {steps[-1]:,} Messages")
-    for peer in chosen:
-        if peer.scales:
-            record.keep(measure, peer.name, 0, await measures.scale(peer, steps))
+    of = [peer for peer in chosen if peer.scales]
+    await _repeated(measure, lambda peer: measures.scale(peer, steps), of, plan, record)
 
 
 async def _memcached(plan: _Plan, _: list[Peer], record: _Record) -> None:
@@ -372,13 +372,11 @@ def _module(name: str) -> str:
     return line.split()[1]
 
 
-def _write(data: report.Data, target: Path) -> None:
-    """Write the data and the pages."""
-    source = target / "benchmarks.json"
+def _write(data: report.Data, *, full: bool) -> None:
+    """Write the data and the pages: those of the repository, or all into build/bench/."""
     text = json.dumps(data, ensure_ascii=False).replace(', {"', ',\n{"')  # a line for each run
-    source.write_text(text + "\n")
-    for name, text in report.written(data).items():
-        (target / name).write_text(text)
+    pages = {str(_DATA.relative_to(paths.CHECKOUT)): text + "\n", **report.written(data)}
+    for name, text in pages.items():
+        (paths.CHECKOUT / name if full else UNFINISHED.with_name(Path(name).name)).write_text(text)
     say("\n\n".join(report.parts(data).values()))
-    names = ", ".join([*report.PAGES, "benchmarks.json"])
-    say(f"Written to {target}: {names}")
+    say(f"Written{'' if full else ' to build/bench'}: {', '.join(pages)}")

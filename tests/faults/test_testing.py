@@ -1,7 +1,9 @@
 """The test library as an author has it: in a folder without PROJECT, and beside other tests."""
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from kopf_kit.rig import control_plane, paths
 from kopf_kit.testing import plugin
 from kopf_kit.testing.conformance import walks
 from kopf_offline import golang
+from tests.support.console import blocks
 
 PAGE = paths.CHECKOUT / "docs" / "testing.md"
 #: The operator of the page's example, and the listings of the page: a subject, and tests.
@@ -29,6 +32,58 @@ def run(folder: Path, text: str, *options: str) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-o", "asyncio_mode=auto", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     return done.stdout + done.stderr
+
+
+#: Types the commands of the first page, each once the operator is done, and keeps the output.
+_TYPED = """
+import json, os, shlex, subprocess
+import greetings, pytest
+from kopf_kit.testing import Parent
+
+class Greetings(Parent):
+    program, manager = (greetings.__file__,), greetings.manager
+
+    def spec(self, text):
+        return {"name": text}
+
+SUBJECTS = (Greetings(),)
+subject = pytest.fixture(lambda: SUBJECTS[0])
+subjects = pytest.fixture(lambda: SUBJECTS, scope="session")
+
+async def test_it(here, operator, api_server):
+    with open("hello.yaml", "w") as file:
+        json.dump({"apiVersion": "example.dev/v1", "kind": "Greeting",
+                   "metadata": {"name": "hello"}, "spec": {"name": "Seoul"}}, file)
+    flags = f"--kubeconfig={api_server.kubeconfig('admin')} --namespace={here.namespace}"
+    with open("typed.json") as file:
+        commands = json.load(file)
+    printed = []
+    for command in commands:
+        command = command.replace("kubectl", f"{os.environ['KUBECTL']} {flags}", 1)
+        done = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=30)
+        printed.append((done.stdout + done.stderr).replace(here.namespace, "default").strip())
+        await here.converges({"hello": "Seoul"})
+    with open("printed.json", "w") as file:
+        json.dump(printed, file)
+"""
+
+
+def test_the_first_page_shows_what_its_operator_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (paths.CHECKOUT / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    steps = next(blocks(text)).steps
+    (tmp_path / "greetings.py").write_text(code)
+    (tmp_path / "typed.json").write_text(json.dumps([step.command for step in steps]))
+    monkeypatch.setenv("KUBECTL", shlex.quote(str(golang.program("kubectl"))))
+
+    said = run(tmp_path, _TYPED)
+
+    assert "1 passed" in said, said
+    printed = json.loads((tmp_path / "printed.json").read_text())
+    age = re.compile(r"\b\d+s")
+    assert [age.sub("5s", each) for each in printed] == [step.output for step in steps]
 
 
 @pytest.mark.long

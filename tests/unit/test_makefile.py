@@ -102,8 +102,8 @@ def test_a_document_names_targets_that_there_are(document: str) -> None:
 
 @pytest.mark.parametrize("language", ["", ".ko"])
 def test_the_first_page_names_the_two_commands(language: str) -> None:
-    of_an_author = {"check"}  # in the repository that `kopf-kit new` writes
-    assert named(f"README{language}.md") - of_an_author == {
+    others = {"check", "bench"}  # in the repository of `kopf-kit new`; in the mark of a table
+    assert named(f"README{language}.md") - others == {
         "demo",
         "test",
         "docker-build",

@@ -200,7 +200,7 @@ def test_llms_txt_has_a_title_a_summary_and_sections_of_links() -> None:
     title, summary, *_ = (line for line in LLMS.splitlines() if line)
     sections = re.split(r"^## .+$", LLMS, flags=re.MULTILINE)[1:]
 
-    assert title == f"# {PROJECT.name}"
+    assert title == (CHECKOUT / "README.md").read_text().splitlines()[0]
     assert summary.startswith("> ")
     for section in sections:
         for line in filter(None, section.splitlines()):
