@@ -118,10 +118,10 @@ def main(argv: Sequence[str]) -> int:
     data = asyncio.run(_measure(plan, asked.only, chosen))
     _write(_merged(former, data) if full else data, full=full)
     UNFINISHED.unlink()
-    return _grown(former, data) if asked.quick else 0
+    return compared(former, data) if asked.quick else 0
 
 
-def _grown(former: report.Data, data: report.Data) -> int:
+def compared(former: report.Data, data: report.Data) -> int:
     """Compare our CPU, relative to Go's, with the page's; return the exit code."""
     grown = False
     for name, of in (("backlog_cpu", "the start and the backlog"), ("edit_cpu", "the edits")):

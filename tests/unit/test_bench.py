@@ -4,7 +4,9 @@ import json
 import re
 from typing import Any
 
-from bench import korean, peers, report
+import pytest
+
+from bench import korean, peers, report, run
 from bench.examples import Progress
 from bench.world import World
 from kopf_kit.rig import paths, versions
@@ -167,6 +169,21 @@ def test_the_pages_have_the_tables_of_the_data() -> None:
 
     for name, text in report.written(data).items():
         assert (paths.CHECKOUT / name).read_text() == text
+
+
+def test_quick_fails_if_our_cpu_grew_relative_to_gos(capsys: pytest.CaptureFixture[str]) -> None:
+    before, slightly, much = (
+        _data(
+            ours={"backlog_cpu": [2.0 * grown], "edit_cpu": [3.0]},
+            controller_runtime_10={"backlog_cpu": [2.0], "edit_cpu": [2.0]},
+        )
+        for grown in (1.0, 1.1, 1.2)
+    )
+
+    assert [run.compared(before, now) for now in (slightly, much)] == [0, 1]
+    assert "CPU of the start and the backlog: 1.20 times Go's, 1.00 on the page" in (
+        capsys.readouterr().err
+    )
 
 
 def _data(**numbers: dict[str, list[Any]]) -> report.Data:
