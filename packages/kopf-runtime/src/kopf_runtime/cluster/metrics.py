@@ -78,6 +78,15 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         self.gauge("build_info", "Always 1.", "version").labels(version).set(1)
+        self._unserved: dict[tuple[str, str], set[int]] = {}
+        self._groups: dict[str, str] = {}
+        self._unreadable: dict[str, list[Callable[[], int]]] = {}
+        self._add_those_of_work()
+        self._add_those_of_watches()
+        self._add_those_of_writes()
+        self._add_those_of_the_lease()
+
+    def _add_those_of_work(self) -> None:
         self.reconciles = self.counter(
             "controller_runtime_reconcile",
             "Reconciles, by kind and by how they ended.",
@@ -118,6 +127,8 @@ class Metrics:
             "How long the API server took to answer.",
             "verb",
         )
+
+    def _add_those_of_watches(self) -> None:
         self.resync_repairs = self.counter(
             "resync_repairs", "Cached objects that a full list showed to be wrong.", "resource"
         )
@@ -130,12 +141,11 @@ class Metrics:
             "resource",
             "watched_namespace",  # Prometheus itself sets `namespace` to the operator's own
         )
-        self._unserved: dict[tuple[str, str], set[int]] = {}
-        self._groups: dict[str, str] = {}
-        self._unreadable: dict[str, list[Callable[[], int]]] = {}
         self.unreadable = self.gauge(
             "unreadable_objects", "Objects left out because they cannot be read.", "resource"
         )
+
+    def _add_those_of_writes(self) -> None:
         self.migrated = self.counter(
             "storage_migrator_migrated_objects",
             "Objects that were rewritten in the version that is stored now.",
@@ -159,6 +169,8 @@ class Metrics:
             "last_resync_timestamp_seconds",
             "Since when all that is served was compared with full lists, in Unix time; 0: not yet.",
         )
+
+    def _add_those_of_the_lease(self) -> None:
         self.lease_renewed = self.gauge(
             "lease_renewed_timestamp_seconds",
             "When this replica last got or renewed the Lease, in Unix time; 0: never.",
