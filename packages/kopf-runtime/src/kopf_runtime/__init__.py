@@ -26,6 +26,7 @@ from kopf_runtime.declaring.declaration import (
 from kopf_runtime.declaring.errors import ApiError, PlanError, Refusal, RetryError, Wait
 from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.models import Manifest
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import at_least, image, object_name, one_of
 from kopf_runtime.declaring.records import Fate, Update
@@ -74,6 +75,7 @@ __all__ = [
     "JobRun",
     "Kind",
     "Manager",
+    "Manifest",
     "Object",
     "ObjectMeta",
     "ObjectName",

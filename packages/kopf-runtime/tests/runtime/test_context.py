@@ -1,8 +1,6 @@
 """The contexts that an author's functions get beside the object."""
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +9,7 @@ import pytest
 
 import kopf_runtime as kr
 from runtime import widgets
+from runtime.support.typing import check_types
 
 OWNER: Any = SimpleNamespace(key=("ns", "one"))
 
@@ -58,34 +57,9 @@ def status(seen: kr.Observed) -> kr.Status:
     return kr.default_status(seen)
 """
 
-#: What mypy need not know of other packages; it would read them for a minute.
-CONFIG = """
-[mypy]
-follow_imports = silent
-[mypy-aiohttp.*,cryptography.*,kopf.*,msgspec.*,opentelemetry.*,prometheus_client.*]
-follow_imports = skip
-"""
-
 
 def test_a_type_checker_sees_what_a_function_does_not_get(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    (snippet := tmp_path / "snippet.py").write_text(SNIPPET)
-    (config := tmp_path / "mypy.ini").write_text(CONFIG)
-
-    run = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", config, "--no-error-summary", snippet],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-    said = {
-        int(line.split(":")[1]): line for line in run.stdout.splitlines() if ": error: " in line
-    }
-    lines = enumerate(SNIPPET.splitlines(), start=1)
-    wanted = {at: line.partition("  # ")[2] for at, line in lines if "  # " in line}
-    assert said.keys() == wanted.keys(), run.stdout
-    assert all(wanted[at] in line for at, line in said.items())
+    check_types(SNIPPET, tmp_path)
 
 
 @pytest.mark.parametrize(

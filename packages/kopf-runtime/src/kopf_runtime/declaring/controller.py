@@ -18,19 +18,19 @@ from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.foreign import Foreign
 from kopf_runtime.declaring.indexes import Index, Unique
 from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.models import Manifest, of_models
 from kopf_runtime.declaring.objects import Object, Resource
 from kopf_runtime.declaring.records import Fate, Owned, Read, Update
 
 A = TypeVar("A", bound=Resource)
 B = TypeVar("B", bound=Resource)
 F = TypeVar("F", bound=Callable[..., Any])
-Manifests = Iterable[dict[str, Any]]
 # What an author's functions may ask for: a type checker refuses the context of another kind.
-Plans = TypeVar("Plans", bound=Callable[[Any, Context[Any]], Manifests])
-Steps = TypeVar("Steps", bound=Callable[[Any, StepContext[Any]], Manifests])
+Plans = TypeVar("Plans", bound=Callable[[Any, Context[Any]], Iterable[Manifest]])
+Steps = TypeVar("Steps", bound=Callable[[Any, StepContext[Any]], Iterable[Manifest]])
 Calls = TypeVar("Calls", bound=Callable[[Any, CallContext[Any]], Awaitable[Any]])
 Reviews = TypeVar("Reviews", bound=Callable[[Any, ReviewContext[Any]], Any])
-Contributes = TypeVar("Contributes", bound=Callable[[Any, Context[Any]], Mapping[str, Any] | None])
+Adds = TypeVar("Adds", bound=Callable[[Any, Context[Any]], Mapping[str, Any] | None])
 Reports = TypeVar("Reports", bound=Callable[[Any], Status])
 
 
@@ -75,7 +75,7 @@ class Controller:
     def owns(
         self,
         kind: Kind,
-        type_: type[Object] | None = None,
+        type_: type[Any] | None = None,
         *,
         update: Update = Update.APPLY,
         project: Callable[[Any], Any] | None = None,
@@ -89,10 +89,9 @@ class Controller:
     ) -> None:
         """Declare a kind of children.
 
-        `project` returns the part of a child that `status` sees; it should be small. `ended` takes
-        that part and returns why the child has ended, or an empty text while it may still run.
-        `unready` takes it and returns why the child is not ready, or an empty text if it is.
-        Without `unready`, a child is ready as its own status says (`declaring.readiness`).
+        `project` returns the part of a child, a `type_`, that `status` sees; it should be small.
+        `ended` takes that part and returns why the child has ended, or an empty text. `unready`
+        returns why it is not ready; without it, its own status says that (`declaring.readiness`).
 
         A child is created or changed only once the children of the kinds `after` are up to date and
         ready; the reason is `Waiting` until then. With `optional`, it is left out while the API
@@ -113,14 +112,14 @@ class Controller:
         """
         self._check(kind, self.declaration.owned, owned=True)
         refuse_odd(kind, update, on_surplus, on_delete, on_immutable, ends=ended is not None)
-        if isinstance(after, Kind) or not all(isinstance(earlier, Kind) for earlier in after):
+        if isinstance(after, Kind) or not all(isinstance(each, Kind) for each in after):
             raise TypeError(f"after={after!r}: use a tuple of kinds that are declared by owns()")
         judge = readiness.Judge(kind, type_) if unready is None else None
         owned = Owned(
             kind,
             judge.type if judge is not None else type_ or Object,
             update,
-            project or (lambda _: None),
+            of_models(type_, project) or (lambda _: None),
             ended or (lambda _: ""),
             unready or (lambda _: ""),
             tuple(after),
@@ -129,13 +128,14 @@ class Controller:
             on_delete,
             on_immutable,
             judge,
+            type_,
         )
         self._declare(owned={**self.declaration.owned, kind: owned})
 
     def watches(
         self,
         kind: Kind,
-        type_: type[Object] = Object,
+        type_: type[Any] = Object,
         *,
         project: Callable[[Any], Any] | None = None,
         to: Callable[[Any], Iterable[str | Key]] | None = None,
@@ -156,6 +156,7 @@ class Controller:
             raise TypeError(
                 f"watches({kind}) needs project=, for grandchildren, or to=, not {function}"
             )
+        project, to = of_models(type_, project), of_models(type_, to)
         if to is not None:
             project = project or (lambda thing: thing.metadata.version)
             self._declare(mapped={**mapped, kind: Read(kind, type_, project, to)})
@@ -166,7 +167,7 @@ class Controller:
     def reads(
         self,
         kind: Kind,
-        type_: type[Object] = Object,
+        type_: type[Any] = Object,
         *,
         project: Callable[[Any], Any],
         keys: Callable[[Any], Iterable[str | Key]] | None = None,
@@ -194,7 +195,7 @@ class Controller:
         if every is not None and not every >= 1:  # nor NaN
             raise ValueError(f"every={every!r}: use at least 1 second, or leave it out to watch")
         named = keys or (lambda _: ())
-        read = Read(kind, type_, project, named, labels, every)
+        read = Read(kind, type_, of_models(type_, project), named, labels, every)
         self._declare(read={**self.declaration.read, kind: read})
 
     def index(self, values: Callable[[Any], Iterable[Hashable]]) -> Index:
@@ -267,14 +268,13 @@ class Controller:
 
         return register if function is None else register(function)
 
-    def contribution(self, function: Contributes) -> Contributes:
+    def contribution(self, function: Adds) -> Adds:
         """Register the function that returns what is added to an object of others' kind.
 
-        It takes what `desired` takes, and returns the fields that the object is to have, such as
-        `{"metadata": {"labels": {"team": "a"}}}`, or None. Once the children are up to date, they
-        are set by a server-side apply of our own that takes no field from anybody: if another
-        manager has one, the reason is `ContributionConflict`. What is no longer returned is
-        removed, and all of it once the object is not served any more.
+        It takes what `desired` takes, and returns the fields that the object is to have, or None.
+        Once the children are up to date, they are set by a server-side apply that takes no field
+        from anybody (`ContributionConflict`). What is no longer returned is removed, and all of it
+        once the object is not served any more.
         """
         if self.declaration.foreign is None:
             raise TypeError(f"{self.kind} is the operator's own: nothing but its status is written")

@@ -20,7 +20,7 @@ from kopf_runtime.declaring.records import Fate, Owned, Read, Update
 FromTo = tuple[type[Resource], type[Resource]]
 
 
-def nothing(*_: Any) -> Iterable[dict[str, Any]]:
+def nothing(*_: Any) -> Iterable[Any]:
     """Return no children: what a controller without `desired` plans."""
     return ()
 
@@ -45,7 +45,7 @@ class Declaration:
     read: Mapping[Kind, Read] = field(default_factory=dict)
     mapped: Mapping[Kind, Read] = field(default_factory=dict)
     indexes: tuple[Index, ...] = ()
-    desired: Callable[..., Iterable[dict[str, Any]]] = nothing
+    desired: Callable[..., Iterable[Any]] = nothing
     #: Returns what an object of others' kind is to have beside what others have put there.
     contribution: Callable[[Any, Any], Mapping[str, Any] | None] | None = None
     #: Whether `desired` is called at each reconcile, with all that is seen.

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from kopf_runtime.declaring import models
 from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, Kind
 from kopf_runtime.declaring.objects import Object
 
@@ -188,13 +189,16 @@ class Judge:
     what the second look says is kept with the first.
     """
 
-    def __init__(self, kind: Kind, type_: type[Object] | None) -> None:
+    def __init__(self, kind: Kind, type_: type[Any] | None) -> None:
         #: The class of what `decode` returns.
         self.type: type[Any]
         self.type, self._unready = of(kind)
         self._decoder = msgspec.json.Decoder(self.type)
         self._own: msgspec.json.Decoder[Any] | None = None
-        if type_ is not None:
+        self._decode: Callable[[bytes | Raw], Any] = self._decoder.decode
+        if type_ is not None and models.is_model(type_):
+            self._decode = models.Decoder(type_, self._decode).decode
+        elif type_ is not None:
             self.type = msgspec.defstruct(
                 type_.__name__,
                 [(_UNREADY, str, "")],
@@ -207,7 +211,7 @@ class Judge:
     def decode(self, payload: bytes | Raw, /) -> Any:
         """Return a child; raise `MsgspecError`."""
         if self._own is None:
-            return self._decoder.decode(payload)
+            return self._decode(payload)
         child = self._own.decode(payload)
         msgspec.structs.force_setattr(child, _UNREADY, self._look(payload))
         return child

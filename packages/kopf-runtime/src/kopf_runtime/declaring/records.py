@@ -78,6 +78,8 @@ class Owned(Struct, frozen=True):
     on_immutable: Fate | Update = Fate.REFUSE
     #: What decodes a child, if not just its type, and returns from the whole why it is not ready.
     judge: Judge | None = None
+    #: The author's class of what is seen, also one that is a model of another library.
+    model: Any = None
 
     @property
     def keeps_surplus(self) -> bool:

@@ -244,9 +244,7 @@ class Runtime:
         with only_while(lambda: self.caches.selection.has(key[0])):
             return await self._reconciler.reconcile(key)
 
-    def _children_desired(
-        self, thing: Any, context: Context[Any] | None
-    ) -> Iterable[dict[str, Any]]:
+    def _children_desired(self, thing: Any, context: Context[Any] | None) -> Iterable[Any]:
         return self.declaration.desired(thing, context or Context(self._deps.settings))
 
     def _values(

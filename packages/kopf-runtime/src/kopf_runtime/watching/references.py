@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring import models
 from kopf_runtime.declaring.errors import UNSEEN, ApiError
 from kopf_runtime.declaring.indexes import Index, several
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -201,7 +201,7 @@ class Polled(References):
     def __init__(self, client: Client, namers: Namers, read: Read, every: float) -> None:
         self.kind, self._read, self._namers = read.kind, read, namers
         self._client, self._every = client, every
-        self._decoder = msgspec.json.Decoder(read.type)
+        self._decoder = models.decoder(read.type)
         # What was last read, with when that is to be done again, by `time.monotonic`.
         self._views: dict[Key, tuple[Any, float]] = {}
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring import models
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import (
@@ -76,7 +76,7 @@ class Source(Generic[R]):
         self.kind, self._selected = watched.kind, watched.selected
         self.cache: Cache[R] = Cache()
         self._gone = Gone()
-        self._decoder = watched.decoder or msgspec.json.Decoder(watched.type)
+        self._decoder = watched.decoder or models.decoder(watched.type)
         self._read: Callable[[Any, R | None], R] = read
         self._changed: Callable[[R | None, R | None], object] = changed
         self._left_out = unreadable

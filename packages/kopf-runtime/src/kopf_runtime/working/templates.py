@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from kopf_runtime.declaring import models
 from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import PlanError, Wait
 from kopf_runtime.declaring.kinds import SECRET, Key, Kind
@@ -35,7 +36,7 @@ MAX_CHILDREN = 1000
 
 #: Returns the manifests of the children that an object should have. The context is None where they
 #: depend on nothing but the object and the settings.
-Desired = Callable[[Any, Context[Any] | None], Iterable[dict[str, Any]]]
+Desired = Callable[[Any, Context[Any] | None], Iterable[Any]]
 
 #: A label's name has at most 63 characters, and the longest mark is called `KIND-generation`.
 _LONGEST_WORD = 63 - len("-generation")
@@ -158,7 +159,9 @@ class Templates:
                 thing = replace(thing, status={})
             outlives = {kind: owned.outlives(thing) for kind, owned in self._owned.items()}
             desired = self._desired(thing, context)  # may be endless
-            manifests = list(islice(_each(desired), MAX_CHILDREN + 1))
+            manifests = [
+                self._manifest(child) for child in islice(_each(desired), MAX_CHILDREN + 1)
+            ]
         except (PlanError, Wait):
             raise
         except Exception as error:
@@ -261,6 +264,21 @@ class Templates:
                 }
                 return {**rest, "spec": {**spec, "template": {**template, "metadata": metadata}}}
         return manifest
+
+    def _manifest(self, given: Any) -> Any:
+        """Return what an author gives for a child as a manifest; raise `PlanError`."""
+        manifest = models.manifest(given)
+        if manifest is given or not isinstance(manifest, dict):
+            return manifest
+        if manifest.get("apiVersion") and manifest.get("kind"):
+            return manifest
+        kinds = (owned.kind for owned in self._owned.values() if owned.model is type(given))
+        if (kind := next(kinds, None)) is None:
+            raise PlanError(
+                f"the plan has a {type(given).__name__} without its apiVersion and kind; set them, "
+                "or pass the class to owns()"
+            )
+        return {**manifest, "apiVersion": kind.api_version, "kind": kind.kind}
 
     def _check(self, meta: ObjectMeta, manifest: Any) -> tuple[Kind, Key]:
         """Return a manifest's kind and key; raise `PlanError` if it cannot be a child."""
