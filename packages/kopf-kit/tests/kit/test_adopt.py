@@ -360,7 +360,7 @@ def public(notes: Path) -> Path:
     return notes
 
 
-def test_a_public_repository_is_adopted_with_its_own_python_and_an_image_of_the_kit_s(
+def test_b13_a_public_repository_is_adopted_with_its_own_python_and_an_image_of_the_kit_s(
     public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, said = adopt(public, *IN_SUBGROUP)

@@ -66,7 +66,7 @@ def adopt(root: Path, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_b5_an_image_has_what_is_beside_the_handlers(
+def test_b5_o8_an_image_has_what_is_beside_the_handlers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, files, expected = LAYOUTS[name]
@@ -305,6 +305,13 @@ def test_o9_each_lock_is_read_as_its_own_tool_does(
         "kopf==1.2 --hash=sha256:00",
         'uvloop==1.2 ; os_name == "posix" --hash=sha256:00',
     ]
+
+
+def test_o7_a_star_in_a_rule_is_said_when_it_is_adopted(tmp_path: Path) -> None:
+    role = (NOTES / "role.yaml").read_text()
+    root = repository(tmp_path, "main.py", {"role.yaml": role.replace("[pods]", "['*']")})
+
+    assert "a rule of role.yaml has a *: {" in adopt(root)[1]
 
 
 def test_o11_the_modules_that_were_found_are_named(tmp_path: Path) -> None:

@@ -368,7 +368,7 @@ def drawn(
     ("seed", "count"),
     [(67, 24), *(pytest.param(seed, 100, marks=pytest.mark.long) for seed in (1, 2, 3))],
 )
-async def test_o1_no_right_gets_wider_than_the_author_s_manifests_give_it(
+async def test_o1_o7_no_right_gets_wider_than_the_author_s_manifests_give_it(
     operator: Path, seed: int, count: int
 ) -> None:
     cases = [*drawn(operator, seed, count)]

@@ -64,7 +64,7 @@ def test_b3_what_is_written_reads_the_same_for_kubectl(spec: list[Any]) -> None:
 
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])
 @given(st.lists(unquoted, min_size=60, max_size=120, unique=True))
-def test_b3_what_people_write_is_read_as_kubectl_reads_it(items: list[str]) -> None:
+def test_b3_b8_b9_what_people_write_is_read_as_kubectl_reads_it(items: list[str]) -> None:
     note = "apiVersion: example.com/v1\nkind: Note\nmetadata: {name: note}\nspec:\n"
     # Of keys that are the same for JSON, Go takes any; what is no text or integer is refused.
     keys = {str(reading.plain(item)).lower(): item for item in items if not _refused(item)}

@@ -468,7 +468,7 @@ async def drawn(cluster: Cluster, seed: int, count: int) -> None:
     assert not [feature for feature in FEATURES if not met[feature]]
 
 
-async def test_b1_b2_t2_what_the_plan_says_the_object_has(kinds: Cluster) -> None:
+async def test_b1_b2_b12_t2_what_the_plan_says_the_object_has(kinds: Cluster) -> None:
     await drawn(kinds, 66, 30)
 
 
