@@ -1,6 +1,6 @@
 """As much of an API server as an operator needs to have something to count.
 
-It remembers nothing and refuses some: tests/e2e shows what a real one does.
+It remembers nothing and refuses some.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from typing import Any
 
 from aiohttp import web
 
-_MESSAGES = "/apis/myorg.dev/v1"
+_WIDGETS = "/apis/acme.example.com/v1"
 _RESOURCES = {
-    "/api/v1": [("namespaces", "Namespace", False), ("pods", "Pod", True)],
-    _MESSAGES: [("messages", "Message", True)],
+    "/api/v1": [("namespaces", "Namespace", False), ("configmaps", "ConfigMap", True)],
+    _WIDGETS: [("widgets", "Widget", True)],
 }
 
 
-def _messages() -> list[dict[str, Any]]:
+def _widgets() -> list[dict[str, Any]]:
     return [
         {
-            "apiVersion": "myorg.dev/v1",
-            "kind": "Message",
+            "apiVersion": "acme.example.com/v1",
+            "kind": "Widget",
             "metadata": {
                 "name": name,
                 "namespace": "default",
@@ -33,7 +33,7 @@ def _messages() -> list[dict[str, Any]]:
                 "generation": 1,
                 "creationTimestamp": "2026-01-01T00:00:00Z",
             },
-            "spec": {"text": name, "intervalSeconds": 10},
+            "spec": {"text": name},
         }
         for name in ("hello", "refused")
     ]
@@ -44,8 +44,8 @@ async def _read(request: web.Request) -> web.StreamResponse:
     if path == "/api":
         return web.json_response({"versions": ["v1"]})
     if path == "/apis":
-        version = {"groupVersion": "myorg.dev/v1", "version": "v1"}
-        group = {"name": "myorg.dev", "versions": [version], "preferredVersion": version}
+        version = {"groupVersion": "acme.example.com/v1", "version": "v1"}
+        group = {"name": "acme.example.com", "versions": [version], "preferredVersion": version}
         return web.json_response({"groups": [group]})
     if path in _RESOURCES:
         verbs = ["get", "list", "watch", "create", "delete", "patch"]
@@ -65,15 +65,15 @@ async def _read(request: web.Request) -> web.StreamResponse:
         await response.prepare(request)
         await asyncio.sleep(3600)
         return response
-    if path.endswith(("/messages", "/pods")):
-        items = _messages() if path.endswith("/messages") else []
+    if path.endswith(("/widgets", "/configmaps")):
+        items = _widgets() if path.endswith("/widgets") else []
         return web.json_response({"items": items, "metadata": {"resourceVersion": "1"}})
     return _refusal(404, "NotFound")
 
 
 async def _write(request: web.Request) -> web.StreamResponse:
     body = await request.json()
-    if body.get("metadata", {}).get("name") == "msg-refused":
+    if body.get("metadata", {}).get("name") == "refused":
         return _refusal(403, "Forbidden")
     body.setdefault("metadata", {}).update({"resourceVersion": "2", "uid": "uid-made"})
     return web.json_response(body, status=201 if request.method == "POST" else 200)

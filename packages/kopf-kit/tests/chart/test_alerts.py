@@ -17,8 +17,6 @@ from chart.monitored import (
     rules,
     series,
 )
-from kopf_kit.chart import dashboard as chart_dashboard
-from kopf_kit.project.definition import PROJECT
 
 
 def test_promtool_finds_nothing_in_the_rules(tmp_path: Path) -> None:
@@ -28,45 +26,41 @@ def test_promtool_finds_nothing_in_the_rules(tmp_path: Path) -> None:
 #: For each alert the series that drive it, a sample a minute: two hours of trouble, then two well.
 WELL = {
     "up": "1x240",  # of whatever else is scraped of the Pod
-    "message_operator_build_info": "1x240",
-    "message_operator_leader": "1x240",
+    "widget_operator_build_info": "1x240",
+    "widget_operator_leader": "1x240",
     'controller_runtime_reconcile_total{result="success"}': "0+60x240",
     "workqueue_depth": "0x240",
     'rest_client_requests_total{code="200"}': "0+60x240",
     "process_start_time_seconds": "1000x240",
-    "message_operator_last_resync_timestamp_seconds": "0+60x240",
-    'message_operator_unserved{resource="pods",watched_namespace="team"}': "0x240",
-    'message_operator_unreadable_objects{resource="pods"}': "0x240",
-    'message_operator_messages{phase="Failed"}': "0x240",
-    'message_operator_messages{phase="Pending"}': "0x240",
+    "widget_operator_last_resync_timestamp_seconds": "0+60x240",
+    'widget_operator_unserved{resource="pods",watched_namespace="team"}': "0x240",
+    'widget_operator_unreadable_objects{resource="pods"}': "0x240",
 }
 TROUBLE: dict[str, dict[str, str]] = {
-    "MessageOperatorDown": {"message_operator_build_info": "_x120 1x120"},
-    "MessageOperatorRestarting": {"process_start_time_seconds": "0+60x120 7200x120"},
-    "MessageOperatorNoLeader": {"message_operator_leader": "0x120 1x120"},
-    "MessageOperatorReconcileErrors": {
+    "WidgetOperatorDown": {"widget_operator_build_info": "_x120 1x120"},
+    "WidgetOperatorRestarting": {"process_start_time_seconds": "0+60x120 7200x120"},
+    "WidgetOperatorNoLeader": {"widget_operator_leader": "0x120 1x120"},
+    "WidgetOperatorReconcileErrors": {
         'controller_runtime_reconcile_total{result="error"}': "0+1x120 120x120"
     },
-    "MessageOperatorQueueStuck": {
+    "WidgetOperatorQueueStuck": {
         "workqueue_depth": "5x120 0x120",
         'controller_runtime_reconcile_total{result="success"}': "7x120 7+60x120",
     },
-    "MessageOperatorApiErrors": {'rest_client_requests_total{code="503"}': "0+60x120 7200x120"},
-    "MessageOperatorForbidden": {'rest_client_requests_total{code="403"}': "0+1x120 120x120"},
-    "MessageOperatorWatchMisses": {
-        'message_operator_resync_repairs_total{resource="pods"}': "0+1x120 120x120"
+    "WidgetOperatorApiErrors": {'rest_client_requests_total{code="503"}': "0+60x120 7200x120"},
+    "WidgetOperatorForbidden": {'rest_client_requests_total{code="403"}': "0+1x120 120x120"},
+    "WidgetOperatorWatchMisses": {
+        'widget_operator_resync_repairs_total{resource="pods"}': "0+1x120 120x120"
     },
-    "MessageOperatorResyncsFail": {
-        "message_operator_last_resync_timestamp_seconds": "60x120 7260+60x119"
+    "WidgetOperatorResyncsFail": {
+        "widget_operator_last_resync_timestamp_seconds": "60x120 7260+60x119"
     },
-    "MessageOperatorUnserved": {
-        'message_operator_unserved{resource="pods",watched_namespace="team"}': "1x120 0x120"
+    "WidgetOperatorUnserved": {
+        'widget_operator_unserved{resource="pods",watched_namespace="team"}': "1x120 0x120"
     },
-    "MessageOperatorUnreadableObjects": {
-        'message_operator_unreadable_objects{resource="pods"}': "2x120 0x120"
+    "WidgetOperatorUnreadableObjects": {
+        'widget_operator_unreadable_objects{resource="pods"}': "2x120 0x120"
     },
-    "MessageOperatorMessagesFailed": {'message_operator_messages{phase="Failed"}': "1x120 0x120"},
-    "MessageOperatorMessagesPending": {'message_operator_messages{phase="Pending"}': "1x120 0x120"},
 }
 
 
@@ -115,13 +109,13 @@ def test_an_alert_fires_for_the_release_in_trouble_and_for_no_other(tmp_path: Pa
     ],
 )
 def test_what_is_not_served_is_told_in_words(tmp_path: Path, labels: str, text: str) -> None:
-    (rule,) = (rule for rule in rules() if rule["alert"] == "MessageOperatorUnserved")
+    (rule,) = (rule for rule in rules() if rule["alert"] == "WidgetOperatorUnserved")
     description = rule["annotations"]["description"]
     shown = re.sub(
         r"{{ \$labels.resource }}{{ with .*?{{ end }}", text.partition(" cannot")[0], description
     )
     annotations = {**rule["annotations"], "description": shown}
-    exposed = f'message_operator_unserved{{{labels}resource="pods"}}'
+    exposed = f'widget_operator_unserved{{{labels}resource="pods"}}'
     alert = {
         "exp_labels": {
             **rule["labels"],
@@ -133,7 +127,7 @@ def test_what_is_not_served_is_told_in_words(tmp_path: Path, labels: str, text: 
     test = {
         "input_series": [series(Release(), exposed, "1x60")],
         "alert_rule_test": [
-            {"alertname": "MessageOperatorUnserved", "eval_time": "30m", "exp_alerts": [alert]}
+            {"alertname": "WidgetOperatorUnserved", "eval_time": "30m", "exp_alerts": [alert]}
         ],
     }
 
@@ -141,29 +135,10 @@ def test_what_is_not_served_is_told_in_words(tmp_path: Path, labels: str, text: 
 
 
 def test_what_was_never_served_is_no_resync_that_failed(tmp_path: Path) -> None:
-    unserved = {"message_operator_last_resync_timestamp_seconds": "0x240"}
+    unserved = {"widget_operator_last_resync_timestamp_seconds": "0x240"}
     test = {
         "input_series": [series(Release(), *item) for item in {**WELL, **unserved}.items()],
-        "promql_expr_test": [firing("MessageOperatorResyncsFail", minute) for minute in (30, 235)],
-    }
-
-    expect(tmp_path, [test], Release())
-
-
-def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_path: Path) -> None:
-    (query,) = (panel.query for panel in PROJECT.panels if panel.title == "Messages by phase")
-    count = 'message_operator_messages{phase="Failed"}'
-    one, two, _ = (series(release, count, "3x5") for release in RELEASES)
-    standby = {**one, "series": one["series"].replace("x2x4z", "aaaaa")}
-    test = {
-        "input_series": [one, standby, two],
-        "promql_expr_test": [
-            {
-                "expr": chart_dashboard.complete(query, selector=""),
-                "eval_time": "5m",
-                "exp_samples": [{"labels": '{phase="Failed"}', "value": 6}],
-            }
-        ],
+        "promql_expr_test": [firing("WidgetOperatorResyncsFail", minute) for minute in (30, 235)],
     }
 
     expect(tmp_path, [test], Release())

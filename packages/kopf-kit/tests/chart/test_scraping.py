@@ -8,14 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from chart import prometheus_server
+from chart import fake_cluster, prometheus_server
 from chart.helm import FULLNAME, NAMESPACE
 from chart.monitored import ALERTS, OURS, POD, rule_file
 from kopf_kit.chart import dashboard
-from kopf_kit.rig import paths
-from kopf_kit.rig.paths import CHECKOUT
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.testing.process import free_port
-from tests.chart import fake_cluster
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +36,16 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
         stack.enter_context(
             prometheus_server.process(
                 folder / "operator.log",
-                *(sys.executable, "-m", "message_operator", "--leader-elect", "--resync-period=1"),
+                *(sys.executable, "-m", PROJECT.package, "--leader-elect", "--resync-period=1"),
                 *(f"--metrics-bind-address=127.0.0.1:{operator_port}",),
                 "--health-probe-bind-address=0",
                 KUBECONFIG=str(folder / "kubeconfig"),
-                PYTHONPATH=paths.python_path(CHECKOUT),
+                PYTHONPATH=str(PROJECT.sources),
             )
         )
         found = stack.enter_context(prometheus_server.running(folder, config))
         # Until the operator has resynced again, and there is enough for a rate.
-        found.wait_for("rate(message_operator_resync_repairs_total[10s]) >= 0")
+        found.wait_for("rate(widget_operator_resync_repairs_total[10s]) >= 0")
         found.wait_for('rest_client_requests_total{code="403"}')
         yield found
 
