@@ -60,7 +60,7 @@ MORE = sources(
 OURS = set(re.findall(r"--[a-z][a-z-]+", FLAGS + KIT + PLUGIN + MORE))
 #: Flags of other programs that a page names without the program, and one that it makes up.
 OTHERS = {
-    *("--all-pods", "--applyset", "--cascade", "--existing-resource-policy"),
+    *("--all-pods", "--prune-allowlist", "--cascade", "--existing-resource-policy"),
     *("--atomic", "--force-conflicts", "--kube-version", "--reuse-values", "--rollback-on-failure"),
     *("--take-ownership", "--verify", "--key", "--insecure-ignore-tlog", "--certificate-identity"),
     *("--certificate-oidc-issuer", "--greeting"),
