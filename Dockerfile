@@ -37,7 +37,9 @@ ARG BUILDARCH
 USER 0
 ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1
 COPY --from=build /out/${BUILDARCH} /
-RUN --mount=type=bind,source=packages/kopf-kit/src/kopf_kit/image/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out", "message_operator"]
+RUN --mount=type=bind,source=packages/kopf-kit/src/kopf_kit/image/bytecode.py,target=/bytecode.py \
+    --mount=type=bind,source=LICENSE,target=/own-licenses/LICENSE \
+    ["python3", "/bytecode.py", "/out", "message_operator"]
 
 FROM ${RUNTIME_BASE}
 ARG TARGETARCH
@@ -48,7 +50,14 @@ LABEL org.opencontainers.image.title="message-operator" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.source="https://github.com/myorg/message-operator" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
+      org.opencontainers.image.revision="${REVISION}" \
+      name="message-operator" \
+      vendor="The message-operator founders" \
+      maintainer="The message-operator founders" \
+      version="${VERSION}" \
+      release="${REVISION}" \
+      summary="Turns every Message into a Pod that prints it" \
+      description="Turns every Message into a Pod that prints it"
 ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 COPY --from=build /out/${TARGETARCH} /
 COPY --from=bytecode /out /

@@ -4,12 +4,13 @@ import re
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from kopf_kit.image import dockerfile
+from kopf_kit.image import bytecode, dockerfile
 from kopf_kit.project import definition, registered, shared
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
@@ -18,7 +19,10 @@ OWN = paths.CHECKOUT / "Dockerfile"
 ADOPTED = paths.CHECKOUT / "examples" / "plain-kopf"
 MEMCACHED = paths.CHECKOUT / "examples" / "memcached"
 #: Lines that have to differ: the context of our own is the checkout.
-DIFFERENT = re.compile(r"^#|^COPY |^WORKDIR |bytecode\.py|no-cluster|opencontainers|^ENTRYPOINT")
+DIFFERENT = re.compile(
+    r"^#|^COPY |^WORKDIR |bytecode\.py|no-cluster|licenses|opencontainers|^ENTRYPOINT"
+    r'|^ +(name|vendor|maintainer|summary|description)="'
+)
 
 
 @pytest.fixture
@@ -67,6 +71,37 @@ def test_without_one_the_folder_has_all_that_the_image_needs(memcached: Path) ->
     requirements = (memcached / "requirements.txt").read_text()
     assert re.search(r"^kopf==\S+ \\\n    --hash=sha256:", requirements, re.MULTILINE)
     assert "pytest" not in requirements
+
+
+#: https://docs.redhat.com/en/documentation/red_hat_software_certification (policy for images)
+CERTIFIED = ("name", "vendor", "maintainer", "version", "release", "summary", "description")
+
+
+def test_j2_the_image_says_what_certification_asks_of_it(memcached: Path) -> None:
+    dockerfile.context()
+
+    for text in (OWN.read_text(), (memcached / "Dockerfile").read_text()):
+        (labels,) = re.findall(r"^LABEL (?:.*\\\n)+.*$", text, re.MULTILINE)
+        assert {*re.findall(r'^ +(\w+)=".+"', labels, re.MULTILINE)} == {*CERTIFIED}
+        assert "target=/own-licenses" in text
+
+
+def test_j2_the_image_has_the_licence_of_each_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = Path(pytest.__file__).parents[1]
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "LICENSE").write_text("ours")
+    monkeypatch.setattr(bytecode, "APP", installed)
+    monkeypatch.setattr(bytecode, "OWN", own)
+
+    bytecode.licences(tmp_path / "licenses")
+
+    texts = {file.parent.name for file in tmp_path.glob("licenses/*/*") if file.read_bytes()}
+    assert texts == {found.metadata["Name"] for found in distributions(path=[str(installed)])}
+    assert (tmp_path / "licenses" / "LICENSE").read_text() == "ours"
+    assert [*tmp_path.glob("licenses/aiohttp/LICENSE*")]
 
 
 def test_what_an_operator_needs_beside_the_runtime_is_in_its_image(

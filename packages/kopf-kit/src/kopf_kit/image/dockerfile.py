@@ -20,6 +20,7 @@ _OWN = PROJECT.root / (PROJECT.adopted.dockerfile if PROJECT.adopted else "Docke
 _CONTEXT = paths.BUILD / "image" / PROJECT.name
 _BYTECODE = Path(__file__).with_name("bytecode.py")
 _USER = "# Added by kopf-kit: the kubelet starts no root.\nUSER 65532:65532\n"
+_LICENCE = re.compile(r"(licen[cs]e|copying|notice)", re.IGNORECASE)
 #: The architectures of the images, as wheels call them.
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
@@ -49,6 +50,10 @@ def context() -> Path:
     (_CONTEXT / "Dockerfile").write_text(text())
     for file in (_BYTECODE, registered.NO_CLUSTER):
         shutil.copy(file, _CONTEXT)
+    (_CONTEXT / "licenses").mkdir()
+    for file in PROJECT.root.iterdir():
+        if file.is_file() and _LICENCE.match(file.name):
+            shutil.copy(file, _CONTEXT / "licenses")
     if not PROJECT.adopted:
         _copy(PROJECT.code)
     elif PROJECT.code.exists() and not _is_installed():  # it may be one of its requirements
@@ -76,6 +81,7 @@ def text() -> str:
         "MODULE": PROJECT.adopted.module if PROJECT.adopted else "",
         "NAME": PROJECT.name,
         "DESCRIPTION": chart["description"],
+        "VENDOR": next((each["name"] for each in chart.get("maintainers", ())), PROJECT.name),
         "SOURCE": chart["home"],
         "COMMAND": json.dumps(PROJECT.command),
     }

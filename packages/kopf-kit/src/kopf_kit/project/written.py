@@ -90,6 +90,10 @@ class Role(TypedDict):
     rules: Annotated[list[Rule], Meta(min_length=1)]
 
 
+class _Maintainer(TypedDict):
+    name: str
+
+
 class Chart(TypedDict, total=False):
     """Chart.yaml."""
 
@@ -99,6 +103,7 @@ class Chart(TypedDict, total=False):
     home: Required[Annotated[str, Meta(pattern="^https?://[^/]+/[^/]+")]]
     kubeVersion: Annotated[str, Meta(pattern=r"^>=\d+\.\d+\.\d+-0$")]
     keywords: list[str]
+    maintainers: list[_Maintainer]
     annotations: Texts | None
 
 
