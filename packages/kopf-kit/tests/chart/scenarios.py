@@ -22,6 +22,8 @@ hardened:
     {enabled: true, healthFrom: [{podSelector: {}}], metricsFrom: [{namespaceSelector: {}}]}
   podSecurityContext:
     {runAsNonRoot: true, runAsUser: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
+  resources: {limits: {cpu: "1"}}
+  tests: {resources: {limits: {cpu: 100m}}}
 minimal:
   crds: {install: false}
   rbac: {create: false}

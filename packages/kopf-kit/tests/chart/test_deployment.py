@@ -188,8 +188,8 @@ def test_the_operator_cannot_write_to_its_root_and_its_user_is_not_fixed() -> No
 
 def test_memory_is_limited_and_cpu_is_not() -> None:
     assert container()["resources"] == {
-        "requests": {"cpu": "10m", "memory": "64Mi"},
-        "limits": {"memory": "256Mi"},
+        "requests": {"cpu": "10m", "memory": "64Mi", "ephemeral-storage": "64Mi"},
+        "limits": {"memory": "256Mi", "ephemeral-storage": "1Gi"},
     }
 
 

@@ -6,6 +6,7 @@ import kopf
 import pytest
 
 from chart.helm import FULLNAME, Manifest, Values, container, find, names, pod, render
+from chart.scenarios import SCENARIOS
 from kopf_runtime.cluster import credentials
 
 
@@ -98,3 +99,37 @@ def test_rules_of_one_s_own_are_added() -> None:
     spec = policy({"extraIngress": [rule], "extraEgress": [rule]})
 
     assert (spec["ingress"][-1], spec["egress"][-1]) == (rule, rule)
+
+
+def test_j3_the_test_asks_the_operator_and_name_servers_and_is_asked_nothing() -> None:
+    manifests = render({"networkPolicy": {"enabled": True}})
+    test = find(manifests, "Pod", f"{FULLNAME}-test")["metadata"]["labels"]
+
+    spec = find(manifests, "NetworkPolicy", f"{FULLNAME}-test")["spec"]
+
+    assert spec["podSelector"]["matchLabels"].items() <= test.items()
+    assert (spec["policyTypes"], spec.get("ingress")) == (["Ingress", "Egress"], None)
+    servers, operator = spec["egress"]
+    assert ports(servers) == {(way, port) for way in ("TCP", "UDP") for port in (53, 5353)}
+    assert ports(operator) == {("TCP", "health"), ("TCP", "metrics")}
+    (asked,) = operator["to"]
+    assert asked["podSelector"]["matchLabels"].items() <= pod()["metadata"]["labels"].items()
+
+
+def test_j3_without_a_test_it_has_no_policy() -> None:
+    manifests = render({"networkPolicy": {"enabled": True}, "tests": {"enabled": False}})
+
+    assert f"{FULLNAME}-test" not in {name for _, _, name in names(manifests)}
+
+
+@pytest.mark.parametrize("hardened", [False, True])
+def test_j3_each_container_says_what_it_takes(hardened: bool) -> None:
+    manifests = render(SCENARIOS["hardened"] if hardened else {})
+    asked = [container(), find(manifests, "Pod", f"{FULLNAME}-test")["spec"]["containers"][0]]
+    if hardened:
+        asked[0] = container(SCENARIOS["hardened"])
+
+    for each in asked:
+        assert {*each["resources"]["requests"]} == {"cpu", "memory", "ephemeral-storage"}
+        limits = {"memory", "ephemeral-storage", *(["cpu"] if hardened else [])}
+        assert {*each["resources"]["limits"]} == limits
