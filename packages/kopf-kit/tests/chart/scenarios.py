@@ -24,6 +24,7 @@ hardened:
     {runAsNonRoot: true, runAsUser: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
   resources: {limits: {cpu: "1"}}
   tests: {resources: {limits: {cpu: 100m}}}
+  image: {pullPolicy: Always}
 minimal:
   crds: {install: false}
   rbac: {create: false}

@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from chart.helm import PROGRAMS, HelmError, helm
 from kopf_kit.rig import tools
 
+HAND_WRITTEN = sorted(Path(__file__).parents[4].glob("examples/*/charts/*"))
 KIT = (sys.executable, "-m", "kopf_kit")
 
 
@@ -38,3 +42,13 @@ def test_a_new_repository_is_generated_below_build_and_has_no_mistakes(tmp_path:
     )
     assert done.returncode == 1
     assert done.stderr.strip().startswith("error: olm/csv.yaml: Cache: specDescriptors: add text")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_j8_what_people_write_of_a_chart_says_what_it_lacks(tmp_path: Path, program: str) -> None:
+    name = ("cache-operator", "--kind=Cache", "--group=cache.example.com", "--no-lock")
+    subprocess.run([*KIT, "new", *name, str(tmp_path)], check=True, timeout=60, cwd=tmp_path)
+
+    for chart in (tmp_path / "charts" / "cache-operator", *HAND_WRITTEN):
+        with pytest.raises(HelmError, match="run `kopf-kit generate`"):
+            helm("template", "x", chart, program=program)

@@ -31,7 +31,7 @@ that says what is wrong and what to do. */}}
 #@ end
 {{- $seen := list }}
 {{- range .Values.extraEnv }}
-{{- if has .name (list "POD_NAME" "POD_NAMESPACE") }}
+{{- if has .name (list "POD_NAME" "POD_NAMESPACE" "POD_UID") }}
 {{- fail (printf "extraEnv has %s, which the chart sets itself. Leave it out." .name) }}
 {{- end }}
 {{- if has .name $seen }}
