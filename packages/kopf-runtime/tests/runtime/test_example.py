@@ -338,3 +338,18 @@ def test_d5_each_kind_of_kopf_handler_is_seen(on: Any) -> None:
         assert BesideKopf(list).has_handlers()
     finally:
         kopf.set_default_registry(before)
+
+
+SIGNALLED = """
+import asyncio, os, runpy, signal, threading
+threading.Timer(5, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+async def test_on_sigusr1_it_says_what_each_task_does(server: ApiServer, tmp_path: Path) -> None:
+    put(server, "world")
+    (script := tmp_path / "signalled.py").write_text(SIGNALLED.format(path=str(EXAMPLE)))
+    async with process(server, tmp_path, *PYTHON, str(script)) as log:
+        await until(lambda: "greetings.example.dev: 0 wait, 0 are" in log.read_text(), seconds=60)
+        await until(lambda: "work: TaskGroup.__aexit__ (" in log.read_text(), seconds=60)

@@ -678,3 +678,20 @@ async def test_calls_that_a_start_made_together_do_not_stay_together(
         await until(lambda: is_booked(server))
 
         assert 0.0 < (at_work(one).external.due(KEY) or 0.0) <= 54.0
+
+
+async def test_an_object_that_is_enqueued_from_outside_is_synced_again(server: ApiServer) -> None:
+    calls: list[str] = []
+    one = widgets.controller()
+
+    @one.sync
+    async def sync(thing: widgets.Widget, _: kr.CallContext[Any]) -> None:
+        calls.append(thing.metadata.name)
+
+    one.enqueue(("ns", "one"))  # before the start, it does nothing
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: calls == ["one"])
+        one.enqueue(("ns", "other"))  # nor for what is not there
+        one.enqueue(("ns", "one"))
+        await until(lambda: calls == ["one", "one"])

@@ -39,6 +39,8 @@ class Controller:
 
     #: What is kept of the objects that are known now, for example for a metric of the author's.
     owners: Iterable[given.Owner] = ()
+    #: Has an object reconciled soon, `sync` and `check` too; call it on the leader, in the loop.
+    enqueue: Callable[[Key], None] = staticmethod(lambda key: None)
 
     def __init__(
         self,
@@ -147,8 +149,7 @@ class Controller:
         With `to`, any objects of the kind are watched: when one changes, the objects are reconciled
         whose names `to` returns for it (a name is one in its namespace). Then a change is one of
         what `project` returns, or any without it. An object that does not fit the type, or for
-        which `to` raises, is logged and counted as unreadable. Raise `TypeError` or `ValueError` as
-        `owns` does.
+        which `to` raises, counts as unreadable. Raise `TypeError` or `ValueError` as `owns` does.
         """
         watched, mapped = self.declaration.watched, self.declaration.mapped
         self._check(kind, watched if to is None else mapped)
@@ -225,7 +226,7 @@ class Controller:
         if not re.fullmatch("[a-z][A-Za-z0-9]{0,62}", name):
             raise ValueError(f"{name!r} cannot name what is unique: use one word, such as host")
         if not callable(values):
-            raise TypeError(f"unique({values!r}): use a function that returns an object's values")
+            raise TypeError(f"unique({values!r}): use a function that returns the values")
         if on_taken not in (Fate.DELETE, Fate.RETAIN):
             raise TypeError(f"on_taken={on_taken!r}: use kr.DELETE or kr.RETAIN")
         if any(unique.name == name for unique in self.declaration.uniques.values()):
@@ -257,9 +258,8 @@ class Controller:
     def desired(self, function: F | None = None, *, stepwise: bool = False) -> Any:
         """Register the function that returns the children's manifests for an object and a context.
 
-        It must be pure, and sees no status. The runtime adds labels, owner reference and namespace.
-        With `stepwise`, it is called at each reconcile, and its context has all that is seen: it
-        returns the next step to what is wanted, so it must keep the children that are to stay.
+        It must be pure, and sees no status. With `stepwise`, it is called at each reconcile: its
+        context has all that is seen, and it returns the next step, with all that is to stay.
         """
 
         def register(function: F) -> F:
@@ -319,10 +319,10 @@ class Controller:
         Its arguments are the object as it would be, or that is deleted, and a `ReviewContext` with
         the `operation`, the `old` object and the `user`. It may be a coroutine function, and must
         change nothing. It raises `Refusal`, or returns or yields warnings, as texts. If it fails,
-        or takes longer than `timeout` seconds, or no replica answers, the write is refused, or let
-        through with `failure_policy="ignore"`. It is not asked for what the control plane does.
-        The session sends any request on every replica; what the object names is not read. A
-        `timeout` is at most 25 seconds. Raise `TypeError` or `ValueError` as `owns` does.
+        or takes longer than `timeout` seconds (25 at most), or no replica answers, the write is
+        refused, or let through with `failure_policy="ignore"`. It is not asked for what the control
+        plane does. The session sends any request on every replica; what the object names is not
+        read. Raise `TypeError` or `ValueError` as `owns` does.
         """
         return self._registering(False, on, failure_policy, timeout)
 
@@ -357,8 +357,8 @@ class Controller:
     def gauge(self, name: str, meaning: str, value: Callable[[given.Owner], float | None]) -> None:
         """Declare a metric that has a value for each object, by its namespace and name.
 
-        `value` is called at each scrape; a None leaves the object out. A series ends with its
-        object. Raise `ValueError` if the name is not valid or already used.
+        `value` is called at each scrape; a None leaves the object out. Raise `ValueError` if the
+        name is not valid or already used.
         """
         if not re.fullmatch("[a-z][a-z0-9_]*", name):
             raise ValueError(f"{name!r} cannot name a metric: use a-z, 0-9 and _, first a letter")

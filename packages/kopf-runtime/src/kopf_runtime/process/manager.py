@@ -35,7 +35,7 @@ from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
 from kopf_runtime.endpoints.web import CertificateError, Server
-from kopf_runtime.process import dry_run
+from kopf_runtime.process import activity, dry_run
 from kopf_runtime.process.beside_kopf import BesideKopf, login
 from kopf_runtime.process.lease import Election
 from kopf_runtime.process.runtime import Runtime, built, own
@@ -248,8 +248,10 @@ class Manager(Generic[S]):
         client.open(opened)
         self._task = asyncio.create_task(self._run(configured), name=self.program.name)
         self._task.add_done_callback(self._ended)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, activity.tell, self.runtimes)
         if self._configured is not None:  # not under `kopf run`
-            asyncio.get_running_loop().call_soon(self._catch_signals)  # after kopf has set its own
+            loop.call_soon(self._catch_signals)  # after kopf has set its own
         else:
             await self.beside.until_leading()
 

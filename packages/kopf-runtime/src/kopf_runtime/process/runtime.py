@@ -236,6 +236,10 @@ class Runtime:
                         if owners.cache.get(key := (known.namespace, known.name)) is None:
                             self.queue.add(key, listed=True)
 
+    def enqueue(self, key: Key) -> None:
+        """Queue an object because of something outside the cluster."""
+        self._changes.read(key)
+
     async def close(self) -> None:
         """Close what is open."""
         await self.external.close()
@@ -267,7 +271,7 @@ def built(controllers: Sequence[Controller], deps: Deps) -> list[Runtime]:
     refuse_odd(controllers)
     runtimes = [Runtime(controller.declaration, deps) for controller in controllers]
     for controller, runtime in zip(controllers, runtimes, strict=True):
-        controller.owners = runtime.caches.owners
+        controller.owners, controller.enqueue = runtime.caches.owners, runtime.enqueue
     return runtimes
 
 

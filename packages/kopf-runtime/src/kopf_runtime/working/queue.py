@@ -150,6 +150,11 @@ class WorkQueue:
             item.outside = False
             item.began = self._clock()  # whether it is slow from now on is another question
 
+    @property
+    def working(self) -> int:
+        """The number of objects that are being reconciled."""
+        return len(self._fairness.running)
+
     def longest_running(self) -> float:
         """Return for how many seconds the longest step of a reconcile has been running, or 0."""
         steps = [item.step for item in self._fairness.running.values()]

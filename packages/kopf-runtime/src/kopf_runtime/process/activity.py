@@ -1,0 +1,40 @@
+"""Says what each task of the process does now, for a process that seems to hang (SIGUSR1)."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from types import CodeType, FrameType
+from typing import Any
+
+from kopf_runtime.process.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+
+def tell(runtimes: Sequence[Runtime]) -> None:
+    """Log what every worker, and every other named task, does now."""
+    for line in lines(runtimes):
+        logger.info("%s", line)
+
+
+def lines(runtimes: Sequence[Runtime]) -> Iterator[str]:
+    """Yield a line for each queue, and for each task that has a name, with where it waits."""
+    for runtime in runtimes:
+        queue = runtime.queue
+        longest = f"the longest step since {queue.longest_running():.0f} s"
+        yield f"{runtime.kind}: {len(queue)} wait, {queue.working} are reconciled, {longest}"
+    for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
+        if not task.get_name().startswith("Task-"):
+            yield f"{task.get_name()}: {_where(task.get_coro())}"
+
+
+def _where(waiting: Any) -> str:
+    """Return the innermost place at which a coroutine waits."""
+    place = "it is at its end"
+    while waiting is not None:
+        code: CodeType | None = getattr(waiting, "cr_code", getattr(waiting, "ag_code", None))
+        frame: FrameType | None = getattr(waiting, "cr_frame", getattr(waiting, "ag_frame", None))
+        if code is not None and frame is not None:
+            place = f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
+        waiting = getattr(waiting, "cr_await", getattr(waiting, "ag_await", None))
+    return place
