@@ -1,7 +1,7 @@
 """Random orders on a model: what is recorded for one EtcdCluster acts for no other of its name.
 
-A cluster is deleted and created again, backed up, restored (twice at once), paused, enlarged and
-full; calls take effect late, steps are lost, and each controller sees the others' objects as they
+A cluster is deleted and created again, backed up, restored (twice at once), paused, upgraded,
+enlarged and full, and hibernates; calls take effect late, steps are lost, and each controller sees the others' objects as they
 were a while ago. The functions that decide are the operator's: `decide`, `recover`, `news` and
 `surplus`. What is restorable stays restorable until somebody says otherwise; each restore acts for
 the cluster that it was accepted for, alone; and in the end all is as wanted.
@@ -23,7 +23,7 @@ from etcd_operator.jobs import Course
 from etcd_operator.kinds import Recovery, Status, basis
 from etcd_operator.recovery import Order, recover
 from etcd_operator.stored import Report, Taken
-from tests.unit.test_walk import World
+from tests.unit.test_walk import VERSIONS, World
 
 STORE = stored.Store(volume=stored.Claim(claim="backups"))
 KEEP, SOON = 2, 40
@@ -147,7 +147,8 @@ class Realm:
         """Delete the EtcdCluster, and create one that adopts its volumes."""
         recovery = etcd.latched.recovery
         if etcd.latched.cluster_id and (recovery is None or recovery.ended):
-            wanted = dataclasses.replace(etcd.wanted, adopt="old")
+            etcd.noted = min(entry.version for entry in etcd.latched.members)
+            wanted = dataclasses.replace(etcd.wanted, adopt="old", version=etcd.noted)
             there = etcd.volumes.keys() & etcd.members.keys()
             if there == etcd.members.keys():
                 etcd.kept = {name: etcd.volumes[name] for name in there}
@@ -180,7 +181,9 @@ class Realm:
             case 6:
                 etcd.paused = dice.random() < 0.5
             case 7:
-                etcd.wanted = dataclasses.replace(etcd.wanted, size=dice.randint(1, 3))
+                etcd.wanted = dataclasses.replace(etcd.wanted, size=dice.randint(0, 3))
+            case 15 if dice.random() < 0.5:
+                etcd.wanted = dataclasses.replace(etcd.wanted, version=dice.choice(VERSIONS))
             case 8 if dice.random() < 0.3:
                 etcd.needs = max(etcd.sizes.values(), default=0) + 1
             case 9:
@@ -366,6 +369,9 @@ class Realm:
             etcd = self.cluster
         assert etcd is not None
         etcd.paused, etcd.size = False, max(etcd.size, etcd.needs)
+        adopts = etcd.wanted.adopt and not etcd.latched.cluster_id
+        version = etcd.noted if adopts else etcd.wanted.version
+        etcd.wanted = dataclasses.replace(etcd.wanted, size=etcd.wanted.size or 1, version=version)
         step = None
         for turn in range(500):
             step = self.turn()

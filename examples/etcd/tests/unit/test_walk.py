@@ -50,6 +50,7 @@ class World:
     left: tuple[str, ...] = ()
     #: Those of its members that are to be adopted.
     kept: dict[str, str] = field(default_factory=dict)
+    noted: str = "3.6.16"
     #: Its uid in Kubernetes, and its ID in etcd.
     uid: str = ""
     id: str = "c1"
@@ -127,7 +128,7 @@ class World:
             voices,
             now=self.now,
             left=self.left,
-            kept=dict.fromkeys({**self.volumes, **self.kept}, "3.6.16"),
+            kept=dict.fromkeys({**self.volumes, **self.kept}, self.noted),
             uid=self.uid,
         )
         self.saved = self.saved and s.upgrades
@@ -140,7 +141,8 @@ class World:
             known = [entry.version for entry in s.latched.members]
             known += [voice.version for voice in s.voices.values()]
             new = {minor(e.version) for e in step.latched.members} - {*map(minor, known)}
-            assert self.saved or not new or not self.latched.cluster_id, "no backup"
+            formed = self.latched.cluster_id and self.wanted.backup
+            assert self.saved or not new or not formed, "no backup"
             self.latched = step.latched
         match step.do:
             case Do.CREATE_VOLUME if name in self.kept:
@@ -235,6 +237,7 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
             world.dead = set()
         s = world.look()
         step = decide(s)
+        assert world.wanted.size or step.do in (Do.DELETE_POD, Do.WAIT), "hibernation keeps all"
         if dice.random() < 0.2 and step.do is not Do.LATCH:
             continue  # the answer or the call is lost
         world.take(s, step)
