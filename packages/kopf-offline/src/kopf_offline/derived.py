@@ -48,6 +48,10 @@ PINNED = {
         ("github.com/versity/versitygw v1.8.0",),
         "c5d1bc7c9926f1db3cd495c364596a8fe3bf6be3078d334aed6bc8a5abce3005",
     ),
+    "etcdctl": Derived(
+        ("go.etcd.io/etcd/etcdctl/v3 v3.7.3",),
+        "c1f86784fadde62f29481737f0608ace2dffb21ac68a68d12facb4deecd35621",
+    ),
     "etcd/3.5": _etcd(
         "v3.5.35", "4a3ef0044d98368db876f622d5335a0843f32116fe9436cd54b2144b1231f13b"
     ),

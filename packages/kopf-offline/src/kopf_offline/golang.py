@@ -100,6 +100,7 @@ PROGRAMS = {
     "versitygw": Program("github.com/versity/versitygw/cmd/versitygw", _VERSITYGW),
     "linearizable": Program("./linearizable", _PORCUPINE),
     "etcdutl": Program("go.etcd.io/etcd/etcdutl/v3", _ETCD / versions.NEWEST_ETCD),
+    "etcdctl": Program("go.etcd.io/etcd/etcdctl/v3", RECIPES / "etcdctl"),
     **{
         f"{name}-{minor}": Program(
             f"k8s.io/kubernetes/cmd/{name}", Path("older"), kubernetes=version

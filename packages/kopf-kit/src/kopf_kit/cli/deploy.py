@@ -35,7 +35,7 @@ def deploy_command() -> None:
     kind = PROJECT.kinds[0].kind
     sample = PROJECT.samples[kind][0].relative_to(paths.CHECKOUT)
     say(
-        f"The operator runs in the namespace {NAMESPACE}. Declare a {kind}:\n"
+        f"The operator runs in the namespace {NAMESPACE}. Create a first {kind}:\n"
         f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f {sample}"
     )
 

@@ -61,7 +61,7 @@ PROGRAMS = {
     "kind": KIND,
     "helm": HELM,
     "helm4": HELM4,
-    **dict.fromkeys(ETCD_PARTS, ETCD),
+    **dict.fromkeys((*ETCD_PARTS, "etcdctl"), ETCD),
     **{f"{name}-{old}": version for old, version in OLDER_ETCD.items() for name in ETCD_PARTS},
     "coredns": MODULES["github.com/coredns/coredns"],
     "pause": "v1",
