@@ -224,6 +224,7 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
         "name": CONTAINER,
         "image": f"{repository}:v{make.version}",
         "command": ["etcd", *_flags(cluster, make)],
+        "env": _etcdctl(cluster, make.member),
         "ports": [
             {"name": "client", "containerPort": CLIENT},
             {"name": "peer", "containerPort": PEER},
@@ -238,6 +239,16 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": ALONE,
     }
+
+
+def _etcdctl(cluster: EtcdCluster, member: str) -> list[Manifest]:
+    """Return the variables with which `kubectl exec MEMBER -- etcdctl` asks the member."""
+    scheme_, folder = scheme(cluster.spec), f"{TLS}/client"
+    variables = {"ENDPOINTS": f"{scheme_}://{host(cluster, member)}:{CLIENT}"}
+    if cluster.spec.tls is not None:
+        files = {"CACERT": "ca.crt", "CERT": "tls.crt", "KEY": "tls.key"}
+        variables |= {name: f"{folder}/{file}" for name, file in files.items()}
+    return [{"name": f"ETCDCTL_{name}", "value": value} for name, value in variables.items()]
 
 
 def _flags(cluster: EtcdCluster, make: Make) -> list[str]:

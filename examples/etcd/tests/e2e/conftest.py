@@ -21,7 +21,7 @@ VERSIONS = [version.removeprefix("v") for version in ETCDS.values()]
 KEYS = {"AWS_ACCESS_KEY_ID": "backup", "AWS_SECRET_ACCESS_KEY": "not-a-real-secret"}
 WAIT = "--timeout=300s"
 #: Enough for all members ever: a volume is used once.
-VOLUMES = 16
+VOLUMES = 19
 _CLASS = "etcd-e2e"
 _LOGS = ("logs", "clients", "--tail=20")
 _FOLDER = f"/var/lib/{_CLASS}"
@@ -79,7 +79,8 @@ def etcd(e2e_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> None
     """Provide an image of each minor version where the operator looks for it."""
     repository = Settings().etcd_repository
     for minor, version in ETCDS.items():
-        file = dockerfile(tmp_path_factory.mktemp(minor), *tools.etcd(minor, "etcd", "etcdutl"))
+        programs = *tools.etcd(minor, "etcd", "etcdutl"), *tools.built("etcdctl")
+        file = dockerfile(tmp_path_factory.mktemp(minor), *programs)
         stand_in(e2e_cluster, f"{repository}:{version}", file)
 
 

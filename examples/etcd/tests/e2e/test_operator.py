@@ -4,13 +4,16 @@ The tests are its chapters, in their order.
 """
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kopf_kit.testing import Kubectl
+from kopf_kit.testing import Cluster, Installed, Kubectl
 from kopf_kit.testing.waiting import wait_until
 
 from tests.e2e.conftest import VERSIONS, WAIT, Clients, apply
@@ -18,6 +21,7 @@ from tests.e2e.conftest import VERSIONS, WAIT, Clients, apply
 ROOT = Path(__file__).parents[2]
 SAMPLE = yaml.safe_load((ROOT / "examples" / "sample.yaml").read_text())
 CLUSTER = "etcdcluster/sample"
+PYTHON = sys.executable
 
 
 def settled(kubectl: Kubectl) -> dict[str, Any]:
@@ -206,3 +210,34 @@ def test_the_deletion_of_a_cluster_leaves_its_data_and_its_backups(kubectl: Kube
     phases = {claim["status"]["phase"] for claim in kubectl.get("pvc", members)["items"]}
     assert phases == {"Bound"}
     assert kubectl.get("pvc", "backups")["status"]["phase"] == "Bound"
+
+
+def test_the_first_steps_of_the_readme_lead_to_a_write_and_a_read_over_tls(
+    e2e_cluster: Cluster, installed: Installed
+) -> None:
+    """All but the first command, which is how the operator was installed."""
+    assert installed.pods()
+    page = (ROOT / "README.md").read_text().partition("## First steps")[2]
+    block = page.partition("```console\n")[2].partition("```")[0]
+    first, *commands = re.sub(r"^\$ ", "", block, flags=re.MULTILINE).splitlines()
+    assert (first, len(commands)) == ("make deploy", 4)
+    path = os.pathsep.join([str(e2e_cluster.kubectl.parent), os.environ["PATH"]])
+
+    def type_(command: str) -> str:
+        return subprocess.run(  # noqa: S603
+            ["/bin/bash", "-euo", "pipefail", "-c", command.replace("uv run python", PYTHON)],
+            cwd=ROOT,
+            env={**os.environ, "PATH": path, "KUBECONFIG": str(e2e_cluster.kubeconfig)},
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=600,
+            check=True,
+        ).stdout
+
+    try:
+        printed = [type_(command) for command in commands]
+    finally:
+        Kubectl(e2e_cluster, "default")("delete", CLUSTER, "--ignore-not-found", WAIT)
+
+    assert "condition met" in printed[1]
+    assert printed[2:] == ["OK\n", "greeting\nhello\n"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import ssl
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
@@ -10,13 +11,14 @@ from typing import Any
 
 import aiohttp
 import pytest
-from kopf_kit.rig import versions
+from kopf_kit.rig import tools, versions
 from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.world import World
 
-from tests.faults import certificates
+from etcd_operator import manifests
+from examples import tls
 from tests.faults.conftest import Cluster
-from tests.faults.nodes import NAME
+from tests.faults.nodes import MOUNT, NAME, UNSHARE
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
@@ -42,21 +44,21 @@ class Certificates:
         cluster.nodes.between = False  # a proxy would need a certificate of its own
         self.here, self.folder, self._count = here, cluster.nodes.folder, 0
         self.host = f"{NAME}.{here.namespace}.svc"
-        for name in ("old", "new"):
-            certificates.authority(self.folder / name)
-        self.texts = [(self.folder / name / "ca.crt").read_text() for name in ("old", "new")]
+        self.signers = {name: tls.authority(days=2) for name in ("old", "new")}
+        self.texts = [signer.pem for signer in self.signers.values()]
 
     async def present(self, signer: str, trusted: str, *, create: bool = False) -> None:
         """Give both Secrets new leaves, and these authorities."""
         self._count += 1
         for secret in ("peers", "clients"):
             folder = self.folder / f"{secret}-{self._count}"
-            texts = certificates.certificate(self.folder / signer, folder, f"DNS:*.{self.host}")
-            (folder / "ca.crt").write_text(trusted)
+            texts = tls.leaf(self.signers[signer], f"*.{self.host}", days=2) | {"ca.crt": trusted}
+            folder.mkdir()
+            for name, text in texts.items():
+                (folder / name).write_text(text)
             link = self.folder / "link"
             link.symlink_to(folder)
             link.replace(self.folder / secret)  # both files at once
-            texts["ca.crt"] = trusted
             await (keep if create else edit_secret)(self.here, secret, **texts)
 
     def context(self) -> ssl.SSLContext:
@@ -91,7 +93,26 @@ async def certified(here: World, cluster: Cluster) -> Certificates:
     return secrets
 
 
-async def test_tls_is_asked_of_all(cluster: Cluster, certified: Certificates) -> None:
+async def etcdctl(here: World, cluster: Cluster, *arguments: str) -> str:
+    """Run `etcdctl` as in the Pod of c-1; return what it prints."""
+    pod = await here.cluster.ask("GET", cluster.nodes.path("pods", f"{NAME}-1"))
+    [container] = pod["spec"]["containers"]
+    clients = cluster.nodes.folder / "clients"
+    env = {
+        variable["name"]: variable["value"].replace(f"{manifests.TLS}/client", str(clients))
+        for variable in container["env"]
+    }
+    [program] = await asyncio.to_thread(tools.built, "etcdctl")
+    command = [*UNSHARE, "sh", "-c", MOUNT, str(cluster.nodes.hosts), str(program), *arguments]
+    process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **env}, stdout=-1)
+    printed, _ = await process.communicate()
+    assert process.returncode == 0
+    return printed.decode()
+
+
+async def test_tls_is_asked_of_all_and_etcdctl_has_it_in_a_members_pod(
+    here: World, cluster: Cluster, certified: Certificates
+) -> None:
     del certified
     url = f"{cluster.url(f'{NAME}-1')}/v3/kv/range"
     with pytest.raises(aiohttp.ClientError):
@@ -99,6 +120,8 @@ async def test_tls_is_asked_of_all(cluster: Cluster, certified: Certificates) ->
     expire = datetime.fromisoformat((await cluster.status())["certificatesExpire"])
     assert timedelta(days=1) < expire - datetime.now(UTC) < timedelta(days=2)
     await cluster.check()
+    assert await etcdctl(here, cluster, "put", "greeting", "hello") == "OK\n"
+    assert await etcdctl(here, cluster, "get", "greeting") == "greeting\nhello\n"
 
 
 async def test_leaves_and_their_authority_are_renewed_while_clients_write(

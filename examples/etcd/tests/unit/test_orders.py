@@ -1,10 +1,11 @@
 """Random orders on a model: what is recorded for one EtcdCluster acts for no other of its name.
 
 A cluster is deleted and created again, backed up, restored (twice at once), paused, upgraded,
-enlarged and full, and hibernates; calls take effect late, steps are lost, and each controller sees the others' objects as they
-were a while ago. The functions that decide are the operator's: `decide`, `recover`, `news` and
-`surplus`. What is restorable stays restorable until somebody says otherwise; each restore acts for
-the cluster that it was accepted for, alone; and in the end all is as wanted.
+enlarged and full, and hibernates; calls take effect late, steps are lost, and each controller sees
+the others' objects as they were a while ago. The functions that decide are the operator's:
+`decide`, `recover`, `news` and `surplus`. What is restorable stays restorable until somebody says
+otherwise; each restore acts for the cluster that it was accepted for, alone; and in the end all is
+as wanted.
 """
 
 import dataclasses
