@@ -87,14 +87,6 @@ def learner(s: Seen, number: int, started: bool = False) -> Seen:
     return entry(silent(replace(s, members=members), number), number, proved=False)
 
 
-def unlisted(s: Seen, number: int, **changes: Any) -> Seen:
-    """Make a member one that was only named."""
-    name = f"c-{number}"
-    members = tuple(listed for listed in s.members or () if listed.name != name)
-    s = replace(silent(s, number, keep_pods=False), members=members)
-    return entry(alone(s, number), number, **{"id": "", "volume": "", "proved": False, **changes})
-
-
 def alarmed(s: Seen, number: int, kind: str) -> Seen:
     return replace(s, alarms=(Alarm(f"a{number}", kind),))
 
@@ -178,29 +170,6 @@ def test_a_quorum_is_adopted_and_who_has_no_volume_is_replaced() -> None:
 # --- forming a cluster --------------------------------------------------------------------------
 
 
-def test_one_seed_forms_the_cluster_alone_and_is_remembered_first() -> None:
-    s = Seen("c", Wanted(3, OLD, "t"), Status())
-    named = member(decide(s), 1)
-    assert (named.version, named.volume) == (OLD, "")
-    s = latching(s, members=[named], last_member=1)
-    assert decide(s).do is Do.CREATE_VOLUME
-    s = replace(s, volumes={"c-1": "v1"})
-    s = latching(s, members=[member(decide(s), 1)])
-    step = decide(s)
-    assert (step.do, step.boot, step.uid, step.beside) == (Do.CREATE_POD, "new", "v1", ("c-1",))
-    s = replace(s, pods={"c-1": Pod("p", OLD, "t", "new", "a")})
-    assert decide(s).do is Do.WAIT
-    step = decide(replace(s, voices={"c-1": voice(1)}))
-    assert (member(step, 1).id, step.latched and step.latched.cluster_id) == ("a1", "c1")
-
-
-def test_a_seed_is_never_formed_again_once_a_cluster_is_known() -> None:
-    s = replace(silent(healthy(1), 1, keep_pods=False), members=None)
-
-    assert (decide(s).do, decide(s).boot) == (Do.CREATE_POD, "member")
-    assert decide(alone(s, 1)).do is Do.WAIT, "without its volume, nothing takes its place"
-
-
 @pytest.mark.parametrize("gone", ["pods", "volumes"])
 def test_no_second_cluster_is_formed_beside_one_that_nobody_remembers(gone: str) -> None:
     nothing: dict[str, Any] = {gone: {}}
@@ -213,23 +182,7 @@ def test_no_second_cluster_is_formed_beside_one_that_nobody_remembers(gone: str)
     assert decide(forgotten).do is Do.REFUSE, "its seed is not made anew"
 
 
-def test_the_pod_that_formed_the_cluster_is_replaced_by_one_that_cannot() -> None:
-    assert decide(pod(healthy(1), 1, boot="new")).do is Do.DELETE_POD
-
-
 # --- joining ------------------------------------------------------------------------------------
-
-
-def test_a_new_member_is_named_then_has_a_volume_then_is_added_as_a_learner() -> None:
-    s = healthy(2, size=3)
-    named = decide(s)
-    assert member(named, 3).version == OLD
-    s = unlisted(healthy(3), 3)
-    assert (decide(s).do, decide(s).member) == (Do.CREATE_VOLUME, "c-3")
-    s = replace(s, volumes={**s.volumes, "c-3": "v3"})
-    assert member(decide(s), 3).volume == "v3"
-    s = entry(s, 3, volume="v3")
-    assert (decide(s).do, decide(s).member) == (Do.ADD, "c-3")
 
 
 def test_a_learner_boots_beside_the_members_that_are_there_and_is_then_promoted() -> None:
@@ -240,28 +193,6 @@ def test_a_learner_boots_beside_the_members_that_are_there_and_is_then_promoted(
     assert decide(s).do is Do.WAIT
     step = decide(replace(s, voices={**s.voices, "c-3": voice(3, learner=True)}))
     assert (step.do, step.body) == (Do.PROMOTE, {"ID": "a3"})
-
-
-@pytest.mark.parametrize("sick", [1, 2])
-def test_nobody_is_added_while_a_member_is_not_healthy(sick: int) -> None:
-    s = replace(unlisted(healthy(3), 3), volumes={"c-1": "v1", "c-2": "v2", "c-3": "v3"})
-
-    assert decide(silent(entry(s, 3, volume="v3"), sick)).do is Do.WAIT
-
-
-def test_nobody_is_added_beside_another_learner() -> None:
-    s = unlisted(learner(healthy(4), 3), 4, volume="v4")
-    s = replace(s, volumes={**s.volumes, "c-4": "v4"})
-
-    assert decide(s).do is not Do.ADD
-
-
-def test_a_downgrade_is_cancelled_before_somebody_joins() -> None:
-    s = replace(unlisted(healthy(3), 3), volumes={"c-1": "v1", "c-2": "v2", "c-3": "v3"})
-    s = entry(s, 3, volume="v3")
-    voices = {name: replace(voice, downgrade="3.5.0") for name, voice in s.voices.items()}
-
-    assert decide(replace(s, voices=voices)).body == {"action": "CANCEL"}
 
 
 def test_a_joiner_boots_without_the_list_once_three_are_there() -> None:
@@ -311,25 +242,10 @@ def test_a_leader_moves_before_it_leaves() -> None:
     assert (step.do, step.ask) == (Do.MOVE_LEADER, "c-1")
 
 
-@pytest.mark.parametrize(("count", "sick"), [(3, [2]), (2, [2]), (5, [2, 3]), (1, [])])
-def test_no_voter_leaves_if_the_others_would_be_no_quorum(count: int, sick: list[int]) -> None:
-    s = silent(entry(healthy(count), 1, leaving="why"), *sick)
-
-    assert decide(s).do is Do.WAIT
-
-
 def test_whom_somebody_removed_never_comes_back() -> None:
     s = healthy(3)
 
     assert member(decide(replace(s, members=(s.members or ())[:2])), 3).leaving
-
-
-def test_a_pod_that_hangs_on_a_lost_node_stops_nobody() -> None:
-    s = entry(pod(healthy(3), 3, deleting=True), 3, leaving="its node is lost")
-    s = replace(silent(s, 3), members=(s.members or ())[:2])
-
-    assert decide(s).do is Do.LATCH
-    assert member(decide(s), 4).name == "c-4"
 
 
 # --- members that are dead ----------------------------------------------------------------------
@@ -372,20 +288,6 @@ def test_who_never_ran_as_it_is_is_replaced_if_its_node_is_lost() -> None:
         assert member(decide(pod(s, 3, **lost)), 3).leaving == "its node is lost"
 
 
-def test_without_a_quorum_pods_come_back_and_nothing_is_deleted() -> None:
-    s = replace(silent(healthy(3, size=1), 1, 2), members=None)
-    assert decide(s).do is Do.WAIT
-    step = decide(replace(silent(s, 2, keep_pods=False), members=None))
-    assert (step.do, step.boot) == (Do.CREATE_POD, "member")
-    assert decide(alone(s, 2)).do is Do.WAIT
-
-
-def test_without_a_quorum_even_a_member_that_leaves_comes_back() -> None:
-    s = entry(silent(healthy(2), 2, keep_pods=False), 2, leaving="it is not wanted any more")
-
-    assert decide(replace(s, members=None)).member == "c-2"
-
-
 def test_a_pod_that_has_ended_is_made_anew() -> None:
     step = decide(pod(silent(healthy(3), 2), 2, ended=True))
 
@@ -403,28 +305,6 @@ def test_a_member_whose_peer_url_somebody_changed_is_no_removed_one(count: int) 
 
     assert step.do is Do.REFUSE
     assert "peer URL of a1" in step.why
-
-
-def test_a_voter_that_cannot_leave_yet_holds_up_no_dead_one() -> None:
-    s = entry(healthy(3, size=2), 3, leaving="it is not wanted any more")
-    assert decide(silent(s, 2)).do is Do.WAIT
-    s = alone(silent(s, 2), 2)
-    assert member(decide(s), 2).leaving
-    s = entry(s, 2, leaving="its volume is gone")
-    assert member(decide(s), 3).leaving == "", "it is needed in the place of the dead one"
-    assert decide(entry(s, 3, leaving="")).body == {"ID": "a2"}
-
-
-def test_a_downgrade_does_not_begin_with_two_members_of_three() -> None:
-    s = wanting(healthy(2, size=3, version="3.7.3"), version="3.6.16")
-
-    assert member(decide(s), 3).version == "3.7.3"
-
-
-def test_a_learner_that_does_not_start_holds_up_no_dead_voter() -> None:
-    s = alone(silent(learner(healthy(4), 4), 2), 2)
-
-    assert member(decide(s), 2).leaving
 
 
 def test_a_learner_may_take_over_from_the_only_voter() -> None:
@@ -550,20 +430,6 @@ def test_while_data_differ_nothing_is_changed_but_what_is_dead() -> None:
     assert member(decide(alone(silent(s, 2), 2)), 2).leaving
 
 
-def test_before_the_minor_version_changes_a_backup_is_taken() -> None:
-    s = wanting(healthy(3), version="3.7.3", backup=True)
-    assert decide(s).do is Do.BACK_UP
-    step = decide(replace(s, backup="the store: full"))
-    assert (step.do, "has failed: the store: full" in step.why) == (Do.REFUSE, True)
-    assert silent(s, 1, 2, 3).upgrades, "while nobody answers, it is not taken again"
-    done = decide(replace(s, backup=""))
-    assert done.body == {"action": "ENABLE", "version": "3.5"}, "each member takes a snapshot"
-    assert member(decide(wanting(s, version=NEW)), 2).version == NEW, "a patch needs none"
-    joins = wanting(learner(healthy(3, version="3.5.35"), 3), version=OLD)
-    assert member(decide(joins), 3).version == OLD
-    assert decide(wanting(joins, backup=True)).do is Do.WAIT
-
-
 def test_volumes_grow_one_at_a_time_once_all_else_is_done() -> None:
     s = replace(healthy(3), small=frozenset({"c-2", "c-3"}))
     step = decide(s)
@@ -634,34 +500,6 @@ def test_before_3_7_each_member_takes_a_snapshot() -> None:
     assert order == ["ENABLE", "CANCEL", "c-2", "c-3", "not c-1", "c-1"]
 
 
-def test_a_downgrade_is_announced_first() -> None:
-    order = rolled(healthy(3, version="3.7.3"), "3.6.16")
-
-    assert order == ["ENABLE", "c-2", "c-3", "not c-1", "c-1"]
-
-
-def test_a_downgrade_of_a_cluster_born_on_3_7_can_be_taken_back_in_the_middle() -> None:
-    s = healthy(3, version="3.7.3")
-    s = pod(entry(s, 3, version="3.6.16"), 3, version="3.6.16")
-    voices = {n: replace(v, downgrade="3.6", storage="3.6.0") for n, v in s.voices.items()}
-    voices["c-3"] = replace(voices["c-3"], version="3.6.16")
-
-    assert rolled(replace(s, voices=voices), "3.7.3") == ["CANCEL", "c-3"]
-
-
-def test_a_sick_pod_is_made_anew_before_the_healthy_ones_that_wait_for_it() -> None:
-    s = entry(pod(silent(healthy(3), 2), 2, version="3.6.99"), 2, proved=False)
-
-    assert decide(pod(s, 1, boot="join")).member == "c-2"
-
-
-def test_a_downgrade_waits_until_each_storage_is_the_older_one() -> None:
-    s = wanting(healthy(3, version="3.7.3"), version="3.6.16")
-    voices = {n: replace(v, downgrade="3.6.0", storage="3.7.0") for n, v in s.voices.items()}
-
-    assert decide(replace(s, voices=voices)).do is Do.WAIT
-
-
 def test_a_change_waits_until_all_are_healthy() -> None:
     assert decide(wanting(silent(healthy(3), 2), version=NEW)).do is Do.WAIT
 
@@ -674,61 +512,10 @@ def test_a_version_that_never_ran_is_taken_back_and_nobody_else_is_touched() -> 
     assert member(decide(wanting(s, version=OLD)), 2).version == OLD
 
 
-@pytest.mark.parametrize("wrong", [{"version": "3.6.99"}, {"template": "bad"}])
-@pytest.mark.parametrize("sick", [(1,), (2, 3)])
-def test_what_never_ran_is_taken_back_though_it_cost_the_quorum(
-    wrong: dict[str, str], sick: tuple[int, ...]
-) -> None:
-    number, count = sick[0], len(sick) * 2 - 1
-    s = entry(pod(healthy(count), number, **wrong), number, proved=False, **wrong)
-    s = replace(silent(s, *sick), members=None)
-    taken = member(decide(s), number)
-    assert (taken.version, taken.template) == (OLD, "t")
-    assert member(decide(replace(s, pods={})), number).version == OLD, "its Pod, if gone, waits"
-
-    s = entry(s, number, version=OLD, template="t")
-    assert (decide(s).do, decide(s).member) == (Do.DELETE_POD, f"c-{number}")
-    assert decide(pod(s, number, version=OLD, template="t")).do is Do.WAIT
-
-
 def test_without_a_quorum_a_member_that_ran_as_it_is_does_not_change() -> None:
     s = wanting(replace(silent(healthy(1), 1), members=None), version=NEW)
 
     assert decide(s).do is Do.WAIT
-
-
-def test_a_corrected_template_reaches_pods_that_came_in_the_middle_of_a_bad_change() -> None:
-    s = pod(replace(silent(healthy(3), 1, 2), members=None), 1, template="bad")
-
-    assert (decide(s).do, decide(s).member) == (Do.DELETE_POD, "c-1")
-    assert decide(entry(s, 1, leaving="it is not wanted any more")).do is Do.DELETE_POD
-    assert decide(wanting(s, template="bad")).do is Do.WAIT
-
-
-@pytest.mark.parametrize("idle", [{"stuck": "it crashes again and again"}, {"address": ""}])
-@pytest.mark.parametrize("quorum", [True, False])
-def test_a_corrected_template_reaches_a_pod_that_cannot_run_any_more_as_it_did(
-    idle: dict[str, str], quorum: bool
-) -> None:
-    s = silent(healthy(3), *([2] if quorum else [1, 2]))
-    s = wanting(s if quorum else replace(s, members=None), template="larger", version=NEW)
-    assert decide(s).do is Do.WAIT, "it may be starting"
-
-    step = decide(pod(s, 2, **idle))
-    if quorum and "stuck" in idle:
-        assert member(step, 2).leaving, "the others have its data"
-    else:
-        assert (step.do, step.member) == (Do.DELETE_POD, "c-2")
-    assert decide(wanting(pod(s, 2, address=""), template="t")).do is Do.WAIT
-
-
-@pytest.mark.parametrize("running", ["3.6.16", "3.7.3"])
-def test_no_member_takes_a_version_before_the_others_are_prepared_for_it(running: str) -> None:
-    wanted = {"3.6.16": "3.7.3", "3.7.3": "3.6.16"}[running]
-    s = wanting(learner(healthy(3, version=running), 3), version=wanted)
-    assert decide(s).do is Do.WAIT
-    s = entry(replace(silent(healthy(3, version=running), 1, 2, 3), members=None), 3, proved=False)
-    assert decide(wanting(s, version=wanted)).do is not Do.LATCH, "nobody answers"
 
 
 @pytest.mark.parametrize(
@@ -749,30 +536,6 @@ def test_who_does_not_run_is_mended_before_a_minor_version_that_needs_all_member
         s = entry(s, number, **{"proved": False, "ran": running, **wrong})
         mended = member(decide(wanting(s, version=wanted, backup=True)), number)
         assert (mended.version, mended.template, mended.ran) == (running, "t", running)
-
-
-def test_a_learner_goes_back_to_what_the_others_run() -> None:
-    s = entry(learner(healthy(3), 3), 3, version="3.6.99")
-
-    assert member(decide(wanting(s, version="3.7.3")), 3).version == OLD
-    assert decide(wanting(entry(s, 3, version=OLD), version="3.7.3")).do is Do.WAIT
-
-
-def test_a_patch_is_corrected_though_nobody_can_tell_that_its_downgrade_is_enabled() -> None:
-    s = entry(healthy(1, version="3.7.3"), 1, proved=False, version="3.6.99", ran="3.7.3")
-    s = wanting(replace(silent(s, 1), members=None), version=OLD)
-
-    assert member(decide(s), 1).version == OLD
-
-
-@pytest.mark.parametrize(("before", "goes"), [(OLD, True), ("3.7.3", False)])
-def test_a_lone_member_that_is_restarted_goes_back_to_no_version_below_its_data(
-    before: str, goes: bool
-) -> None:
-    s = wanting(latching(healthy(1, version=before), flushed=True), version="3.7.4")
-    s = replace(s, latched=decide(s).latched or s.latched)
-    s = wanting(replace(silent(s, 1, keep_pods=False), members=None), version=OLD)
-    assert member(decide(s), 1).version == (OLD if goes else before)
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -816,13 +579,6 @@ def test_a_version_that_cannot_follow_is_refused_in_words_and_all_else_goes_on(
 
 def test_a_new_template_is_rolled_out_as_a_version_is() -> None:
     assert member(decide(wanting(healthy(3), template="new")), 2).template == "new"
-
-
-def test_a_pod_that_was_lost_in_the_middle_of_a_roll_has_the_new_template_already() -> None:
-    s = wanting(healthy(3), template="new")
-    step = decide(pod(s, 3, template="new"))
-
-    assert step.do is Do.LATCH
 
 
 def test_nothing_is_done_when_all_is_well() -> None:

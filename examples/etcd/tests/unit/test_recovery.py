@@ -88,24 +88,6 @@ class World:
         raise AssertionError(self.steps)
 
 
-def test_a_backup_replaces_all_members_by_one_that_has_it() -> None:
-    world = World()
-
-    step = world.run(BACKUP)
-
-    assert step is not None
-    assert step.why == "the volume of c-4 gets the backup"
-    assert (list(world.pods), list(world.volumes)) == ([], ["c-4"])
-    assert (world.latched.cluster_id, world.latched.last_member) == ("", 4)
-
-    world.revisions["c-4"] = 1_000_000_100
-    assert world.run(dataclasses.replace(BACKUP, filled="c-4")) is None
-    assert world.pods["c-4"].boot == "member"
-    assert world.latched.cluster_id == "1d7a"
-    assert world.latched.recovery == Recovery(uid="r1", revision=120, ended=True)
-    assert [member.name for member in world.latched.members] == ["c-4"]
-
-
 def test_the_highest_revision_is_remembered_before_the_data_goes() -> None:
     world = World(revisions=dict.fromkeys(NAMES, 700))
 
@@ -144,16 +126,6 @@ def test_f2_of_two_restores_at_once_only_one_is_carried_out() -> None:
     assert recover(world.seen, [BACKUP, world.order("r3")]) is not None
 
 
-def test_an_unfinished_restore_forms_no_empty_cluster_while_another_one_is_checked() -> None:
-    world = World()
-    world.run(BACKUP)
-
-    step = world.step(Order("r2", "again", basis("u1", world.latched.recovery)))
-    assert step is not None
-    assert step.why == "the volume of c-4 gets the backup"
-    assert world.pods == {}
-
-
 def test_f8_an_accepted_restore_does_nothing_in_another_cluster_of_the_name() -> None:
     other = World(latched=Status(), pods={}, volumes={}).seen
     other = dataclasses.replace(other, uid="u2")
@@ -179,17 +151,6 @@ def test_the_revision_is_noted_now_and_then() -> None:
 
 def test_nothing_happens_until_the_backup_is_verified() -> None:
     assert World().run(Order("r1", "back")) is None
-
-
-def test_a_new_cluster_is_not_formed_while_a_backup_for_it_is_verified() -> None:
-    world = World(latched=Status(), pods={}, volumes={})
-
-    step = world.run(Order("r1", "back"))
-    assert step is not None
-    assert step.why == "EtcdRestore back is checked"
-
-    world.run(BACKUP)
-    assert list(world.volumes) == ["c-1"]
 
 
 def test_a_claim_that_waits_to_be_adopted_does_not_get_the_backup() -> None:
@@ -261,18 +222,6 @@ def test_what_boots_from_the_backup_keeps_the_version_of_its_data() -> None:
     world.run(filled)
 
     assert (world.latched.members or [])[0].version == world.pods["c-4"].version == "3.6.16"
-
-
-def test_without_its_restore_a_recovery_waits_and_another_one_goes_on() -> None:
-    world = World()
-    world.run(BACKUP)
-
-    step = world.run(None)
-    assert step is not None
-    assert step.do is Do.WAIT
-
-    world.run(world.order("r2"))
-    assert list(world.volumes) == ["c-5"]
 
 
 #: A member whose volume is adopted from an earlier cluster.
