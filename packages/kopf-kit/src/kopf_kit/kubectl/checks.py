@@ -7,8 +7,8 @@ import json
 from typing import Any, NamedTuple
 
 from kopf_kit.kubectl import client, subject
+from kopf_kit.kubectl.advice import FAILS, NOTE, UNKNOWN, WELL, Finding
 from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.findings import FAILS, NOTE, UNKNOWN, WELL, Finding
 from kopf_kit.kubectl.installation import Operator
 from kopf_kit.kubectl.objects import age
 from kopf_kit.kubectl.subject import Right

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from kopf_kit.kubectl import subject
+from kopf_kit.kubectl.advice import UNKNOWN, Finding, complain
 from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.findings import UNKNOWN, Finding, complain
 from kopf_kit.kubectl.text import Text
 
 #: Options that are passed on to kubectl.

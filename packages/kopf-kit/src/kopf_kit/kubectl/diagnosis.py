@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kopf_kit.kubectl import checks, client, pods, subject, survey
+from kopf_kit.kubectl.advice import FAILS, NOTE, UNKNOWN, WAITS, WELL, Finding, lines, mark
 from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.findings import FAILS, NOTE, UNKNOWN, WAITS, WELL, Finding, lines, mark
 from kopf_kit.kubectl.installation import Operator
 from kopf_kit.kubectl.objects import fare
 from kopf_kit.kubectl.subject import Kind

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from kopf_kit.kubectl import subject
-from kopf_kit.kubectl.findings import FAILS, WAITS, WELL, Finding
+from kopf_kit.kubectl.advice import FAILS, WAITS, WELL, Finding
 from kopf_kit.kubectl.subject import Kind
 from kopf_kit.kubectl.text import Text
 

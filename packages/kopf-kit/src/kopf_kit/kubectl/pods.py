@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kopf_kit.kubectl import client, subject
-from kopf_kit.kubectl.advice import is_called
-from kopf_kit.kubectl.findings import FAILS, WAITS, WELL, Finding
+from kopf_kit.kubectl.advice import FAILS, WAITS, WELL, Finding, is_called
 from kopf_kit.kubectl.installation import Operator
 from kopf_kit.kubectl.survey import RELEASE, Trouble, ended, is_ready, trouble
 from kopf_kit.kubectl.text import Text

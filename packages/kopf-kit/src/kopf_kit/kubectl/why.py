@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from kopf_kit.kubectl import advice, checks, client, pods, subject, survey
+from kopf_kit.kubectl.advice import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kopf_kit.kubectl.objects import NOT_SEEN, State, age, state
 from kopf_kit.kubectl.subject import Kind
 from kopf_kit.kubectl.text import Text, ago, paint, shown
