@@ -16,6 +16,7 @@ those above:
     project     PROJECT, what the code declares, its rights, samples
     rig         makes a cluster of a bare machine
     kubectl     the plugin that runs on a user's machine
+    reference   the files that charts, images and pages begin with; no code
 
 pyproject.toml declares these layers, and the tier `lint` checks them.
 """

@@ -1,4 +1,4 @@
-"""The cluster of the current kubeconfig, for CLUSTER=existing; used by `kopf_kit.rig.cluster`."""
+"""The clusters of a developer: one that kind makes, or with CLUSTER=existing that of the kubeconfig."""
 
 import os
 import re

@@ -1,1 +1,1 @@
-"""What the process serves: metrics, and the probes of its health."""
+"""What the process serves: metrics, the probes of its health, and webhooks."""

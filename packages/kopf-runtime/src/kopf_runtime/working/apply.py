@@ -1,6 +1,6 @@
 """Carries out a step for a child: creates, applies or deletes it, each time with a precondition.
 
-`reconcile` calls it with what `plan` decided. The answer of each write goes into the cache, so that
+`act` calls it with what `decide` returned. The answer of each write goes into the cache, so that
 a stale event cannot make us act twice.
 """
 
