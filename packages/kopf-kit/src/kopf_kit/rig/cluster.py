@@ -1,4 +1,4 @@
-"""The clusters of a developer: one that kind makes, or with CLUSTER=existing that of the kubeconfig."""
+"""A developer's cluster: one that kind makes, or with CLUSTER=existing that of the kubeconfig."""
 
 import os
 import re
