@@ -21,7 +21,11 @@ hardened:
   networkPolicy:
     {enabled: true, healthFrom: [{podSelector: {}}], metricsFrom: [{namespaceSelector: {}}]}
   podSecurityContext:
-    {runAsNonRoot: true, runAsUser: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    fsGroup: 65532
+    seccompProfile: {type: RuntimeDefault}
   resources: {limits: {cpu: "1"}}
   tests: {resources: {limits: {cpu: 100m}}}
   image: {pullPolicy: Always}

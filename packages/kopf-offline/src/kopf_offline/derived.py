@@ -36,6 +36,10 @@ PINNED = {
         ("github.com/yannh/kubeconform v0.8.0",),
         "0727f146aa89b05e9e40ec5046e7b8c9e6021ca0ec06265e43ca972754989613",
     ),
+    "kube-score": Derived(
+        ("github.com/zegl/kube-score v1.20.0",),
+        "93350cdefb774e9fa8017132f316ca293c61fd9cbd53188f8fb3ec3800c490c8",
+    ),
     "signing": Derived(
         (
             "github.com/sigstore/cosign/v3 v3.1.3",

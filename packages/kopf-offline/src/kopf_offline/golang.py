@@ -7,8 +7,8 @@ PATH, or, if that is missing or too old, from a Python package that contains it.
 Kubernetes, which only tests run, has a module of its own (`kopf_offline.older`), and so has each
 etcd, because its minor versions need other libraries. So have programs whose libraries no other
 needs, so that nothing else is compiled again when they change: those that sign releases,
-kubeconform, and versitygw, an S3 server for tests (`kopf_offline.derived`); what checks histories
-is in kopf_offline/porcupine/.
+kubeconform, kube-score, and versitygw, an S3 server for tests (`kopf_offline.derived`); what checks
+histories is in kopf_offline/porcupine/.
 """
 
 import functools
@@ -32,6 +32,7 @@ _MODULE = RECIPES / "go"
 _ETCD = RECIPES / "etcd"
 _SIGNING = RECIPES / "signing"
 _KUBECONFORM = RECIPES / "kubeconform"
+_KUBE_SCORE = RECIPES / "kube-score"
 _VERSITYGW = RECIPES / "versitygw"
 _PORCUPINE = RECIPES / "porcupine"
 _OPERATORS = "github.com/operator-framework"
@@ -97,6 +98,7 @@ PROGRAMS = {
     "crane": Program("github.com/google/go-containerregistry/cmd/crane", _SIGNING),
     "pgp-key": Program("./pgp-key", _SIGNING),
     "kubeconform": Program("github.com/yannh/kubeconform/cmd/kubeconform", _KUBECONFORM),
+    "kube-score": Program("github.com/zegl/kube-score/cmd/kube-score", _KUBE_SCORE),
     "versitygw": Program("github.com/versity/versitygw/cmd/versitygw", _VERSITYGW),
     "linearizable": Program("./linearizable", _PORCUPINE),
     "etcdutl": Program("go.etcd.io/etcd/etcdutl/v3", _ETCD / versions.NEWEST_ETCD),

@@ -27,6 +27,7 @@ _MODULES = {
         "sigs.k8s.io/kind",
         "sigs.k8s.io/kwok",
     ),
+    "kube-score": ("github.com/zegl/kube-score",),
     "kubeconform": ("github.com/yannh/kubeconform",),
     "porcupine": ("github.com/anishathalye/porcupine",),
     "signing": ("github.com/google/go-containerregistry", "github.com/sigstore/cosign/v3"),

@@ -15,6 +15,7 @@ MODULES = {
     "k8s.io/kubernetes": "v1.37.2",
     "sigs.k8s.io/kind": "v0.33.0",
     "sigs.k8s.io/kwok": "v0.8.0",
+    "github.com/zegl/kube-score": "v1.20.0",
     "github.com/yannh/kubeconform": "v0.8.0",
     "github.com/anishathalye/porcupine": "v1.3.1",
     "github.com/google/go-containerregistry": "v0.22.1",
