@@ -86,3 +86,13 @@ def test_it_knows_nothing_else_of_this_repository(example: Path) -> None:
         if (example / name).is_file():
             text = SOURCES.sub("", (example / name).read_text())
             assert not ours.search(text), f"{name}: {ours.search(text)}"
+
+
+def test_each_operator_of_the_gallery_fits_a_screen_and_is_tested() -> None:
+    tested = (paths.CHECKOUT / "tests" / "faults" / "test_gallery.py").read_text()
+    files = list(paths.CHECKOUT.glob("examples/gallery/*.py"))
+
+    assert len(files) >= 5
+    for file in files:
+        assert len(file.read_text().splitlines()) <= 60
+        assert f"({file.stem})" in tested or f"{file.stem}.manager" in tested

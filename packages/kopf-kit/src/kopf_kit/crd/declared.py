@@ -86,8 +86,8 @@ def files() -> dict[Path, str]:
         **{
             file.with_name("crd.yaml"): plain(_of(file))
             for file in EXAMPLES.glob("*/*.py")
-            # One with a PROJECT has the CRD in its charts, and a plain kopf operator declares none.
-            if not file.with_name("PROJECT").exists() and "kopf_runtime" in reading.text(file)
+            # One with a PROJECT has the CRD in its charts; others may declare no kind of their own.
+            if not file.with_name("PROJECT").exists() and "custom_resource(" in reading.text(file)
         },
     }
 

@@ -1,0 +1,201 @@
+"""The operators of examples/gallery, each killed after every single write."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from signal import Signals
+from typing import Any
+
+import pytest
+
+from examples.gallery import (
+    copied_secret,
+    ephemeral_volume,
+    network_policy,
+    pod_per_service,
+    restarted_consumer,
+)
+from kopf_kit.testing import calls
+from kopf_kit.testing.calls import Call, Forward
+from kopf_kit.testing.conformance import every_write
+from kopf_kit.testing.requests import Cluster, Raw
+from kopf_kit.testing.under_test import Parent, prepare
+from kopf_kit.testing.world import World, world
+from kopf_runtime import Kind, kinds
+
+#: Writes of an operator for one object, at the most.
+WRITES = 4
+DATA = {"data": {"a": "Yg=="}}
+
+
+class Gallery(Parent):
+    """An operator of one file, of a kind that others define."""
+
+    def __init__(self, module: Any) -> None:
+        self.program, self.manager = (module.__file__,), module.manager
+
+    def spec(self, text: str) -> Raw:
+        return {}
+
+    @property
+    def creates(self) -> Kind:
+        return next(iter(self.owned), Kind("", "v1", "events", "Event"))
+
+
+class Services(Gallery):
+    """A Pod per Service; a text is a port."""
+
+    quick = ("create", "edit", "heal")
+
+    def __init__(self) -> None:
+        super().__init__(pod_per_service)
+
+    def spec(self, text: str) -> Raw:
+        return {"ports": [{"port": 1000 + sum(text.encode())}], "clusterIP": "None"}
+
+    def manifest(self, text: str, name: str) -> Raw:
+        meta = {"name": name, "labels": {"debug": "yes"}}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": self.spec(text)}
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        return {"create": 2, "edit": 3, "heal": 2}  # with Events, but no status
+
+    def status_facts(self, found: Raw) -> dict[str, tuple[Any, Any]]:
+        return {}
+
+    def wrong(self, found: Raw, child: Raw, text: str) -> list[str]:
+        env = child["spec"]["containers"][0]["env"]
+        name = found["metadata"]["name"]
+        wanted = f"{name}:{self.spec(text)['ports'][0]['port']}"
+        return [] if env[0]["value"] == wanted else [f"{name}: {env}"]
+
+
+@pytest.mark.parametrize("scenario", Services.quick)
+async def test_a_pod_per_service(cluster: Cluster, scenario: str) -> None:
+    await every_write.test_killed_after_every_single_write(cluster, Services(), scenario)
+
+
+class Volumes(Parent):
+    """A claim per object; a text is a size."""
+
+    program = (ephemeral_volume.__file__,)
+    manager = ephemeral_volume.manager
+
+    def spec(self, text: str) -> Raw:
+        return {"size": f"{len(text)}Gi"}
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        return {"create": 2}
+
+
+async def test_an_ephemeral_volume(cluster: Cluster) -> None:
+    await prepare(cluster, Volumes())
+    await every_write.test_killed_after_every_single_write(cluster, Volumes(), "create")
+
+
+async def survived(
+    here: World,
+    act: Callable[[int], Awaitable[object]],
+    is_right: Callable[[int], Awaitable[bool]],
+) -> None:
+    """Kill the operator after each write, and wait each time until all is right."""
+    await here.start(everywhere=True)
+    every = list[Any]()
+    for number in range(1, WRITES + 1):
+
+        async def crash(_: Call, forward: Forward) -> None:
+            await forward()
+            here.operator.send(Signals.SIGKILL)
+
+        armed = here.proxy.arm(calls.nth_write(number), crash, may_miss=True)
+        await act(number)
+        async with asyncio.timeout(120):
+            while not await is_right(number):
+                await asyncio.sleep(0.1)
+        await here.quiet()
+        every.append(armed)
+    hits = sum(armed.hits for armed in every)
+    assert hits >= 1
+    assert here.operator.exits == [-Signals.SIGKILL] * hits
+
+
+async def labelled(cluster: Cluster, **labels: str) -> str:
+    name = await cluster.new_namespace()
+    await cluster.patch(kinds.NAMESPACE.path(None, name), {"metadata": {"labels": labels}})
+    return name
+
+
+async def test_a_network_policy_per_namespace(cluster: Cluster) -> None:
+    made: dict[int, str] = {}
+
+    async def act(number: int) -> None:
+        made[number] = await labelled(cluster, isolated="yes")
+
+    async def is_right(number: int) -> bool:
+        path = kinds.NETWORK_POLICY.path(made[number], "from-here-alone")
+        return await cluster.find(path) is not None
+
+    async with world(cluster, Gallery(network_policy)) as here:
+        await survived(here, act, is_right)
+        await here.cluster.patch(
+            kinds.NAMESPACE.path(None, made[1]), {"metadata": {"labels": {"isolated": None}}}
+        )
+        async with asyncio.timeout(60):
+            while await is_right(1):
+                await asyncio.sleep(0.1)
+
+
+async def test_a_copied_secret(cluster: Cluster) -> None:
+    made: dict[int, str] = {}
+    source = kinds.SECRET.path(copied_secret.SOURCE)
+    meta = {"name": copied_secret.SOURCE}
+    await cluster.ask("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": meta})
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "shared"}}
+    await cluster.ask("POST", source, {**body, **DATA})
+
+    async def act(number: int) -> None:
+        made[number] = await labelled(cluster, copies="shared")
+        change = {"data": {"a": f"YWE{number}"}}
+        await cluster.patch(f"{source}/shared", change)
+
+    async def is_right(number: int) -> bool:
+        wanted = (await cluster.ask("GET", f"{source}/shared"))["data"]
+        copies = [await cluster.find(kinds.SECRET.path(n, "shared")) for n in made.values()]
+        return all(copy is not None and copy["data"] == wanted for copy in copies)
+
+    async with world(cluster, Gallery(copied_secret)) as here:
+        await survived(here, act, is_right)
+
+
+async def test_a_restarted_consumer(cluster: Cluster) -> None:
+    namespace = await cluster.new_namespace()
+    deployments, secrets = (k.path(namespace) for k in (kinds.DEPLOYMENT, kinds.SECRET))
+    hashes: dict[int, str] = {}
+    labels = {"app": "web"}
+    container = {"name": "web", "image": "web"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "annotations": {restarted_consumer.NAMED: "tls"}},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls"}}
+    await cluster.ask("POST", secrets, {**body, **DATA})
+    await cluster.ask("POST", deployments, deployment)
+
+    async def act(number: int) -> None:
+        await cluster.patch(f"{secrets}/tls", {"data": {"a": f"YWE{number}"}})
+
+    async def is_right(number: int) -> bool:
+        template = (await cluster.ask("GET", f"{deployments}/web"))["spec"]["template"]
+        annotations = template["metadata"].get("annotations") or {}
+        hashes[number] = annotations.get(restarted_consumer.HASH, "")
+        return len({*hashes.values(), ""}) == number + 1
+
+    async with world(cluster, Gallery(restarted_consumer)) as here:
+        await survived(here, act, is_right)
