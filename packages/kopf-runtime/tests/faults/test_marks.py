@@ -159,7 +159,7 @@ class Walk:
         policy = self.random.choice(("Orphan", "Background"))
         await self.here.cluster.ask("DELETE", self.path(one), {"propagationPolicy": policy})
         one.wanted.append((time.monotonic(), "-"))
-        async with self.here.within(60, f"{one.name} is gone"):
+        async with self.here.within(180, f"{one.name} is gone"):
             while await self.here.cluster.find(self.path(one)):
                 await asyncio.sleep(0.05)
         await self.create(one)
@@ -347,8 +347,8 @@ HARMS: tuple[Callable[..., Raw], ...]
 HARMS = (relabel, rename, reparent, give, unmark, age, swap, manage, copied)
 
 
-async def walked(here: World, rounds: int) -> None:
-    """Walk, and judge all the while."""
+async def walked(here: World, rounds: int, least: int, seconds: float) -> None:
+    """Walk so many rounds, and judge all the while; after so many seconds, `least` are enough."""
     seed = int(os.environ.get("VAULTS_SEED", "0")) or secrets.randbits(31)
     print(f"VAULTS_SEED={seed}")  # noqa: T201 (repeats the walk)
     walk = Walk(here, seed)
@@ -357,10 +357,13 @@ async def walked(here: World, rounds: int) -> None:
         await here.start(*ELECT, "--resync-period=3", everywhere=True)
     for one in walk.owners:
         await walk.create(one)
-    async with here.within(60, "all children are there"):
+    async with here.within(180, "all children are there"):
         while len(await walk.children()) < 3 * len(DATA) + 2 * 2:
             await asyncio.sleep(0.1)
-    for _ in range(rounds):
+    deadline = time.monotonic() + seconds
+    for done in range(rounds):
+        if done >= least and time.monotonic() > deadline:
+            break
         found = await walk.children()
         await asyncio.gather(*(walk.harm(found) for _ in range(8)))
         walk.judge()
@@ -378,9 +381,9 @@ async def walked(here: World, rounds: int) -> None:
 
 
 async def test_t1_data_is_deleted_only_for_its_own_object(here: World) -> None:
-    await walked(here, 20)
+    await walked(here, 40, 15, 15.0)
 
 
 @pytest.mark.long
 async def test_t1_data_is_deleted_only_for_its_own_object_for_long(here: World) -> None:
-    await walked(here, 800)
+    await walked(here, 800, 200, 420.0)
