@@ -1,8 +1,8 @@
 """A unique value has one holder, which keeps it (A2): by cases, and by walks over two namespaces.
 
-In a walk, users create, edit, pause and delete objects, lose their status, and unselect namespaces.
-Two replicas take over from one another, are restarted and killed; requests, answers and events come
-late or never. All of it is in virtual time, against the storage of the tests' API server. The judge
+In a walk, users create, edit, pause and delete objects, lose their status, unselect namespaces, and
+reach quotas. Two replicas take over from one another, are restarted and killed; requests, answers
+and events come late or never. All of it is in virtual time, against the storage of the tests' API server. The judge
 looks at each write: at most one object serves a value, and no tie, restart or edit of another one
 moves it. RUNS and SEED choose more of them, and PYTHONHASHSEED=0 repeats one exactly.
 """
@@ -341,7 +341,7 @@ class World:
         made = child["metadata"].get("annotations", {}).get(GENERATION)
         # Until a lost status is recorded again, an edit frees the values, as the page says.
         lost = bool(served(child)) and not recorded_in(raw)
-        match draw.choice("eeeeedddhpsnc"):
+        match draw.choice("eeeeedddhpsncqq"):
             case "e" if not lost:
                 server.edit(WIDGET, key, edit(draw.choice(TEXTS)))
             case "d" if not raw["metadata"].get("deletionTimestamp"):
@@ -357,6 +357,9 @@ class World:
                 self.select(key[0], draw.choice(("yes", "no")))
             case "c":
                 self.collect()
+            case "q":  # a quota of its namespace that is full for some requests
+                path = f"/namespaces/{key[0]}/configmaps/"
+                server.refuse("PATCH", path, RefusedError(403, "Forbidden"), draw.choice((3, 30)))
 
     def hold(self, key: Key, raw: Raw) -> None:
         """Have somebody's finalizer hold an object, or no more."""
@@ -381,6 +384,7 @@ class World:
     def recover(self) -> None:
         """Let all be well from now on."""
         self.calm = True
+        self.server.answers.clear()
         for replica in self.replicas:
             replica.wire.calm = True
         for space in SPACES:
@@ -405,8 +409,9 @@ class World:
             child = self.server.get(CONFIG_MAP, (key[0], f"w-{key[1]}"))
             taken = any(value in values for values in others for value in text.split())
             if reason(self.server, key) == "TextTaken":
-                kept = self.server.fate is kr.RETAIN or child is None
-                well = taken and kept and served(child) <= set(holders[key])
+                kept = child is not None and self.server.fate is kr.RETAIN
+                values = set(holders[key])
+                well = taken and (served(child) <= values if kept else not (child or values))
             else:
                 well = has(self.server, key) == text and set(holders[key]) == set(text.split())
                 well = well and not taken and reason(self.server, key) == "Reconciled"

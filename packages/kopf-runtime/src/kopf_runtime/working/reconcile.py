@@ -166,12 +166,14 @@ class Reconciler:
             stop = await self._holds.take(owner)
         except StepError as error:
             stop = error.outcome
-        if stop and not stop.outdated and self._holds.drops(owner):
+        if not stop or stop.outdated:
+            return stop
+        if self._holds.drops(owner) or not self._caches.has_children(owner):
             return await self._give_up(owner) or stop
         return stop
 
     async def _give_up(self, owner: Owner) -> Outcome:
-        """Delete the children of an object that cannot have a unique value."""
+        """Delete the children, if any, of an object that cannot have a unique value."""
         bare = replace(owner, wanted=(), problem="")
         actions, stop = (family := self._observation.family(bare)).removals()
         if stop:
