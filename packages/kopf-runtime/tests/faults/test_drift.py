@@ -435,7 +435,9 @@ async def searched(one: Search, plans: Iterable[Raw]) -> None:
 
     async with one.operator() as engine:
         await one.settle(engine)
-    assert not [c for c in one.written if one.reasons[c.rpartition("/")[2]] == "Reconciled"]
+    right = [child for child in one.children if one.reasons[child.name] == "Reconciled"]
+    for child in right:
+        assert not one.wrote(child), f"{child}"
 
 
 @pytest.fixture

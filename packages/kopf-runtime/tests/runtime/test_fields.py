@@ -224,3 +224,18 @@ def test_m3_a_manifest_that_is_too_deep_has_no_shape() -> None:
 
     with pytest.raises(RecursionError, match="200 levels"):
         shape({"metadata": {}, "spec": {"more": 1, "deeper": spec}})
+
+
+def test_b1_whether_a_default_has_replaced_an_empty_value_has_to_be_looked_at() -> None:
+    """As after `{"spec": {"replicas": null}}` of somebody; nobody owns the field then."""
+    fields: Raw = {"f:spec": {"f:paused": {}}}
+    live = {
+        "metadata": {"managedFields": [{"manager": OURS, "fieldsV1": fields}]},
+        "spec": {"paused": True, "replicas": 1},
+    }
+    wanted = {"metadata": {}, "spec": {"paused": True, "replicas": 0}}
+
+    seen = Ownership(OURS).compare(wanted, live)
+
+    assert not seen.altered
+    assert ("spec", "replicas") in seen.absent

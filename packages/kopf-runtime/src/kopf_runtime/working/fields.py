@@ -49,8 +49,8 @@ class Compared(NamedTuple):
     """The result of a comparison."""
 
     altered: bool
-    #: The empty values of the manifest that the object does not have and nobody owns: the API
-    #: server may have dropped them, or somebody may have removed them.
+    #: The empty values of the manifest that the object lacks, or has a default for, and nobody
+    #: owns: the API server may have dropped them, or somebody may have removed them.
     absent: frozenset[Path] = frozenset()
     #: Whether the record stays the same if somebody changes a field again.
     vague: bool = False
@@ -218,9 +218,12 @@ class _Comparison:
         if live == wanted:
             self.vague = self.vague or bool(theirs)
             return False
+        if not theirs:
+            self.absent.append(path)  # a default has taken its place
+            return False
         # What others put into a map or a list that only its parts belong to is theirs.
         shared = isinstance(wanted, dict | list) and any(map(_has_parts, theirs))
-        return bool(theirs) and not shared
+        return not shared
 
     def _lacks(
         self, wanted: list[Any], live: Any, mine: Node, theirs: list[Node], path: Path
