@@ -2,9 +2,10 @@
 
 In a walk, users create, edit, pause and delete objects, lose their status, unselect namespaces, and
 reach quotas. Two replicas take over from one another, are restarted and killed; requests, answers
-and events come late or never. All of it is in virtual time, against the storage of the tests' API server. The judge
-looks at each write: at most one object serves a value, and no tie, restart or edit of another one
-moves it. RUNS and SEED choose more of them, and PYTHONHASHSEED=0 repeats one exactly.
+and events come late or never. All of it is in virtual time, against the storage of the tests' API
+server. The judge looks at each write: at most one object serves a value, and no tie, restart or
+edit of another one moves it; in the end, a loser without children holds nothing. RUNS and SEED
+choose more of them, and PYTHONHASHSEED=0 repeats one exactly.
 """
 
 import asyncio

@@ -149,7 +149,7 @@ class Holds:
         holders = (self._holder(unique, value) for unique, value in self._wishes(owner))
         return served and all(holder is None or holder.uid == owner.uid for holder in holders)
 
-    def _rank(self, owner: Owner) -> tuple[bool, bool, float, Key]:
+    def _rank(self, owner: Owner) -> tuple[bool, float, Key]:
         """Return what the first of several is told by: who has children keeps what they serve."""
         space, name = owner.key
         has = any(
@@ -157,7 +157,7 @@ class Holds:
             or any(child.parent == name for child in source.cache.within(space) if child.template)
             for source in self._children.values()
         )
-        return not self._has_current_children(owner), not has, owner.created, owner.key
+        return not has, owner.created, owner.key
 
     def _has_current_children(self, owner: Owner) -> bool:
         """Return whether an object has children that were made from what it is now."""
