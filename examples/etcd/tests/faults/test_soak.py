@@ -5,6 +5,7 @@ while the operator is killed all the time. SEED repeats the same choices.
 """
 
 import asyncio
+import contextlib
 import os
 import random
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from signal import Signals
 
 import pytest
+from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.world import World
 
 from tests.faults import test_members as harms
@@ -30,6 +32,10 @@ SECONDS = float(os.environ.get("MINUTES") or "60") * 60
 SEED = int(os.environ.get("SEED") or time.time())
 #: Seconds of a round, and between two disturbances of it.
 ROUND, PAUSE = 150.0, 4.0
+KINDS = (
+    *("size", "version", "template", "pod", "kill", "stop", "all", "severe"),
+    *("hibernate", "label"),
+)
 SEVERE = (harms.volume_gone, harms.disk_emptied, harms.disk_corrupted, harms.node_lost)
 
 
@@ -70,7 +76,7 @@ class Soak:
     async def disturb(self) -> None:
         """Edit what is wanted, or break something."""
         cluster, dice = self.cluster, self.dice
-        kind = dice.choice(("size", "version", "template", "pod", "kill", "stop", "all", "severe"))
+        kind = dice.choice(KINDS)
         names = cluster.ready()
         match kind:
             case "size":
@@ -89,6 +95,15 @@ class Soak:
                 container.send(Signals.SIGSTOP)
                 await asyncio.sleep(dice.uniform(1, 6))
                 container.send(Signals.SIGCONT)
+            case "hibernate":
+                await cluster.edit(size=0)
+                await asyncio.sleep(dice.uniform(0, 10))
+                await cluster.edit(size=self.size)
+            case "label" if names:
+                label = {"metadata": {"labels": {"etcd.example.com/cluster": None}}}
+                path = cluster.nodes.path("pods", dice.choice(names))
+                with contextlib.suppress(RefusedError):  # it is gone
+                    await self.here.cluster.patch(path, label)
             case "all":
                 await harms.all_killed(cluster, names)
             case "severe":

@@ -76,7 +76,7 @@ class Etcd(World):
         """Fill an empty volume with a backup, which is another cluster in etcd."""
         self.logs.add(self.volumes[name])
         self.members, self.id = {name: Listed(self.number(), name)}, f"{number:0>4}"
-        self.content, self.late = content, set()
+        self.content, self.late, self.downgrade, self.storage = content, set(), "", "3.6.0"
 
 
 @dataclass
