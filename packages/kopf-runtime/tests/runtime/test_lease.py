@@ -396,3 +396,37 @@ async def test_j5_a_replica_that_may_not_touch_its_lease_says_so(
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
+
+async def test_j7_an_operator_without_its_kind_says_why_it_is_not_ready_again_and_again(
+    server: ApiServer,
+    client: Client,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level("INFO", "kopf_runtime.process.manager")
+    monkeypatch.setattr("kopf_runtime.process.manager.UNSERVED", 0.05)
+    monkeypatch.setattr("kopf_runtime.process.manager.RARELY", 0.1)
+    unknown = server.refuse("GET", WIDGET.path(""), RefusedError(404, "NotFound"), times=10**6)
+    manager = kr.Manager("tester", Settings)
+    manager.client, manager._deps = client, deps(client, manager)
+    manager.controllers = [controller()]
+    manager._build(manager._deps)
+    running = asyncio.create_task(manager._run(Settings()))
+    manager._task = running
+
+    def why() -> list[str]:
+        known = "the API server does not know it; install its CRD"
+        return [text for text in caplog.messages if text.startswith("Not ready") and known in text]
+
+    try:
+        await until(lambda: len(why()) > 2)
+        assert "widgets" in manager._ready()
+        assert unknown
+        server.answers.clear()
+        await until(lambda: any(text.startswith("Ready") for text in caplog.messages))
+        assert not manager._ready()
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
