@@ -404,9 +404,9 @@ async def test_j7_an_operator_without_its_kind_says_why_it_is_not_ready_again_an
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    caplog.set_level("INFO", "kopf_runtime.process.manager")
-    monkeypatch.setattr("kopf_runtime.process.manager.UNSERVED", 0.05)
-    monkeypatch.setattr("kopf_runtime.process.manager.RARELY", 0.1)
+    caplog.set_level("INFO", "kopf_runtime")
+    monkeypatch.setattr("kopf_runtime.reporting.logs.UNSERVED", 0.05)
+    monkeypatch.setattr("kopf_runtime.reporting.logs.RARELY", 0.1)
     unknown = server.refuse("GET", WIDGET.path(""), RefusedError(404, "NotFound"), times=10**6)
     manager = kr.Manager("tester", Settings)
     manager.client, manager._deps = client, deps(client, manager)

@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -57,8 +56,6 @@ logger = logging.getLogger(__name__)
 
 #: Seconds after which a step is stuck: what makes many requests tells its progress.
 STUCK = 300.0
-#: Seconds between the first two log lines about why nothing is served, and between any two at most.
-UNSERVED, RARELY = 60.0, 600.0
 
 S = TypeVar("S", bound=Settings)
 T = TypeVar("T", bound=Callable[..., Awaitable[None]])
@@ -385,8 +382,7 @@ class Manager(Generic[S]):
             work = functools.partial(self._work, settings)
             if settings.leader_elect:
                 tell = functools.partial(self._deps.recorder.of_replica, settings, "LeaseRefused")
-                election = Election(self.client, settings, self.metrics, tell)
-                self._election = election
+                self._election = election = Election(self.client, settings, self.metrics, tell)
                 self.client.may_write = election.leads
                 group.create_task(election.lead(work), name="election")
             else:
@@ -425,21 +421,13 @@ class Manager(Generic[S]):
 
     async def _tell_ready(self) -> None:
         """Log that it is ready; later on and before, why it is not, at growing intervals."""
-        await self._until_ready()
+        await logs.until_ready(self._ready)
         sources = [source for runtime in self.runtimes for source in runtime.caches.sources]
         counts = ", ".join(f"{len(list(source))} {source.kind.plural}" for source in sources)
         logger.info("Ready; there are %s", counts)
         while True:
             await asyncio.sleep(1.0)
-            await self._until_ready()
-
-    async def _until_ready(self) -> None:
-        told, pause = time.monotonic(), UNSERVED
-        while why := self._ready():
-            if time.monotonic() - told >= pause:
-                logger.warning("Not ready: %s", why)
-                told, pause = time.monotonic(), min(2 * pause, RARELY)
-            await asyncio.sleep(0.05)
+            await logs.until_ready(self._ready)
 
     def _healthy(self) -> str:
         if self._task is None or self._task.done():

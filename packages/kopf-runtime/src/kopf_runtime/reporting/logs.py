@@ -6,16 +6,23 @@ forge a log line or control a terminal. kopf's own text has no time zone, and it
 names for the level, the time and the object.
 """
 
+import asyncio
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.declaring.kinds import Key
 
+logger = logging.getLogger(__name__)
+
 MAX_CHARACTERS = 2000  # characters of a line's message
+#: Seconds between the first two lines about why nothing is served, and between any two at most.
+UNSERVED, RARELY = 60.0, 600.0
 
 _about: ContextVar[Key | None] = ContextVar("about", default=None)
 
@@ -82,3 +89,13 @@ def configure(level: str, form: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Json() if form == "json" else Text())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+async def until_ready(why_not: Callable[[], str]) -> None:
+    """Wait until nothing keeps the operator from serving; log what does, at growing intervals."""
+    told, pause = time.monotonic(), UNSERVED
+    while why := why_not():
+        if time.monotonic() - told >= pause:
+            logger.warning("Not ready: %s", why)
+            told, pause = time.monotonic(), min(2 * pause, RARELY)
+        await asyncio.sleep(0.05)
