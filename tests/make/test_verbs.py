@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.cli import operators
+from kopf_kit.cli.crd import NAMESPACE, RELEASE
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import registry, tools
@@ -41,7 +41,7 @@ def ours(kube: Kube) -> list[str]:
 
 
 def operators_image(kube: Kube) -> str:
-    deployment = kube.get("Deployment", operators.RELEASE, operators.NAMESPACE) or {}
+    deployment = kube.get("Deployment", RELEASE, NAMESPACE) or {}
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return str(container["image"])
 
@@ -126,7 +126,7 @@ def test_run_serves_messages_without_the_crd_with_it_and_beside_a_deployed_opera
         assert "both act" not in log.read_text()
     make("deploy")
     with running(make, log):
-        assert f"{operators.NAMESPACE}/{operators.RELEASE} also runs" in log.read_text()
+        assert f"{NAMESPACE}/{RELEASE} also runs" in log.read_text()
         namespace.create("second", "second").wait_until_ready()
 
 
@@ -212,11 +212,11 @@ def kill_helm(kube: Kube, *arguments: str, when: Callable[[Object], object]) -> 
     """Run Helm, and kill it once the operator's Deployment is as told."""
     env = {**os.environ, "KUBECONFIG": str(kube.cluster.kubeconfig_path)}
     helm = str(tools.path("helm3"))
-    command = [helm, *arguments, "--namespace", operators.NAMESPACE, "--wait"]
+    command = [helm, *arguments, "--namespace", NAMESPACE, "--wait"]
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
     wait_until(
         "Helm to have come to the Deployment",
-        lambda: kube.get("Deployment", operators.RELEASE, operators.NAMESPACE) or {},
+        lambda: kube.get("Deployment", RELEASE, NAMESPACE) or {},
         when,
     )
     process.kill()
@@ -227,7 +227,7 @@ def test_deploy_takes_up_an_installation_that_was_killed(
     make: Make, kube: Kube, namespace: Namespace, published: Published
 ) -> None:
     missing = f"--set-string=image.digest=sha256:{'0' * 64}"
-    install = ("install", operators.RELEASE, published.chart, "--create-namespace")
+    install = ("install", RELEASE, published.chart, "--create-namespace")
     kill_helm(kube, *install, *published.options, missing, when=bool)
 
     make("deploy")
@@ -240,15 +240,13 @@ def test_deploy_takes_up_an_uninstallation_that_was_killed(
 ) -> None:
     make("deploy")
     finalizers = {"metadata": {"finalizers": ["example.org/slow"]}}
-    kube.patch("Deployment", operators.RELEASE, finalizers, operators.NAMESPACE)
+    kube.patch("Deployment", RELEASE, finalizers, NAMESPACE)
     kill_helm(
         kube,
-        *("uninstall", operators.RELEASE),
+        *("uninstall", RELEASE),
         when=lambda deployment: "deletionTimestamp" in deployment.get("metadata", {}),
     )
-    kube.patch(
-        "Deployment", operators.RELEASE, {"metadata": {"finalizers": None}}, operators.NAMESPACE
-    )
+    kube.patch("Deployment", RELEASE, {"metadata": {"finalizers": None}}, NAMESPACE)
 
     make("deploy")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from kopf_kit import __main__
-from kopf_kit.cli import deploy, operators
+from kopf_kit.cli import crd, deploy
 from kopf_kit.release import artifacts
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig.cluster import Cluster
 
-OURS = f"{operators.NAMESPACE}/{operators.RELEASE}"
+OURS = f"{crd.NAMESPACE}/{crd.RELEASE}"
 
 
 def test_an_unknown_tool_is_refused_with_one_list_of_the_tools(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.cli import deploy
-from kopf_kit.cli.operators import NAMESPACE, RELEASE
+from kopf_kit.cli.crd import NAMESPACE, RELEASE
 from kopf_kit.project import documents, registered
 from kopf_kit.project.registered import Webhook
 from kopf_kit.rig.cluster import Cluster

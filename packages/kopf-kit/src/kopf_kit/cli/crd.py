@@ -1,13 +1,13 @@
-"""`kopf-kit install` and `kopf-kit uninstall`: only the CustomResourceDefinition.
+"""`kopf-kit install` and `kopf-kit uninstall`: only the CRD; and whose operators serve it.
 
 Also used by the commands that install the CRD with the rest of the chart, or run without it.
 """
 
+import json
 import time
 
 import click
 
-from kopf_kit.cli import operators
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release.artifacts import CHART
 from kopf_kit.rig import cluster as clusters
@@ -15,6 +15,9 @@ from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import say, step
 
+#: Where `kopf-kit deploy` installs the operator.
+NAMESPACE = RELEASE = PROJECT.name
+_OPERATORS = ("get", "deployments", "-A", "-l", f"app.kubernetes.io/name={PROJECT.name}")
 _CRDS = tuple(kind.crd for kind in PROJECT.kinds)
 #: The CRDs' names, for sentences.
 NAMES = ", ".join(_CRDS)
@@ -43,9 +46,9 @@ def uninstall_command() -> None:  # noqa: D103
 def install(cluster: Cluster) -> None:
     """Apply the CRD, unless it belongs to an operator that `kopf-kit deploy` did not install."""
     wait_while_deleted(cluster)
-    others = operators.others(cluster)
-    if others and is_there(cluster):
-        say(f"note: the CRD {NAMES} belongs to the operator {others[0]} and is left as it is.")
+    foreign = others(cluster)
+    if foreign and is_there(cluster):
+        say(f"note: the CRD {NAMES} belongs to the operator {foreign[0]} and is left as it is.")
     else:
         apply(cluster, _rendered(cluster))
 
@@ -55,9 +58,9 @@ def uninstall() -> None:
     cluster = clusters.find()
     if cluster is None:
         return
-    operators.refuse_others(cluster, f"it serves the {PROJECT.many} that this command deletes")
+    refuse_others(cluster, f"it serves the {PROJECT.many} that this command deletes")
     delete(cluster)
-    for operator in operators.operators(cluster):
+    for operator in operators(cluster):
         say(
             f"note: the operator {operator} still runs and waits for the CRD; "
             "`kopf-kit undeploy` removes it."
@@ -96,8 +99,8 @@ def _rendered(cluster: Cluster) -> bytes:
     It is rendered without the cluster: otherwise Helm would compare it with the existing one, and
     refuse one that another release, or no release, has installed.
     """
-    template = (cluster.helm, "template", operators.RELEASE, CHART)
-    options = ("--namespace", operators.NAMESPACE, "--show-only", "templates/crd.yaml")
+    template = (cluster.helm, "template", RELEASE, CHART)
+    options = ("--namespace", NAMESPACE, "--show-only", "templates/crd.yaml")
     return output([*template, *options], timeout=60).encode()
 
 
@@ -163,3 +166,34 @@ def _remaining(cluster: Cluster) -> tuple[list[str], list[str]]:
             name, _, finalizers = line.partition(" ")
             (free if finalizers in ("", _ITS_OWN) else held).append(name)
     return free, held
+
+
+def operators(cluster: Cluster) -> dict[str, bool]:
+    """Return the operators in the cluster, as NAMESPACE/NAME, and whether each is ours.
+
+    Ours is the one from `kopf-kit deploy`; one installed by OLM or by another release is not.
+    """
+    items = json.loads(output([*cluster.kubectl_command, *_OPERATORS, "-o", "json"]))["items"]
+    return {
+        f"{meta['namespace']}/{meta['name']}": (
+            (meta["namespace"], meta["name"]) == (NAMESPACE, RELEASE)
+            and "olm.owner" not in meta.get("labels", {})
+        )
+        for meta in (item["metadata"] for item in items)
+    }
+
+
+def others(cluster: Cluster) -> list[str]:
+    """Return the operators that `kopf-kit deploy` did not install."""
+    return [name for name, ours in operators(cluster).items() if not ours]
+
+
+def refuse_others(cluster: Cluster, why: str) -> None:
+    """Raise KitError if the cluster has an operator that `kopf-kit deploy` did not install."""
+    for other in others(cluster):
+        namespace, _, name = other.partition("/")
+        raise KitError(
+            f"the cluster already has an operator, {other}, and {why}. Remove it first (helm "
+            f"uninstall {name} --namespace {namespace}; if OLM installed it, delete its "
+            "Subscription and CSV), or use another cluster."
+        )

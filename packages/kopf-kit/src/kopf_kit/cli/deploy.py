@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import click
 
-from kopf_kit.cli import crd, operators
-from kopf_kit.cli.operators import NAMESPACE, RELEASE
+from kopf_kit.cli import crd
+from kopf_kit.cli.crd import NAMESPACE, RELEASE
 from kopf_kit.image.references import check_given
 from kopf_kit.program import passing_on
 from kopf_kit.project import documents, nested, registered, releases
@@ -47,7 +47,7 @@ def undeploy_command() -> None:  # noqa: D103 (the program has its help)
 
 def install(cluster: Cluster, *options: str) -> None:
     """Install the operator by Helm, or upgrade it, with these options; wait until it is ready."""
-    operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
+    crd.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
     crd.wait_while_deleted(cluster)
     if (owner := crd.release(cluster)) not in ("", f"{NAMESPACE}/{RELEASE}"):
         say(
@@ -70,7 +70,7 @@ def undeploy() -> None:
         return
     with step("The operator's release: uninstall") as work:
         work.run(_helm_uninstall(cluster), timeout=240)
-    for other in operators.others(cluster):
+    for other in crd.others(cluster):
         say(f"note: the operator {other} still runs; `kopf-kit deploy` did not install it.")
     if crd.is_there(cluster):
         say(f"The {PROJECT.many} and their CRD are still there; `kopf-kit uninstall` deletes all.")
@@ -141,7 +141,7 @@ def run(arguments: list[str]) -> None:
         raise KitError(CONVERTS)
     cluster = clusters.up()
     crd.install(cluster)
-    for operator in operators.operators(cluster):
+    for operator in crd.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
     options, environment = _settings(cluster, arguments)
     say("==> The operator runs here; press Ctrl-C to stop it")

@@ -17,7 +17,7 @@ from kopf_kit.rig.run import KitError
 
 if TYPE_CHECKING:  # `kopf-kit adopt` reads CRDs and handlers where there is no PROJECT yet
     from kopf_kit.project.definition import Project
-    from kopf_kit.project.plain import Adopted
+    from kopf_kit.project.written import Adopted
 
 Manifest = dict[str, Any]
 #: What Helm, kubectl and others note on an object.

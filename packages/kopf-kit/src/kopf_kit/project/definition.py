@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from kopf_kit.project import author_code
-from kopf_kit.project.plain import Adopted, KindName
+from kopf_kit.project.written import Adopted, KindName
 from kopf_kit.rig import paths
 from kopf_kit.rig.paths import PLAIN, PLUGIN, Label
 from kopf_kit.rig.run import KitError

@@ -7,11 +7,20 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kopf_kit.project import adopted, container, contents, documents, granted, rbac, registered
+from kopf_kit.project import (
+    adopted,
+    author_code,
+    container,
+    contents,
+    documents,
+    granted,
+    rbac,
+    registered,
+)
 from kopf_kit.project.granted import Grants
 from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import KitError
-from kopf_kit.scaffold import called, discovery, repository
+from kopf_kit.scaffold import discovery, repository
 from kopf_kit.scaffold.discovery import Operator
 from kopf_kit.scaffold.repository import check_name
 
@@ -209,12 +218,14 @@ def _about_the_container(operator: Operator) -> Iterator[str]:
 def _about_programs(operator: Operator) -> Iterator[str]:
     """Yield a sentence on the programs that the handlers call, and the image may not have."""
     folder = paths.sources(operator.root, operator.module.partition(".")[0])
-    lines = called.programs(operator.module, folder)
+    lines = author_code.programs(operator.module, folder)
     file = operator.dockerfile if not operator.requirements else ""
     if file:
         text = reading.text(operator.root / file)
         installed = {n for n in lines if re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", text)}
-        lines = {name: lines[name] for name in lines if name not in {*installed, *called.SHELLS}}
+        lines = {
+            name: lines[name] for name in lines if name not in {*installed, *author_code.SHELLS}
+        }
     listed = ", ".join(f"{name} ({line})" for name, line in lines.items())
     if lines and file:
         yield f"the handlers call {listed}, and {file} does not name it: install it there"

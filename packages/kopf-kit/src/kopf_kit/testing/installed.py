@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.cli import crd, deploy, operators, push
+from kopf_kit.cli import crd, deploy, push
 from kopf_kit.image import build
 from kopf_kit.image.references import pinned
 from kopf_kit.project import nested
@@ -143,10 +143,10 @@ def by_helm(cluster: Cluster, options: Sequence[str]) -> Iterator[Installed]:
     """Install the operator by Helm with these options; remove it with its kinds at the end."""
     nested.ensure(PROJECT)
     deploy.install(cluster, *options)
-    installed = Installed(Kubectl(cluster, operators.NAMESPACE))
+    installed = Installed(Kubectl(cluster, crd.NAMESPACE))
     yield installed
     crd.delete(cluster)
-    installed.helm("uninstall", operators.RELEASE, "--wait", "--timeout=3m")
+    installed.helm("uninstall", crd.RELEASE, "--wait", "--timeout=3m")
     installed.kubectl("delete", "namespace", installed.namespace, "--timeout=120s")
 
 
@@ -159,9 +159,9 @@ def by_olm(cluster: Cluster) -> Iterator[Installed]:
     installed = Installed(Kubectl(cluster, _BY_OLM))
     kubectl = installed.kubectl
     _remove_by_olm(kubectl)  # what an interrupted run left
-    helm = Installed(Kubectl(cluster, operators.NAMESPACE)).helm
-    helm("uninstall", operators.RELEASE, "--ignore-not-found", "--wait", "--timeout=3m")
-    operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
+    helm = Installed(Kubectl(cluster, crd.NAMESPACE)).helm
+    helm("uninstall", crd.RELEASE, "--ignore-not-found", "--wait", "--timeout=3m")
+    crd.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
     push.push_bundle()
     subscribe(kubectl, PROJECT.name, push.push_catalog())
     csv = f"csv/{PROJECT.name}.v{PROJECT.version}"
