@@ -95,6 +95,43 @@ def is_kept(manifest: Manifest) -> bool:
     return bool(annotations.get("helm.sh/resource-policy") == "keep")
 
 
+def test_j6_a_second_installation_over_the_same_namespaces_is_told_of_the_first(
+    empty: ControlPlane,
+) -> None:
+    def install(release: str, *options: str) -> str:
+        where = ("--namespace", release, "--create-namespace")
+        config = ("--kubeconfig", empty.kubeconfig(ADMIN))
+        return helm("install", release, CHART, *where, *config, *options)
+
+    group, name = "rbac.authorization.k8s.io", "message-operator.v0.1.0-abc"
+    by_olm = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name, "labels": {"olm.owner": "message-operator.v0.1.0"}},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "message-operator", "namespace": "olm"}],
+    }
+    warning = "another message-operator, installed in the namespace {}, serves"
+
+    assert "WARNING" not in install("first")
+    second = install("second", "--set=crds.install=false")
+    kubectl(empty, "create", "-f", "-", stdin=[by_olm])
+    third = install("third", "--set=crds.install=false,watchNamespaceSelector=a=b")
+    apart = install("apart", "--set=crds.install=false,watchNamespaces={apart}")
+
+    assert warning.format("first") in second
+    assert second.count("WARNING") == 1
+    assert {found for found in ("first", "second", "olm") if warning.format(found) in third} == {
+        "first",
+        "second",
+        "olm",
+    }
+    assert "WARNING" not in apart
+    for release in ("apart", "third", "second", "first"):
+        helm("uninstall", release, "--namespace", release, "--kubeconfig", empty.kubeconfig(ADMIN))
+    kubectl(empty, "delete", "clusterrolebinding", name)
+
+
 @pytest.mark.parametrize("program", HELM_3_IN_TIME)
 def test_helm_installs_upgrades_and_removes_it(empty: ControlPlane, program: str) -> None:
     def release(verb: str, *arguments: str) -> None:
