@@ -236,6 +236,13 @@ def test_a_member_leaves_the_cluster_then_its_pod_goes_then_its_volume() -> None
     assert step.latched.last_member == 3, "its name never comes back"
 
 
+@pytest.mark.parametrize(("count", "sick"), [(3, [2]), (2, [2]), (5, [2, 3]), (1, [])])
+def test_no_voter_leaves_if_the_others_would_be_no_quorum(count: int, sick: list[int]) -> None:
+    s = silent(entry(healthy(count), 1, leaving="why"), *sick)
+
+    assert decide(s).do is Do.WAIT
+
+
 def test_a_leader_moves_before_it_leaves() -> None:
     step = decide(entry(healthy(3, size=2), 1, leaving="why"))
 
