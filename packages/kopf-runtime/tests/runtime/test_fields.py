@@ -238,4 +238,4 @@ def test_b1_whether_a_default_has_replaced_an_empty_value_has_to_be_looked_at() 
     seen = Ownership(OURS).compare(wanted, live)
 
     assert not seen.altered
-    assert ("spec", "replicas") in seen.absent
+    assert ("spec", "replicas", "=") in seen.absent

@@ -38,6 +38,8 @@ OWNER = "-owner"
 #: The same for what is contributed to an object of others.
 CONTRIBUTION = "-contribution"
 
+#: Ends the path of an empty value that has another one in its place.
+DEFAULT = "="
 #: Stands for a field that an object does not have, which a null is not.
 ABSENT = object()
 #: A part of an entry (`fieldsV1`).
@@ -49,8 +51,8 @@ class Compared(NamedTuple):
     """The result of a comparison."""
 
     altered: bool
-    #: The empty values of the manifest that the object lacks, or has a default for, and nobody
-    #: owns: the API server may have dropped them, or somebody may have removed them.
+    #: The empty values of the manifest that the object lacks, or has a default for (`DEFAULT`), and
+    #: nobody owns: the API server may have dropped them, or somebody may have removed them.
     absent: frozenset[Path] = frozenset()
     #: Whether the record stays the same if somebody changes a field again.
     vague: bool = False
@@ -219,7 +221,7 @@ class _Comparison:
             self.vague = self.vague or bool(theirs)
             return False
         if not theirs:
-            self.absent.append(path)  # a default has taken its place
+            self.absent.append((*path, DEFAULT))
             return False
         # What others put into a map or a list that only its parts belong to is theirs.
         shared = isinstance(wanted, dict | list) and any(map(_has_parts, theirs))
