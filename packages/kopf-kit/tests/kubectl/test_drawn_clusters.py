@@ -240,7 +240,7 @@ def kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Kubectl]:
     return Here
 
 
-def test_whatever_a_cluster_has_the_plugin_answers_safely(
+def test_t6_whatever_a_cluster_has_the_plugin_answers_safely(
     kubectl: type[Kubectl], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for case in range(CASES):

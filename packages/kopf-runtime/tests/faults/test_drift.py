@@ -187,7 +187,7 @@ class Search:
         settings = kr.Settings(namespaces=(self.namespace,), resync_period=600)
         try:
             async with operating(client, one, settings=settings, working=working):
-                async with asyncio.timeout(120):
+                async with asyncio.timeout(600):
                     await caches(one).first_lists()
                     yield one
         finally:
@@ -475,7 +475,7 @@ async def test_b1_b2_b12_t2_what_the_plan_says_the_object_has(kinds: Cluster) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", range(100, 104))
 async def test_what_the_plan_says_the_object_has_in_many_more_cases(
     kinds: Cluster, seed: int
 ) -> None:
