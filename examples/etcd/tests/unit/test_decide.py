@@ -87,6 +87,14 @@ def learner(s: Seen, number: int, started: bool = False) -> Seen:
     return entry(silent(replace(s, members=members), number), number, proved=False)
 
 
+def unlisted(s: Seen, number: int, **changes: Any) -> Seen:
+    """Make a member one that was only named."""
+    name = f"c-{number}"
+    members = tuple(listed for listed in s.members or () if listed.name != name)
+    s = replace(silent(s, number, keep_pods=False), members=members)
+    return entry(alone(s, number), number, **{"id": "", "volume": "", "proved": False, **changes})
+
+
 def alarmed(s: Seen, number: int, kind: str) -> Seen:
     return replace(s, alarms=(Alarm(f"a{number}", kind),))
 
@@ -241,6 +249,27 @@ def test_no_voter_leaves_if_the_others_would_be_no_quorum(count: int, sick: list
     s = silent(entry(healthy(count), 1, leaving="why"), *sick)
 
     assert decide(s).do is Do.WAIT
+
+
+@pytest.mark.parametrize("sick", [1, 2])
+def test_nobody_is_added_while_a_member_is_not_healthy(sick: int) -> None:
+    s = replace(unlisted(healthy(3), 3), volumes={"c-1": "v1", "c-2": "v2", "c-3": "v3"})
+
+    assert decide(silent(entry(s, 3, volume="v3"), sick)).do is Do.WAIT
+
+
+def test_nobody_is_added_beside_another_learner() -> None:
+    s = unlisted(learner(healthy(4), 3), 4, volume="v4")
+    s = replace(s, volumes={**s.volumes, "c-4": "v4"})
+
+    assert decide(s).do is not Do.ADD
+
+
+def test_a_downgrade_waits_until_each_storage_is_the_older_one() -> None:
+    s = wanting(healthy(3, version="3.7.3"), version="3.6.16")
+    voices = {n: replace(v, downgrade="3.6.0", storage="3.7.0") for n, v in s.voices.items()}
+
+    assert decide(replace(s, voices=voices)).do is Do.WAIT
 
 
 def test_a_leader_moves_before_it_leaves() -> None:
