@@ -58,7 +58,7 @@ def test_the_network_policy_lets_the_operator_reach_the_service_s_ports_alone() 
     }
 
     own = policies.pop("demo-flightticket-operator-booking")
-    (common,) = policies.values()
+    common = policies["demo-flightticket-operator"]
     assert common["podSelector"] == own["podSelector"]
     assert own["policyTypes"] == ["Egress"]
     assert [port["port"] for port in own["egress"][0]["ports"]] == [8080, 8443]
