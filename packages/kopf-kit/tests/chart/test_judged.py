@@ -65,7 +65,7 @@ def test_hardened_nothing_is_critical(chart: Path, tmp_path: Path) -> None:
         values.write_text(documents.text(SCENARIOS["hardened"]))
     rendered.write_text(helm("template", "m", chart, "--namespace=ops", f"--values={values}"))
 
-    command = [golang.program("kube-score"), "score", "--output-format=ci", str(rendered)]
+    command = [str(golang.program("kube-score")), "score", "--output-format=ci", str(rendered)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     lines = done.stdout.splitlines()
