@@ -364,8 +364,8 @@ async def test_j5_a_replica_that_may_not_touch_its_lease_says_so(
     manager.client, manager._deps = client, deps(client, manager)
     manager.controllers = [served]
     manager._build(manager._deps)
-    pod = {"identity": "one", "own_namespace": "ns", "pod_uid": "u"}
-    running = asyncio.create_task(manager._run(replace(QUICK, leader_elect=True, **pod)))
+    pod = replace(QUICK, identity="one", own_namespace="ns", pod_uid="u")
+    running = asyncio.create_task(manager._run(replace(pod, leader_elect=True)))
     manager._task = running
 
     def warnings() -> list[Any]:

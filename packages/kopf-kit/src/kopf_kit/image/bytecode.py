@@ -70,8 +70,9 @@ def licences(target: Path) -> None:
             if is_theirs and _LICENCE.match(file.name) and text.is_file():
                 shutil.copy(text, folder)
         if not any(folder.iterdir()):  # some name their licence, and do not bring it
-            said = found.metadata.get("License-Expression") or found.metadata.get("License")
-            (folder / "LICENSE").write_text(f"{said or 'See the metadata of the package.'}\n")
+            named = (name for name in ("License-Expression", "License") if name in found.metadata)
+            said = [found.metadata[name] for name in named]
+            (folder / "LICENSE").write_text("\n".join(said or ["Its metadata name no licence."]))
 
 
 if __name__ == "__main__":
