@@ -104,12 +104,13 @@ def test_the_links_of_its_page_lead_to_files_of_this_repository(folder: Path) ->
 @pytest.mark.parametrize(
     "folder", [CHECKOUT, *(folder for folder in FOLDERS if folder.name != "kopf-offline")]
 )
-def test_the_code_on_its_page_declares_an_operator(folder: Path) -> None:
+def test_the_code_on_its_page_declares_an_operator(folder: Path, tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
-    # Declaring a kind twice is an error, so it runs in a process of its own.
-    code += "\nassert len(manager.controllers) == 1\n"
+    (tmp_path / "shown.py").write_text(code)
+    # Declaring a kind twice is an error, so it is imported in a process of its own.
+    command = [sys.executable, "-c", "import shown; assert len(shown.manager.controllers) == 1"]
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )
 
     assert done.returncode == 0, done.stderr
