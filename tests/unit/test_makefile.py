@@ -27,7 +27,8 @@ def run_by_ci() -> set[str]:
     pending = re.findall(r"^make ([a-z0-9-]+)", script, re.MULTILINE)
     for file in (CHECKOUT / ".github" / "workflows").glob("*.yaml"):
         pending += re.findall(r"run: make ([a-z0-9-]+)", file.read_text())
-        pending += re.findall(r"target: \[([a-z0-9-]+)\]", file.read_text())
+        for listed in re.findall(r"target: \[([a-z0-9, -]+)\]", file.read_text()):
+            pending += listed.split(", ")
     targets: set[str] = set()
     while pending:
         target = pending.pop()

@@ -33,6 +33,9 @@ COMMANDS = {
     "e2e": Entry(_TEST, f"{_IN}e2e:e2e", "run the end-to-end tests by Helm"),
     "e2e-olm": Entry(_TEST, f"{_IN}e2e:e2e_olm", "run the end-to-end tests by OLM"),
     "rights": Entry(_TEST, f"{_IN}rights:command", "record or check the rights it uses", "nothing"),
+    "slowest": Entry(
+        _TEST, f"{_IN}test:slowest", "name the slowest tests of the last run", "project"
+    ),
     "generate": Entry(_DEVELOP, f"{_IN}generate:generate", "write the generated files", "project"),
     "verify": Entry(_DEVELOP, f"{_IN}generate:verify", "find mistakes, and stale generated files"),
     "run": Entry(

@@ -54,7 +54,7 @@ COMMANDS = {
     "own": (
         *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1"), ("doctor",), ("update",)),
         *(("new", "kind", "Bucket"), ("new", "olm"), ("new", "workflow"), ("tool", "helm")),
-        *(_RIGHTS, ("release", "changelog"), ("release", "bundle", "0.1.0")),
+        *(_RIGHTS, ("slowest",), ("release", "changelog"), ("release", "bundle", "0.1.0")),
         *(("release", "0.2.0"), ("release", "keys"), ("push",), ("push", "chart"), ("plugin",)),
         *(("image", "build"), ("image", "push"), ("cluster", "up"), ("olm", "up"), ("install",)),
         *(("uninstall",), ("deploy",), ("undeploy",), ("run",), ("e2e",), ("e2e-olm",)),

@@ -130,6 +130,7 @@ def test_the_first_failing_test_is_named(tiers: Tiers) -> None:
     assert code == 1
     assert "1 passed, 1 failed" in said
     assert "test_it.py::test_bad; " in said
+    assert "::test_good" in "".join(lanes.slowest(tiers.folder / "test"))
 
 
 def test_lanes_run_side_by_side_and_a_tier_waits_for_those_that_it_names(tiers: Tiers) -> None:

@@ -1,4 +1,4 @@
-"""`kopf-kit check`, `test` and `test-all`: the tiers of tests/tiers.toml.
+"""`kopf-kit check`, `test` and `test-all`: the tiers of tests/tiers.toml; `slowest`.
 
 A repository without that file has the kit's own tiers: `kopf_kit.tiers.tier.DEFAULT`.
 
@@ -23,7 +23,7 @@ import click
 
 from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import cluster, engine, paths, preflight, public_images
-from kopf_kit.rig.run import elapsed
+from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
 from kopf_kit.tiers import lanes, tier
 from kopf_kit.tiers.lanes import Result
@@ -59,6 +59,14 @@ test_all = _of_a_set("all", "Run all tiers, from where the last run stopped.")
 def faults(rest: tuple[str, ...]) -> int:
     """Run the tier `faults`: the operator is killed, and its requests fail, at every write."""
     return run("test", rest, names=["faults"])
+
+
+@click.command()
+def slowest() -> None:  # noqa: D103 (the program has its help)
+    lines = lanes.slowest(paths.BUILD / "test")
+    if not lines:
+        raise KitError("there is no report of a run in build/test; `kopf-kit test` writes one")
+    print("\n".join(lines))
 
 
 def run(
@@ -134,7 +142,9 @@ def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -
     failed = [result for result in results if result.code]
     print("\n" + "\n".join(map(str, results)), flush=True)
     took = elapsed(time.monotonic() - began)
-    print(f"{len(failed)} of {len(results)} tiers failed, in {took}", flush=True)
+    print(
+        f"{len(failed)} of {len(results)} tiers failed, in {took}; `kopf-kit slowest`", flush=True
+    )
     if len(tiers) > 1:
         for result in failed:
             print(lanes.last_words(result), flush=True)

@@ -98,6 +98,15 @@ def read_report(folder: Path, tier: str) -> Report:
     return Report(**outcomes, first_failure=first)
 
 
+def slowest(folder: Path, number: int = 20) -> list[str]:
+    """Return a line for each of the slowest tests of the last run."""
+    cases = sorted(
+        ((float(case.get("time", 0)), _name(case)) for case in _cases(folder.glob("*.xml"))),
+        reverse=True,
+    )
+    return [f"{elapsed(seconds):>7}  {name}" for seconds, name in cases[:number]]
+
+
 def _cases(files: Iterator[Path]) -> Iterator[ElementTree.Element]:
     for file in sorted(files):
         try:
