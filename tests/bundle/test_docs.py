@@ -22,7 +22,7 @@ def environment(subscription: Mapping[str, str]) -> dict[str, str]:
     (deployment,) = CSV["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     given = {"POD_NAME": "message-operator-1", "POD_NAMESPACE": "operators", "POD_UID": "u"}
-    given |= {v["name"]: v["value"] for v in container["env"] if "value" in v} | subscription
+    given |= {v["name"]: v["value"] for v in container["env"] if "value" in v} | dict(subscription)
     return {
         name: re.sub(r"\$\((\w+)\)", lambda word: given[word[1]], given[name]) for name in given
     }
