@@ -285,9 +285,9 @@ def changed(**texts: tuple[str, str]) -> update.Earlier:
 
 @pytest.mark.usefixtures("newer")
 def test_what_both_changed_is_marked_and_named(tmp_path: Path) -> None:
-    folder, write = tmp_path / "cache-operator", changed(makefile=("deploy release", "deploy"))
+    folder, write = tmp_path / "cache-operator", changed(makefile=("deploy cluster-down", "deploy"))
     write(Record(folder, "", (CACHE,), ""), folder)
-    edit(folder / "Makefile", "dev deploy", "run mine deploy")
+    edit(folder / "Makefile", "run deploy", "run mine deploy")
     git(folder, "init", "--quiet")
     commit(folder)
 

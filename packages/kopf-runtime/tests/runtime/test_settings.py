@@ -149,7 +149,7 @@ def test_the_help_explains_each_flag_with_its_default(capsys: pytest.CaptureFixt
 
     text = " ".join(capsys.readouterr().out.split())
     for field in fields(Own):
-        if field.name not in {"namespaces", "own_namespace", "identity"}:
+        if field.name not in {"namespaces", "own_namespace", "identity", "pod_uid"}:
             assert f"--{field.name.replace('_', '-')}" in text
     assert "(default: 16)" in text
     assert "empty: all (default: empty)" in text
