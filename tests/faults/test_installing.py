@@ -100,7 +100,7 @@ def test_j6_a_second_installation_over_the_same_namespaces_is_told_of_the_first(
 ) -> None:
     def install(release: str, *options: str) -> str:
         where = ("--namespace", release, "--create-namespace")
-        config = ("--kubeconfig", empty.kubeconfig(ADMIN))
+        config = ("--kubeconfig", empty.kubeconfig(ADMIN), "--set=crds.install=false")
         return helm("install", release, CHART, *where, *config, *options)
 
     group, name = "rbac.authorization.k8s.io", "message-operator.v0.1.0-abc"
@@ -114,10 +114,10 @@ def test_j6_a_second_installation_over_the_same_namespaces_is_told_of_the_first(
     warning = "another message-operator, installed in the namespace {}, serves"
 
     assert "WARNING" not in install("first")
-    second = install("second", "--set=crds.install=false")
+    second = install("second")
     kubectl(empty, "create", "-f", "-", stdin=[by_olm])
-    third = install("third", "--set=crds.install=false,watchNamespaceSelector=a=b")
-    apart = install("apart", "--set=crds.install=false,watchNamespaces={apart}")
+    third = install("third", "--set=watchNamespaceSelector=a=b")
+    apart = install("apart", "--set=watchNamespaces={apart}")
 
     assert warning.format("first") in second
     assert second.count("WARNING") == 1

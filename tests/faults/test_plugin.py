@@ -70,7 +70,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert korean.first == (
         "Message taken: 필요한 오브젝트의 이름을 다른 오브젝트가 쓰고 있습니다."
     )
-    assert "오브젝트를 넘기십시오" in korean.part("할 일")
+    assert "이 오퍼레이터에 넘기십시오" in korean.part("할 일")
     assert korean.part("더 보기").endswith("/docs/runbooks.ko.md#messageoperatormessagesfailed")
 
     none = await quota(here)
