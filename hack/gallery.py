@@ -10,7 +10,7 @@ _HEAD = {
     "en": """\
 # The gallery
 
-[한국어](gallery.ko.md)
+[한국어](README.ko.md)
 
 {generated}
 Operators of one file, each for one task. Those of kinds that others define need no CRD. The tests run each on a real
@@ -23,7 +23,7 @@ example of the same task, without the YAML that declares them.
     "ko": """\
 # 갤러리
 
-[English](gallery.md)
+[English](README.md)
 
 {generated}
 파일 하나로 된 오퍼레이터들이며, 각각 한 가지 일을 합니다. 다른 곳에서 정의한 종류만 다루는 오퍼레이터에는 CRD가
@@ -67,8 +67,7 @@ def files() -> dict[Path, str]:
             korean, theirs = _KNOWN[file.stem]
             does = ast.get_docstring(ast.parse(source)) or ""
             said = korean if language == "ko" else does.rstrip(".")
-            link = f"[{file.stem}](../examples/gallery/{file.name})"
+            link = f"[{file.stem}]({file.name})"
             text += f"| {link} | {said} | {len(source.splitlines())} | {theirs or '–'} |\n"
-        ending = ".ko.md" if language == "ko" else ".md"
-        pages[paths.CHECKOUT / "docs" / f"gallery{ending}"] = text
+        pages[_FOLDER / ("README.ko.md" if language == "ko" else "README.md")] = text
     return pages

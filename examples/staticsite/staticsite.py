@@ -1,6 +1,6 @@
 """A StaticSite is pages behind a password, at a host that no other site has.
 
-docs/beyond-a-deployment.md explains it.
+README.md explains it.
 """
 
 import base64

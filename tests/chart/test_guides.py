@@ -56,7 +56,9 @@ def yaml_of(page: Path) -> list[dict[str, Any]]:
 
 def test_the_chart_takes_the_values_of_the_gitops_tools(tmp_path: Path) -> None:
     objects = {
-        manifest["kind"]: manifest["spec"] for manifest in yaml_of(CHECKOUT / "docs" / "gitops.md")
+        manifest["kind"]: manifest["spec"]
+        for manifest in yaml_of(CHECKOUT / "docs" / "install.md")
+        if "spec" in manifest
     }
     file = tmp_path / "values.yaml"
 

@@ -117,7 +117,7 @@ def test_the_readme_s_way_on_openshift_reads_no_file_and_has_a_token_that_is_let
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
-@pytest.mark.parametrize("guide", ["docs/gitops.md", "docs/gitops.ko.md"])
+@pytest.mark.parametrize("guide", ["docs/install.md", "docs/install.ko.md"])
 def test_p1_the_guide_s_application_prunes_and_keeps_the_kind(guide: str) -> None:
     text = (CHECKOUT / guide).read_text()
     (block,) = re.findall(r"```yaml\n(apiVersion: argoproj.io/.*?)```", text, re.DOTALL)

@@ -146,17 +146,17 @@ WITHOUT_OPERATOR = (
     Reading("docs/install.md", ("With Helm",), _REGISTRY),
     Reading("docs/install.md", ("Without Helm",), _FILES, ("make generate",)),
     Reading(
-        "docs/platforms.md",
-        ("kind",),
+        "docs/install.md",
+        ("On your platform",),
         {"--name kind": '--name "$KIND_CLUSTER_NAME"', _BUILD_DEV: f"{_BUILD_DEV} && {_RELABEL}"},
         afterwards=(_RUNS,),
     ),
-    Reading("docs/upgrade.md", given=(_INSTALL,)),
-    Reading("docs/namespaces.md", given=(_INSTALL,)),
-    Reading("docs/uninstall.md", ("With Helm",), given=(_INSTALL,)),
+    Reading("docs/operate.md", ("Upgrade and roll back",), given=(_INSTALL,)),
+    Reading("docs/operate.md", ("Tenants and watched namespaces",), given=(_INSTALL,)),
+    Reading("docs/operate.md", ("Uninstall with Helm",), given=(_INSTALL,)),
     Reading(
-        "docs/uninstall.md",
-        ("Without Helm",),
+        "docs/operate.md",
+        ("Uninstall without Helm",),
         given=("make generate", "kubectl apply -f build/deploy/install.yaml"),
         afterwards=("kubectl delete crd messages.myorg.dev",),
     ),
@@ -178,7 +178,7 @@ WITHOUT_OPERATOR = (
 AFTER_DEMO = (
     Reading("docs/messages.md", (), _FILES, ("make generate",)),
     Reading("docs/monitoring.md"),
-    Reading("docs/gitops.md"),
+    Reading("docs/install.md", ("GitOps and Terraform",)),
     Reading("docs/plugin.md", (), {}, (_TEAM, _USER), (_NO_TEAM, _NO_USER)),
     Reading(
         "docs/plugin.ko.md",

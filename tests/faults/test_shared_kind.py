@@ -128,7 +128,7 @@ def test_kubectl_prunes_no_kind_that_is_no_longer_applied(plane: ControlPlane) -
 
     assert "service/demo-message-operator-metrics pruned" in said
     assert uid(plane) == message
-    # It deletes what one names to it, whatever annotations there are: docs/gitops.md says so.
+    # It deletes what one names to it, whatever annotations there are: docs/install.md says so.
     crds = "--prune-allowlist=apiextensions.k8s.io/v1/CustomResourceDefinition"
     command = ("apply", "--prune", crds, ours, "--dry-run=server", "--filename=-")
     assert f"{CRD} pruned (server dry run)" in kubectl(plane, *command, stdin=rest)

@@ -1,4 +1,4 @@
-"""The operator of docs/beyond-a-deployment.md: what the users of a StaticSite see in trouble."""
+"""The operator of examples/staticsite/README.md: what the users of a StaticSite see in trouble."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -17,7 +17,7 @@ from tests.release.conftest import Released
 from tests.release.releasing import CHECKOUT
 from tests.release.stranger import Stranger, of_page
 
-PAGES = [CHECKOUT / "docs" / name for name in ("verify.md", "verify.ko.md")]
+PAGES = [CHECKOUT / "docs" / name for name in ("policy.md", "policy.ko.md")]
 #: The images that a tag is verified of, on the page or as the page says it.
 TAGS = (
     f"message-operator:{__version__}",

@@ -177,7 +177,7 @@ async def test_each_trouble_of_the_page_is_told_and_ends() -> None:
 
 @pytest.mark.parametrize("language", ["", ".ko"])
 def test_the_page_shows_the_code_as_it_is(language: str) -> None:
-    page = (CHECKOUT / "docs" / f"beyond-a-deployment{language}.md").read_text()
+    page = (CHECKOUT / "examples" / "staticsite" / f"README{language}.md").read_text()
     shown = re.findall(r"```python title=\"staticsite.py\"\n(.*?)```", page, re.DOTALL)
 
     assert shown

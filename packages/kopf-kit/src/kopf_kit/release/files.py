@@ -89,7 +89,7 @@ def provenance(version: str, commit: str, date: datetime) -> str:
         sources.append({"name": lock.name, "digest": {"sha256": digest}})
     statement = {
         "buildDefinition": {
-            "buildType": f"{home()}/blob/v{version}/docs/verify.md",
+            "buildType": f"{home()}/blob/v{version}/docs/policy.md",
             "externalParameters": {"version": version},
             "resolvedDependencies": sources,
         },
