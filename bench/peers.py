@@ -26,7 +26,7 @@ _HERE = Path(__file__).parent
 _TICKS = os.sysconf("SC_CLK_TCK")
 LEASE = "message-operator"
 
-_MODULE = _HERE / "peers" / "controller-runtime"
+_MODULE = paths.CHECKOUT / "examples" / "in-go"
 #: The peers in Go, all built from one module.
 IN_GO = {
     "controller-runtime-peer": golang.Program(".", _MODULE),

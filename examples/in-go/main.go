@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"message-operator/bench/peers/controller-runtime/api"
+	"message-operator/examples/in-go/api"
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"message-operator/bench/peers/controller-runtime/memcached/api"
+	"message-operator/examples/in-go/memcached/api"
 )
 
 // most is what all nodes of a Memcached may cache, in megabytes.

@@ -1,4 +1,4 @@
-module message-operator/bench/peers/controller-runtime
+module message-operator/examples/in-go
 
 go 1.26.0
 

@@ -17,7 +17,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"message-operator/bench/peers/controller-runtime/memcached/api"
+	"message-operator/examples/in-go/memcached/api"
 )
 
 func main() {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"message-operator/bench/peers/controller-runtime/api"
+	"message-operator/examples/in-go/api"
 )
 
 // settle is for how long a Pod may be starting before the status says Pending: one second, and one

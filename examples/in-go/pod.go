@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"message-operator/bench/peers/controller-runtime/api"
+	"message-operator/examples/in-go/api"
 )
 
 // templateHash is the annotation that tells a Pod of another text or template.

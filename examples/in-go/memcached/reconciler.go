@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"message-operator/bench/peers/controller-runtime/memcached/api"
+	"message-operator/examples/in-go/memcached/api"
 )
 
 const (

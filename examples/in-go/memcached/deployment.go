@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	"message-operator/bench/peers/controller-runtime/memcached/api"
+	"message-operator/examples/in-go/memcached/api"
 )
 
 // deploymentFor builds the Memcached's Deployment: the same as examples/memcached has.
