@@ -1,5 +1,5 @@
-// A peer for the benchmark: the Message operator as a kubebuilder user would write it, on
-// controller-runtime with its defaults. -workers 10 -slim is how its experts tune it.
+// The Message operator as a kubebuilder user would write it, on controller-runtime with its defaults.
+// docs/in-go.md explains it, and the benchmark measures it; -workers 10 -slim is how experts tune it.
 package main
 
 import (

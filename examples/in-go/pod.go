@@ -34,7 +34,7 @@ func podFor(message *api.Message) *corev1.Pod {
 			Labels: map[string]string{
 				"app.kubernetes.io/name":       "message",
 				"app.kubernetes.io/instance":   message.Name,
-				"app.kubernetes.io/managed-by": "controller-runtime-peer",
+				"app.kubernetes.io/managed-by": "message-operator-go",
 			},
 			Annotations: map[string]string{"kubectl.kubernetes.io/default-container": "message"},
 		},

@@ -55,7 +55,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(
 			r.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}))
 	}
-	return r.tell(ctx, message, pod)
+	return r.report(ctx, message, pod)
 }
 
 func (r *reconciler) create(ctx context.Context, message *api.Message, pod *corev1.Pod) error {
@@ -71,8 +71,8 @@ func (r *reconciler) create(ctx context.Context, message *api.Message, pod *core
 	return nil
 }
 
-// tell writes the status if it differs.
-func (r *reconciler) tell(ctx context.Context, message *api.Message, pod *corev1.Pod) (ctrl.Result, error) {
+// report writes the status if it differs.
+func (r *reconciler) report(ctx context.Context, message *api.Message, pod *corev1.Pod) (ctrl.Result, error) {
 	ready := metav1.Condition{
 		Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: message.Generation,
 		Reason: "PodPending", Message: "The Pod is starting.",

@@ -195,7 +195,6 @@ AFTER_DEMO = (
         ("kubectl apply -f examples/hello.yaml",),
     ),
     Reading("docs/tutorial.md"),
-    Reading("docs/in-go.md"),
 )
 
 

@@ -38,7 +38,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if len(memcached.Status.Conditions) == 0 {
-		if err := r.tell(ctx, memcached, available, metav1.ConditionUnknown, "Starting."); err != nil {
+		if err := r.report(ctx, memcached, available, metav1.ConditionUnknown, "Starting."); err != nil {
 			return ctrl.Result{}, err
 		}
 		// The tutorial reads it again here, from a cache that may still have the former version.
@@ -71,11 +71,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.Update(ctx, deployment) // whose event brings the Memcached back here
 	}
 	said := fmt.Sprintf("The Deployment %s has %d replicas.", deployment.Name, memcached.Spec.Replicas)
-	return ctrl.Result{}, r.tell(ctx, memcached, available, metav1.ConditionTrue, said)
+	return ctrl.Result{}, r.report(ctx, memcached, available, metav1.ConditionTrue, said)
 }
 
-// tell writes the status; like the tutorial it does so whether it differs or not.
-func (r *reconciler) tell(
+// report writes the status; like the tutorial it does so whether it differs or not.
+func (r *reconciler) report(
 	ctx context.Context, memcached *api.Memcached, kind string, status metav1.ConditionStatus, said string,
 ) error {
 	meta.SetStatusCondition(&memcached.Status.Conditions, metav1.Condition{
@@ -95,11 +95,11 @@ func (r *reconciler) create(ctx context.Context, memcached *api.Memcached) error
 
 // finish lets a deleted Memcached go, with a status before and after, though nobody may read them.
 func (r *reconciler) finish(ctx context.Context, memcached *api.Memcached) error {
-	if err := r.tell(ctx, memcached, degraded, metav1.ConditionUnknown, "It is being deleted."); err != nil {
+	if err := r.report(ctx, memcached, degraded, metav1.ConditionUnknown, "It is being deleted."); err != nil {
 		return err
 	}
 	r.events.Eventf(memcached, nil, corev1.EventTypeWarning, "Deleting", "Delete", "%s is deleted", memcached.Name)
-	if err := r.tell(ctx, memcached, degraded, metav1.ConditionTrue, "It can go."); err != nil {
+	if err := r.report(ctx, memcached, degraded, metav1.ConditionTrue, "It can go."); err != nil {
 		return err
 	}
 	controllerutil.RemoveFinalizer(memcached, finalizer)
