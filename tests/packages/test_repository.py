@@ -1,4 +1,4 @@
-"""What `kopf-kit new` wrote, later: released, brought up to date, and refused where it must be."""
+"""What `kopf-kit new` wrote, later: released, and refused by a kit that is too new for it."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.packages.test_index import Author
 from tests.release import registry, releasing
 from tests.support import package_index
 
-#: The version of a later kit, whose template is another one.
+#: The version of a later kit.
 LATER = "0.99.0"
 NEW = ("--kind=Cache", "--group=cache.example.com")
 _GIT = ("git", "-c", "user.name=An Author", "-c", "user.email=author@example.com")
@@ -24,15 +24,11 @@ _GIT = ("git", "-c", "user.name=An Author", "-c", "user.email=author@example.com
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An index with these distributions, and with later ones of another template."""
+    """An index with these distributions, and with later ones."""
     scratch = tmp_path_factory.mktemp("later")
     later = shutil.copytree(packages.PACKAGES, scratch / "later" / "packages")
     for file, text in packages.raised(LATER, later).items():
         file.write_text(text)
-    template = later / "kopf-kit" / "src" / "kopf_kit" / "template" / "templates"
-    makefile = template / "Makefile.in"
-    makefile.write_text(makefile.read_text().replace("deploy release", "deploy undeploy release"))
-    (template / "SECURITY.md.in").write_text("# Security of @@{name}\n")
     with package_index.serving(scratch / "packages") as address:
         for folder in (packages.PACKAGES, later):
             packages.build(scratch / "packages", folder)
@@ -68,64 +64,12 @@ def refusal(author: Author, *command: str) -> str:
     return found[1]
 
 
-# --- a later kit ----------------------------------------------------------------------------------
-
-UPDATE = ("uvx", f"kopf-kit@{LATER}", "update")
-
-
-def test_an_update_pins_the_later_kit_and_keeps_the_author_s_edits(author: Author) -> None:
-    begin(author)
-    code = author.home / "operator" / "cache_operator" / "operator.py"
-    code.write_text(code.read_text() + "\n\nLIMIT = 10\n")
-    makefile = author.home / "Makefile"
-    makefile.write_text(makefile.read_text() + "\nmine:\n\t@echo mine\n")
-    commit(author)
-
-    said = author.runs(*UPDATE)
-
-    assert said.returncode == 0, said.stderr
-    lines = said.stderr.splitlines()
-    assert {"Makefile updated", "SECURITY.md added", "uv.lock updated"} <= set(lines)
-    assert not [line for line in lines if "operator.py" in line]
-    assert "LIMIT = 10" in code.read_text()
-    assert "deploy undeploy release" in makefile.read_text()
-    assert "\nmine:\n" in makefile.read_text()
-    assert (author.home / "SECURITY.md").read_text() == "# Security of cache-operator\n"
-    assert f"cliVersion: {LATER}" in (author.home / "PROJECT").read_text()
-    versions = {each["name"]: each.get("version") for each in author.lock["package"]}
-    assert (versions["kopf-kit"], versions["kopf-runtime"]) == (LATER, LATER)
-    commit(author)
-    assert "is of kopf-kit 0.99.0 already" in author.runs(*UPDATE).stderr
-    older = f"kopf-kit@{__version__}"
-    assert "and this is the older 0.1.0" in refusal(author, "uvx", older, "update")
-    assert f"run `uvx kopf-kit@{LATER}`" in refusal(author, "uvx", older, "generate")
-
-
-def test_a_line_that_both_changed_is_marked_and_named(author: Author) -> None:
-    begin(author)
-    makefile = author.home / "Makefile"
-    makefile.write_text(makefile.read_text().replace("deploy release", "deploy mine release"))
-    assert "uncommitted changes; commit them first" in refusal(author, *UPDATE)
-    commit(author)
-
-    sentence = refusal(author, *UPDATE)
-
-    assert sentence.startswith("Makefile: you and the newer kit changed the same lines")
-    assert "<<<<<<< yours" in makefile.read_text()
-
-
 def test_what_does_not_fit_is_refused_and_changes_nothing(author: Author) -> None:
     begin(author, "--no-lock")
     status = ("git", "status", "--porcelain")
 
     sentence = refusal(author, "uvx", f"kopf-kit@{LATER}", "generate")
-    assert "is too old for this one, 0.99.0: bring the repository up to date" in sentence
-    author.types("uv", "venv", "--quiet", "../later")
-    author.types("uv", "pip", "install", "--quiet", "--python=../later", f"kopf-kit=={LATER}")
-    author.environment["UV_INDEX"] = "http://127.0.0.1:9/simple/"
-    sentence = refusal(author, "../later/bin/kopf-kit", "update")
-    assert "cannot be had from the package index to compare with; nothing was changed" in sentence
-
+    assert "is too old for this one, 0.99.0: take over what this one writes" in sentence
     assert author.types(*status) == ""
 
 

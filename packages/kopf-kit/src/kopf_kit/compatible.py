@@ -40,8 +40,9 @@ def _of_project(root: Path) -> Iterator[str]:
         )
     else:
         yield (
-            f"PROJECT is of {KIT} {written}, which is too old for this one, {ours}: bring the "
-            f"repository up to date (`{KIT} update`), or run `uvx {KIT}@{written}`"
+            f"PROJECT is of {KIT} {written}, which is too old for this one, {ours}: take over "
+            f"what this one writes (`{KIT} new` into another folder shows it), and raise "
+            f"cliVersion; or run `uvx {KIT}@{written}`"
         )
 
 

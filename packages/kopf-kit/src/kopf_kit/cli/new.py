@@ -1,4 +1,4 @@
-"""`kopf-kit new`, `update` and `adopt`: the repository of an operator, new, brought up or found."""
+"""`kopf-kit new` and `adopt`: the repository of an operator, new or found."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from rich.prompt import Prompt
 
 from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import say
-from kopf_kit.scaffold import additions, adoption, discovery, repository, update
+from kopf_kit.scaffold import additions, adoption, discovery, repository
 from kopf_kit.scaffold.repository import Answers, check_group, check_kind, check_name
 
 _EXAMPLE = "kopf-kit new cache-operator --kind Cache --group cache.example.com"
@@ -93,23 +93,6 @@ def _asked(question: str, check: Callable[[str], None]) -> str:
             say(str(refusal))
         else:
             return answer
-
-
-@click.command()
-def update_command() -> None:
-    """Pin this kit and its runtime, and merge the changes of its template.
-
-    `uvx kopf-kit@latest update` takes the newest. Uncommitted changes are refused.
-    """
-    folder = repository.find(Path.cwd())
-    changes = update.update(folder)
-    for sentence in changes.notes:
-        say(sentence)
-    if changes.conflicts:
-        raise KitError(
-            f"{', '.join(changes.conflicts)}: you and the newer kit changed the same lines; choose "
-            "between what <<<<<<< and >>>>>>> enclose"
-        )
 
 
 #: What has to be said where the repository does not say it, with an example.

@@ -152,7 +152,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     resources: Annotated[tuple[Kind, ...], msgspec.Meta(min_length=1)]
     #: Of the format.
     version: Literal["3"]
-    #: The kit that wrote the repository: `kopf-kit new` and `kopf-kit update` set it.
+    #: The kit that wrote the repository: `kopf-kit new` sets it.
     cli_version: str = ""
 
 

@@ -233,10 +233,9 @@ def check_group(group: str) -> None:
 
 @dataclass(frozen=True)
 class Record:
-    """A repository's kinds, and the version of the kit whose template its files are of."""
+    """A repository's kinds."""
 
     folder: Path
-    version: str
     kinds: tuple[Answers, ...]
     #: The module that declares the operator, such as `cache_operator.operator`.
     manager: str
@@ -280,7 +279,7 @@ def _record(folder: Path, file: dict[str, Any]) -> Record:
         )
         for kind in file["resources"]
     )
-    return Record(folder, str(file.get("cliVersion", "")), kinds, plugin["manager"])
+    return Record(folder, kinds, plugin["manager"])
 
 
 _FOLDER = Path(__file__).parent
@@ -364,7 +363,7 @@ def write(answers: Answers, folder: Path, *, lock: bool = True) -> str:
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
             unfinished = Path(beside, "repository")
             lay_out(files(answers), unfinished)
-            missing = write_lock(unfinished, folder) if lock else ""
+            missing = _write_lock(unfinished, folder) if lock else ""
             if shutil.which("git") and not _is_in_repository(folder):
                 output(["git", "init", "--quiet", "--initial-branch=main"], cwd=unfinished)
             _move(unfinished, folder)
@@ -380,13 +379,13 @@ def lay_out(texts: dict[Path, str], folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def write_lock(folder: Path, called: Path, *options: str) -> str:
+def _write_lock(folder: Path, called: Path) -> str:
     """Let uv write its lock; return a sentence if it cannot. `called` is the folder for people."""
     later = f"uv.lock is not written; run `uv lock` in {called} where a package index is reached"
     if shutil.which("uv") is None:
         return f"{later} and uv is installed (https://docs.astral.sh/uv/)"
     try:
-        output(["uv", "lock", "--quiet", *options], cwd=folder, timeout=120)
+        output(["uv", "lock", "--quiet"], cwd=folder, timeout=120)
     except KitError as error:
         return f"{later}. uv says: {error.reason}"
     return ""

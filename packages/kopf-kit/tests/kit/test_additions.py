@@ -1,0 +1,189 @@
+"""`kopf-kit new kind` and `kopf-kit new olm`: what comes to a repository later."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.project import definition, documents
+from kopf_kit.rig.run import KitError
+from kopf_kit.scaffold import additions, repository
+from kopf_kit.scaffold.repository import Answers
+
+CACHE = Answers("cache-operator", "Cache", "cache.example.com")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=An Author", "-c", "user.email=author@example.com"]
+    return subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message=Work")
+
+
+def style(folder: Path) -> str:
+    """Return what ruff finds."""
+    run = "ruff check --no-cache . && ruff format --no-cache --diff ."
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    result = subprocess.run(
+        ["sh", "-c", run],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.stdout + result.stderr if result.returncode else ""
+
+
+def edit(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert text.count(before) == 1, (file, before)
+    file.write_text(text.replace(before, after))
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """Have a new repository, with its first commit."""
+    folder = tmp_path / "cache-operator"
+    repository.write(CACHE, folder, lock=False)
+    commit(folder)
+    return folder
+
+
+# --- a further kind -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Bucket", "A", "B" * 63])
+def test_a_further_kind_is_served_described_and_tested(written: Path, kind: str) -> None:
+    files = additions.kind(written, kind)
+
+    assert style(written) == ""
+    made = definition.load(written)
+    assert [each.kind for each in made.kinds] == ["Cache", kind]
+    assert made.kinds[1].qualified_group == "cache.example.com"
+    chart = documents.load((written / "charts/cache-operator/Chart.yaml").read_text())
+    crds = documents.load(chart["annotations"]["artifacthub.io/crds"])
+    assert [each["kind"] for each in crds] == ["Cache", kind]
+    assert list(documents.load((written / "olm/csv.yaml").read_text())["kinds"]) == ["Cache", kind]
+    changed = git(written, "status", "--porcelain", "--untracked-files=all").splitlines()
+    assert {line[3:] for line in changed} == {file.as_posix() for file in files}
+    tests = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=written,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "3 passed" in tests.stdout, tests.stdout
+
+
+def test_kinds_may_follow_one_another_in_other_groups(written: Path) -> None:
+    additions.kind(written, "Bucket", "storage.example.com")
+    additions.kind(written, "Proxy", "example.org")
+
+    groups = [each.qualified_group for each in definition.load(written).kinds]
+    assert groups == ["cache.example.com", "storage.example.com", "example.org"]
+    assert style(written) == ""
+
+
+@pytest.mark.parametrize(
+    ("break_it", "kind", "sentence"),
+    [
+        (lambda _: None, "CACHE", "PROJECT has the kind Cache already"),
+        (lambda _: None, "Caches", "both Cache and Caches would be called caches; choose"),
+        (
+            lambda folder: additions.kind(folder, "Bus"),
+            "Buse",
+            "both Bus and Buse would be called buses; choose another kind",
+        ),
+        (
+            lambda folder: additions.kind(folder, "Controller"),
+            "Desired",
+            "operator.py has a desired_controller already; choose another kind",
+        ),
+        (
+            lambda folder: (folder / "examples/bucket.yaml").touch(),
+            "Bucket",
+            "examples/bucket.yaml exists already; choose another kind, or rename the file",
+        ),
+        (
+            lambda folder: (folder / "operator/cache_operator/operator.py").write_text("x = 1"),
+            "Bucket",
+            "operator.py has no Annotated, which the code of a kind uses; import it there",
+        ),
+        (
+            lambda folder: edit(folder / "PROJECT", "    samples:\n", "    samples: # mine\n"),
+            "Bucket",
+            "PROJECT lacks the section",
+        ),
+    ],
+)
+def test_a_kind_that_cannot_be_added_changes_nothing(
+    written: Path, break_it: Callable[[Path], object], kind: str, sentence: str
+) -> None:
+    break_it(written)
+    before = contents(written)
+
+    with pytest.raises(KitError, match=sentence) as refusal:
+        additions.kind(written, kind)
+
+    assert "\n" not in str(refusal.value)
+    assert contents(written) == before
+
+
+# --- OLM ------------------------------------------------------------------------------------------
+
+
+def test_olm_comes_later_for_all_kinds(tmp_path: Path) -> None:
+    folder = tmp_path / "cache-operator"
+    repository.write(
+        Answers("cache-operator", "Cache", "example.com", olm=False), folder, lock=False
+    )
+    additions.kind(folder, "Bucket")
+    assert not (folder / "olm").exists()
+    (folder / "olm").mkdir()  # what is generated for OLM is there, too
+    assert not repository.read(folder).kinds[0].olm
+
+    files = additions.olm(folder)
+
+    assert [file.as_posix() for file in files] == ["olm/csv.yaml", "olm/description.md"]
+    assert list(documents.load((folder / "olm/csv.yaml").read_text())["kinds"]) == [
+        "Cache",
+        "Bucket",
+    ]
+    with pytest.raises(KitError, match=r"olm/csv\.yaml exists already"):
+        additions.olm(folder)
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def test_the_commands_work_below_the_repository_and_nowhere_else(written: Path) -> None:
+    def kit(*arguments: str, folder: Path) -> tuple[int, str]:
+        run = subprocess.run(
+            [sys.executable, "-m", "kopf_kit", *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return run.returncode, " ".join(run.stderr.split())
+
+    assert "tests/unit/test_bucket.py written" in kit("new", "kind", "Bucket", folder=written)[1]
+    code, said = kit("new", "olm", folder=written.parent)
+    assert (code, "is not in the repository of an operator" in said) == (1, True)
+    assert "olm/csv.yaml exists already" in kit("new", "olm", folder=written / "tests")[1]
