@@ -101,10 +101,6 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     rows = {line.split()[0]: line for line in table.out.splitlines() if line}
     assert rows["message/well"].split()[1] == "True"
     assert "Conflict: somebody else's object already has the name" in rows["message/taken"]
-    items = {
-        item["name"]: item for item in json.loads((await run("status", "-o", "json")).out)["items"]
-    }
-    assert (items["well"]["ready"], items["taken"]["reason"]) == ("True", "Conflict")
 
 
 async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
@@ -156,28 +152,6 @@ async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
     )
     assert "gone.example.com" in told.part("Details")
     assert "get validatingwebhookconfigurations" in told.part("Do")
-
-
-async def test_what_the_api_server_refuses_is_told_before_anything_is_created(
-    here: World, run: Callable[..., Any], tmp_path: Path
-) -> None:
-    file = tmp_path / "message.json"
-    manifest = here.subject.manifest("가" * 20000, "long")
-    file.write_text(json.dumps(manifest))
-
-    told = await run("why", "-f", str(file))
-
-    assert (told.code, told.first) == (1, f"{file}: the API server refuses it.")
-    assert "spec.text must have at most 32768 bytes" in told.part("Details")
-    assert len(told.out) < 1000, "the text itself is not repeated"
-    file.write_text(json.dumps(here.subject.manifest("short", "short")))
-    accepted = await run("why", "-f", str(file))
-    assert (accepted.code, accepted.out) == (0, f"{file}: the API server accepts it.\n")
-    denied = await run("why", "-f", str(file), "--as=nobody")
-    assert denied.code == 3
-    assert "the ClusterRole messages.myorg.dev-edit" in denied.err
-    assert 'User "nobody" cannot' in denied.err
-    assert (await run("status")).out.startswith("There are no Messages in the namespace")
 
 
 async def test_when_it_cannot_tell_it_says_why_and_ends_with_3(
@@ -279,24 +253,3 @@ async def test_a_support_bundle_of_a_broken_cluster_hides_the_texts(
     assert "hunter2" not in "".join(files.values())
     assert 'User "nobody" cannot list' in support_bundle(tmp_path / "denied")["missing.txt"]
     await here.cluster.remove(none)
-
-
-async def test_the_live_table_follows_each_change(here: World, tmp_path: Path) -> None:
-    plugin = Plugin(tmp_path, tools.path("kubectl"), here.cluster.plane.kubeconfig(ADMIN))
-    await here.create("하나", "first")
-    process = plugin.start("status", "-w", "-n", here.namespace)
-    assert process.stdout is not None
-    try:
-        seen = await asyncio.to_thread(process.stdout.readline)
-        assert f"{here.namespace}/message/first  -" in seen
-        await here.start()
-        while "True" not in seen:
-            seen = await asyncio.to_thread(process.stdout.readline)
-            assert seen, "it has ended"
-        await here.delete("first")
-        while "it is being deleted" not in seen:
-            seen = await asyncio.to_thread(process.stdout.readline)
-            assert seen, "it has ended"
-    finally:
-        process.kill()
-        process.wait()

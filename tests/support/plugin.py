@@ -61,17 +61,6 @@ class Plugin:
         assert "Traceback" not in done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """Start the plugin, with a pipe for its output."""
-        return subprocess.Popen(
-            [sys.executable, str(self._program), *arguments],
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
 
 def support_bundle(file: Path) -> dict[str, str]:
     """Return the texts in a support bundle, by their names."""

@@ -25,7 +25,7 @@ def sentences() -> list[Text]:
     """Return all sentences that are advised, and those about kubectl."""
     entries = [*KNOWN.pods, *KNOWN.reasons, *KNOWN.events, *KNOWN.alerts]
     said = [part for entry in entries for part in (entry.do, entry.means) if part.en]
-    refusals = (*client.REFUSALS, *client.FILES, client.MISSING, client.SLOW)
+    refusals = (*client.REFUSALS, client.MISSING, client.SLOW)
     return [*said, *(part for refusal in refusals for part in (refusal.says, refusal.todo))]
 
 

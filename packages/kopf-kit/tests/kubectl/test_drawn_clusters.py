@@ -63,7 +63,6 @@ COMMANDS = (
     ["doctor"],
     ["why", "main", "-n", TEAM],
     ["status", "-A"],
-    ["status", "-A", "-o", "json"],
     ["support-bundle", "-f", "it.tar.gz"],
 )
 FAKE = f"{TENANT}/{NAME}"

@@ -18,10 +18,7 @@ Usage: kubectl {command} COMMAND [OPTION ...]
 Commands:
   status            all of them at a glance
     -A              of all namespaces
-    -w              live, until Ctrl-C
-    -o json         for scripts
   why [KIND/]NAME   why one is not ready and what to do, with its conditions and Events
-  why -f FILE       what the API server says of a manifest; nothing is created
   doctor            is the operator installed, ready, leading, allowed; is all served
   explain [REASON]  what a reason, Event or alert means; without one, all of them
   support-bundle    a file for those who help you: no Secrets, no texts; -f FILE.tar.gz
@@ -46,10 +43,7 @@ Version {version}: {home}
 명령:
   status            전체를 한눈에
     -A              모든 네임스페이스
-    -w              실시간으로, Ctrl-C를 누를 때까지
-    -o json         스크립트용
   why [종류/]이름   준비되지 않은 이유와 할 일, 컨디션, 이벤트
-  why -f FILE       매니페스트에 대한 API 서버의 판단. 아무것도 만들지 않습니다
   doctor            오퍼레이터의 설치, 준비, 리더, 권한, 처리하는 네임스페이스 점검
   explain [이유]    이유(reason)나 이벤트, 알림의 뜻. 지정하지 않으면 모두 나열합니다
   support-bundle    지원을 요청할 때 보낼 파일. 시크릿과 텍스트는 담지 않습니다. -f FILE.tar.gz
@@ -75,14 +69,8 @@ def _run(argv: Sequence[str] | None) -> int:
     # Not shortened, and on several lines.
     help_text = Text(*(text.format(**words) for text in HELP))
     parser, command = cli.parser(help_text)
-    subparser = command("status")
-    subparser.add_argument("-A", "--all-namespaces", action="store_true")
-    form = subparser.add_mutually_exclusive_group()
-    form.add_argument("-w", "--watch", action="store_true")
-    form.add_argument("-o", "--output", choices=["json"])
-    which = command("why").add_mutually_exclusive_group(required=True)
-    which.add_argument("name", nargs="?", metavar="[KIND/]NAME")
-    which.add_argument("-f", "--filename", metavar="FILE")
+    command("status").add_argument("-A", "--all-namespaces", action="store_true")
+    command("why").add_argument("name", metavar="[KIND/]NAME")
     command("doctor")
     command("explain").add_argument("word", nargs="?", metavar="REASON")
     command("support-bundle").add_argument("-f", "--filename", metavar="FILE")
@@ -93,13 +81,8 @@ def _run(argv: Sequence[str] | None) -> int:
 def _command(arguments: argparse.Namespace) -> int:
     kubectl = cli.kubectl(arguments)
     if arguments.command == "status":
-        if arguments.watch:
-            return status.live(kubectl, everywhere=arguments.all_namespaces)
-        as_json = arguments.output == "json"
-        return status.show(kubectl, everywhere=arguments.all_namespaces, as_json=as_json)
+        return status.show(kubectl, everywhere=arguments.all_namespaces)
     if arguments.command == "why":
-        if arguments.filename:
-            return why.of_file(kubectl, arguments.filename)
         return why.of_name(kubectl, arguments.name)
     if arguments.command == "doctor":
         return diagnosis.report(kubectl)

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kopf_kit.kubectl import subject
@@ -87,46 +87,6 @@ OTHER = Refusal(
     r"",
     Text("kubectl has failed.", "kubectl이 실패했습니다."),
     Text("What it says is below.", "kubectl의 출력은 아래에 있습니다."),
-)
-#: What the API server says if a webhook or a policy refuses an object.
-ADMISSION = r"admission webhook .* denied|ValidatingAdmissionPolicy"
-#: Why a file cannot be tried: kubectl does not ask its API server, or the user lacks the right.
-FILES = (
-    Refusal(
-        "unreadable",
-        r"(?m)^error: .*(the path .* does not exist|permission denied|unable to read URL"
-        r"|error reading \[)",
-        Text("The file {file} cannot be read.", "{file} 파일을 읽을 수 없습니다."),
-        Text(
-            "Check the path, and whether you may read it. In a folder, only .yaml, .yml and .json "
-            "files count.",
-            "경로와 읽기 권한을 확인하십시오. 폴더를 지정했다면 .yaml, .yml, .json 파일만 "
-            "읽습니다.",
-        ),
-    ),
-    Refusal(
-        "no-manifest",
-        r"(?m)^error: .*(error parsing |invalid object to validate|(apiVersion|kind) not set"
-        r"|no objects passed to apply|unable to decode)",
-        Text("The file {file} is not a manifest.", "{file} 파일은 매니페스트가 아닙니다."),
-        Text(
-            "It must be YAML or JSON with apiVersion, kind, metadata and spec; "
-            "`kubectl explain {crd}` lists the fields.",
-            "apiVersion, kind, metadata, spec이 있는 YAML이나 JSON이어야 합니다. "
-            "필드는 `kubectl explain {crd}` 명령으로 확인하십시오.",
-        ),
-    ),
-    Refusal(
-        "no-right",
-        rf'(?s)^(?!.*({ADMISSION})).*is forbidden: User "[^"]*" cannot ',
-        Text("You may not create what is in {file}.", "{file}의 오브젝트를 만들 권한이 없습니다."),
-        Text(
-            "Ask an administrator for the ClusterRole {crd}-edit in your namespace, or name a "
-            "namespace that you may write in: -n NAMESPACE",
-            "관리자에게 네임스페이스의 ClusterRole {crd}-edit을 요청하거나, 쓸 수 있는 "
-            "네임스페이스를 지정하십시오: -n NAMESPACE",
-        ),
-    ),
 )
 #: The first one whose pattern matches is used.
 REFUSALS = (
@@ -217,16 +177,10 @@ def refusal(message: str) -> Refusal:
     return _filled(next((case for case in REFUSALS if re.search(case.pattern, message)), OTHER))
 
 
-def of_file(message: str) -> Refusal | None:
-    """Return why a file cannot be tried, or None if the API server says what is wrong with it."""
-    cases = (case for case in FILES if re.search(case.pattern, message))
-    return next(map(_filled, cases), None)
-
-
 def _filled(refusal: Refusal) -> Refusal:
     """Return a refusal whose sentences name the kind."""
     kind = subject.current().kinds[0]
-    words = {"kind": kind.kind, "crd": kind.resource, "file": "{file}"}
+    words = {"kind": kind.kind, "crd": kind.resource}
     return refusal._replace(says=refusal.says.format(**words), todo=refusal.todo.format(**words))
 
 
@@ -305,24 +259,6 @@ class Kubectl:
             raise KubectlError(refusal(message), message)
         return str(printed)
 
-    def watch(self, kind: str, *, everywhere: bool = False) -> Iterator[Object]:
-        """Yield the events of the objects of a kind until the API server ends the watch.
-
-        Each is {"type": "ADDED", "object": …}; the existing objects come first.
-        """
-        where = ["--all-namespaces"] if everywhere else self._here()
-        flags = ("--watch", "--output-watch-events", "--output=json")
-        with self._start(("get", *where, *flags, "--", kind), False) as process:
-            errors = _Errors(process)
-            try:
-                yield from _documents(process)
-                code = process.wait()
-            finally:
-                process.kill()
-                message = errors.end()
-        if code:
-            raise KubectlError(refusal(message), message)
-
     def _here(self) -> Sequence[str]:
         return [f"--namespace={self.namespace}"] if self.namespace else []
 
@@ -380,18 +316,3 @@ class _Errors:
         lines = [line.strip() for line in self._lines if line.strip()]
         plain = [line for line in lines if not line[:5].removeprefix("E").isdigit()]
         return "\n".join((plain or lines)[-_LINES:])
-
-
-def _documents(process: subprocess.Popen[str]) -> Iterator[Object]:
-    """Yield the JSON documents that a process prints one after the other."""
-    decoder, buffer = json.JSONDecoder(), ""
-    for line in process.stdout or ():
-        buffer += line
-        if line[:1] not in "}{":  # kubectl indents the lines inside a document
-            continue
-        try:
-            document, end = decoder.raw_decode(buffer.lstrip())
-        except ValueError:
-            continue
-        buffer = buffer.lstrip()[end:]
-        yield document

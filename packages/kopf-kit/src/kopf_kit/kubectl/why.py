@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from typing import Any
 
 from kopf_kit.kubectl import advice, checks, client, pods, subject, survey
@@ -67,29 +66,6 @@ def of_name(kubectl: Kubectl, name: str) -> int:
         return 3
     codes = [_explain(kubectl, kind, manifest) for kind, manifest in manifests]
     return max(codes)
-
-
-def of_file(kubectl: Kubectl, file: str) -> int:
-    """Print the API server's answer to a dry run of a manifest; return the exit code."""
-    try:
-        kubectl.ask("apply", "--dry-run=server", f"--filename={file}")
-    except KubectlError as error:
-        wrong = client.of_file(error.said)
-        if wrong is not None:
-            complain(Finding(UNKNOWN, wrong.says.format(file=file), wrong.todo, error.said))
-            return 3
-        if error.key != "other" and error.key != "forbidden":
-            raise
-        says = Text("the API server refuses it", "API 서버가 거부합니다")
-        if re.search(client.ADMISSION, error.said):
-            says = Text(
-                "an admission webhook or policy refuses it", "어드미션 웹훅이나 정책이 거부합니다"
-            )
-        todo = Text("Correct what the details name.", "자세한 내용에 나온 부분을 고치십시오.")
-        _tell(file, Finding(UNKNOWN, says, todo, error.said))
-        return 1
-    _tell(file, Finding(UNKNOWN, Text("the API server accepts it", "API 서버가 받아들입니다")))
-    return 0
 
 
 def _tell(title: str, finding: Finding, reason: str = "", *more: str) -> None:
