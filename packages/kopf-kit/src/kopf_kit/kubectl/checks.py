@@ -10,7 +10,7 @@ from kopf_kit.kubectl import client, subject
 from kopf_kit.kubectl.advice import FAILS, NOTE, UNKNOWN, WELL, Finding
 from kopf_kit.kubectl.client import Kubectl, KubectlError
 from kopf_kit.kubectl.installation import Operator
-from kopf_kit.kubectl.objects import age
+from kopf_kit.kubectl.status import age
 from kopf_kit.kubectl.subject import Right
 from kopf_kit.kubectl.text import Text, ago, some
 

@@ -21,7 +21,7 @@ from kopf_kit.kubectl import checks, client, subject
 from kopf_kit.kubectl.checks import Question
 from kopf_kit.kubectl.client import Kubectl, KubectlError
 from kopf_kit.kubectl.installation import Operator, is_operator
-from kopf_kit.kubectl.objects import age, ready
+from kopf_kit.kubectl.status import age, ready
 
 Object = dict[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from kopf_kit.kubectl import advice, checks, client, pods, subject, survey
+from kopf_kit.kubectl import advice, checks, client, diagnosis, subject, survey
 from kopf_kit.kubectl.advice import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.objects import NOT_SEEN, State, age, state
+from kopf_kit.kubectl.status import NOT_SEEN, State, age, state
 from kopf_kit.kubectl.subject import Kind
 from kopf_kit.kubectl.text import Text, ago, paint, shown
 
@@ -167,7 +167,7 @@ def held(kubectl: Kubectl, namespace: str, *, seen: bool) -> Finding | None:
     for operator in serving:
         for finding in (
             checks.accepted(kubectl, operator),
-            pods.runs(operator),
+            diagnosis.runs(operator),
             checks.leads(operator),
             checks.allowed(kubectl, operator, [namespace] if namespace else []),
         ):
