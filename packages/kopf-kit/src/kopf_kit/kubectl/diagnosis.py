@@ -153,7 +153,10 @@ def _refused(operator: Operator) -> str:
 def _words(operator: Operator, pod: Object | None = None) -> dict[str, str]:
     """Return the words to fill into the sentences about an operator, and about a Pod of it."""
     words = {"namespace": operator.namespace, "name": operator.name, "pod": operator.name}
-    return words if pod is None else {**words, "pod": pod["metadata"]["name"], "node": _node(pod)}
+    if pod is None:
+        return words
+    name = pod["metadata"]["name"]  # advice has it in a command
+    return words | {"node": _node(pod)} | ({"pod": name} if client.is_name(name) else {})
 
 
 def _node(pod: Object) -> str:
