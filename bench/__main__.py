@@ -2,7 +2,7 @@
 
 import sys
 
-from kopf_kit.rig import command
+from kopf_kit.rig import steps
 
 
 def main() -> int:
@@ -13,4 +13,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command.execute(main))
+    sys.exit(steps.execute(main))

@@ -3,9 +3,9 @@
 from hypothesis import HealthCheck, settings
 
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.rig import command
+from kopf_kit.rig import steps
 
-command.scrub_for_tests(PROJECT.environment)
+steps.scrub_for_tests(PROJECT.environment)
 
 # How long an example takes says nothing about the code, but how busy the machine is.
 settings.register_profile(

@@ -8,7 +8,7 @@ import pytest
 
 from kopf_kit.release import signatures
 from kopf_kit.release.signatures import Keys
-from kopf_kit.rig import command, dockerfiles, engine
+from kopf_kit.rig import dockerfiles, engine, steps
 from kopf_kit.rig import registry as oci
 from message_operator import __version__
 from tests.release import registry, releasing
@@ -37,7 +37,7 @@ class Built:
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG", "ACTIONS_ID_TOKEN_")
-    command.scrub_for_tests(names)
+    steps.scrub_for_tests(names)
     return tmp_path_factory.mktemp("built")
 
 

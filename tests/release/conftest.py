@@ -9,7 +9,7 @@ import pytest
 
 from kopf_kit.project import packages
 from kopf_kit.release.signatures import Keys
-from kopf_kit.rig import command
+from kopf_kit.rig import steps
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.releasing import CHECKOUT, Clone
@@ -33,7 +33,7 @@ class Released:
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment() -> None:
-    command.scrub_for_tests(
+    steps.scrub_for_tests(
         (
             "MESSAGE_",
             "IMG",

@@ -13,7 +13,7 @@ import pytest
 from kopf_kit.cli.test import TIERS
 from kopf_kit.project import documents
 from kopf_kit.rig import versions
-from kopf_kit.tiers import tier
+from kopf_kit.tiers import lanes
 
 CHECKOUT = Path(__file__).parents[2]
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yaml"))
@@ -109,14 +109,14 @@ def test_the_workflows_run_all_that_must_pass_before_a_change_lands() -> None:
     """The tiers of `make test` run beside each other there."""
     ran = tiers("check.yaml", "test", "tier") | tiers("check.yaml", "clusters", "tier")
 
-    needed = {each.name for each in tier.of_set(tier.read(TIERS), "test") if each.set != "check"}
+    needed = {each.name for each in lanes.of_set(lanes.read(TIERS), "test") if each.set != "check"}
     assert needed - ran == {"cluster", "olm-image"}  # which others need, and make
 
 
 def test_each_tier_is_in_a_part_of_the_workflow_that_runs_all() -> None:
     parts = tiers("test-all.yaml", "test-all", "part")
 
-    assert parts == {name.removesuffix(tier.LONG) for name in tier.read(TIERS)}
+    assert parts == {name.removesuffix(lanes.LONG) for name in lanes.read(TIERS)}
 
 
 def test_each_supported_kubernetes_has_a_job_of_its_own() -> None:

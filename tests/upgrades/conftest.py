@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kopf_kit.rig import cluster as hack_cluster
-from kopf_kit.rig import command, registry
+from kopf_kit.rig import registry, steps
 from tests.e2e import release
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace
@@ -43,7 +43,7 @@ __all__ = [
 @pytest.fixture(scope="session")
 def life(hack_made: hack_cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Life:
     """All releases, in the registry beside the cluster."""
-    command.scrub_for_tests(
+    steps.scrub_for_tests(
         ("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG", "ACTIONS_ID_TOKEN_")
     )
     scratch = tmp_path_factory.mktemp("life")

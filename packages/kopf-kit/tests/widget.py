@@ -64,9 +64,9 @@ def enter() -> None:
         os.environ[_FOLDER] = str(_make(Path(scratch, "widget-operator")))
     with contextlib.chdir(os.environ[_FOLDER]):
         from kopf_kit.project.definition import PROJECT
-        from kopf_kit.rig import command
+        from kopf_kit.rig import steps
 
-    command.scrub_for_tests(PROJECT.environment)
+    steps.scrub_for_tests(PROJECT.environment)
 
 
 def _make(folder: Path) -> Path:

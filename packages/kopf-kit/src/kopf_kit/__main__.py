@@ -38,7 +38,9 @@ COMMANDS = {
     "run": Entry(
         _DEVELOP, f"{_IN}deploy:run_command", "run the operator here, against the cluster"
     ),
-    "bump": Entry(_DEVELOP, f"{_IN}bump:command", "raise the version, and set its release date"),
+    "bump": Entry(
+        _DEVELOP, f"{_IN}release:bump_command", "raise the version, and set its release date"
+    ),
     "cluster": Entry(
         _CLUSTER, f"{_IN}clusters:command", "create or delete the kind cluster", "project"
     ),
@@ -55,7 +57,7 @@ COMMANDS = {
         _CLUSTER, f"{_IN}deploy:undeploy_command", "remove the operator; the objects stay"
     ),
     "plugin": Entry(
-        _CLUSTER, f"{_IN}pack_plugin:command", "pack and install its plugin for kubectl"
+        _CLUSTER, f"{_IN}deploy:plugin_command", "pack and install its plugin for kubectl"
     ),
     "tool": Entry(_CLUSTER, f"{_IN}clusters:tool", "print the paths of programs", "project"),
     "image": Entry(_IMAGE, f"{_IN}push:image_command", "build or push the operator's image"),

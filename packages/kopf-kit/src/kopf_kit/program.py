@@ -103,9 +103,9 @@ class Program(click.Group):
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; report its errors in a readable form, and return the exit code."""
-        from kopf_kit.rig import command
+        from kopf_kit.rig import steps
 
-        return command.execute(lambda: super(Program, self).invoke(ctx))
+        return steps.execute(lambda: super(Program, self).invoke(ctx))
 
 
 def passing_on(function: Callable[[list[str]], int | None], words: str) -> click.Command:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bundle.package import write_both
-from kopf_kit.cli import bump
+from kopf_kit.cli import release
 from kopf_kit.olm import catalog
 from kopf_kit.project import documents, releases
 from kopf_kit.project.definition import PROJECT
@@ -53,7 +53,7 @@ def test_a_version_that_cannot_follow_is_refused_in_one_sentence(
     version: str, sentence: str
 ) -> None:
     with pytest.raises(KitError) as error:
-        bump.check(version, current="0.2.0")
+        release.check(version, current="0.2.0")
 
     assert str(error.value) == sentence
 
@@ -62,7 +62,7 @@ def test_a_version_that_cannot_follow_is_refused_in_one_sentence(
 def test_a_version_that_can_follow_is_taken_and_so_is_that_of_an_interrupted_run(
     version: str,
 ) -> None:
-    bump.check(version, current="0.2.0")
+    release.check(version, current="0.2.0")
 
 
 def test_the_version_that_is_checked_out_is_only_dated_again_and_that_is_said(
@@ -71,9 +71,9 @@ def test_the_version_that_is_checked_out_is_only_dated_again_and_that_is_said(
     written: list[Path] = []
     monkeypatch.setattr(Path, "write_text", lambda file, _: written.append(file))
 
-    bump.bump(PROJECT.version)
+    release.bump(PROJECT.version)
 
-    assert bump._CSV in written
+    assert release._CSV in written
     assert f"{PROJECT.version} is checked out already: only its date" in capsys.readouterr().err
 
 
@@ -81,7 +81,7 @@ def test_a_version_that_is_released_is_refused(bundles: Path) -> None:
     (bundles / "v0.3.0.yaml").write_text("image: registry.example/bundle@sha256:0123\n")
 
     with pytest.raises(KitError, match=r"^0\.3\.0 is released .* 0\.3\.1$"):
-        bump.check("0.3.0", current="0.2.0")
+        release.check("0.3.0", current="0.2.0")
 
 
 def test_releases_that_are_tagged_must_be_recorded_before_the_next(

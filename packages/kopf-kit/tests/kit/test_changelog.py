@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.cli import bump
+from kopf_kit.cli import release
 from kopf_kit.project import documents, packages
 from kopf_kit.project import releases as project_releases
 from kopf_kit.project.definition import PROJECT
@@ -180,7 +180,7 @@ def test_the_section_of_a_release_is_not_written_again(monkeypatch: pytest.Monke
     monkeypatch.setattr(project_releases, "tagged", lambda _: [PROJECT.version])
 
     with pytest.raises(KitError, match="its notes cannot change"):
-        bump.write_changelog()
+        release.write_changelog()
 
 
 @pytest.mark.parametrize(("releases", "kind"), [(["0.1.0"], "changed"), (["0.2.0"], "added")])

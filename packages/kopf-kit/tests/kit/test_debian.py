@@ -1,11 +1,11 @@
-"""kopf_kit.rig.debian: a mirror that fails for a moment does not end a command."""
+"""kopf_kit.rig.preflight: a mirror that fails for a moment does not end a command."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import debian
+from kopf_kit.rig import preflight
 from kopf_kit.rig.run import KitError
 
 # Fails as often as a file next to it has lines, and writes down how it was called.
@@ -24,8 +24,8 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.write_text(_APT)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(debian, "_PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(debian, "is_debian", lambda: True)
+    monkeypatch.setattr(preflight, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(preflight, "is_debian", lambda: True)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return program
 
@@ -37,7 +37,7 @@ def _calls(apt: Path) -> list[str]:
 def test_packages_that_cannot_be_had_are_asked_for_again_with_new_lists(apt: Path) -> None:
     Path(f"{apt}.install.failures").write_text("1\n2\n")
 
-    debian.install("An engine", ["engine"], needs=("no-such-program",))
+    preflight.install("An engine", ["engine"], needs=("no-such-program",))
 
     assert _calls(apt) == ["update", "install"] * 3
 
@@ -46,7 +46,7 @@ def test_packages_that_cannot_be_had_at_all_are_told_at_the_third_attempt(apt: P
     Path(f"{apt}.install.failures").write_text("1\n2\n3\n")
 
     with pytest.raises(KitError, match="An engine: Debian packages: failed"):
-        debian.install("An engine", ["engine"], needs=("no-such-program",))
+        preflight.install("An engine", ["engine"], needs=("no-such-program",))
 
 
 @pytest.mark.parametrize("failures", [1, 2, 3])
@@ -55,6 +55,6 @@ def test_lists_are_asked_for_three_times_and_can_do_without_a_vendors(
 ) -> None:
     Path(f"{apt}.update.failures").write_text("1\n" * failures)
 
-    debian.update()
+    preflight.update()
 
     assert _calls(apt) == ["update"] * min(failures + 1, 3)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import debian, engine, preflight
+from kopf_kit.rig import engine, preflight
 from kopf_kit.rig.run import KitError
 
 
@@ -22,8 +22,8 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(preflight, "engine_answers", lambda: False)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(debian, "is_debian", lambda: True)
-    monkeypatch.setattr(debian, "install", install)
+    monkeypatch.setattr(preflight, "is_debian", lambda: True)
+    monkeypatch.setattr(preflight, "install", install)
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     engine.up.cache_clear()
@@ -40,7 +40,7 @@ def test_who_gets_none_is_told_what_to_install(what: str, monkeypatch: pytest.Mo
         case "not root":
             monkeypatch.setattr(os, "geteuid", lambda: 1000)
         case "not on Debian":
-            monkeypatch.setattr(debian, "is_debian", lambda: False)
+            monkeypatch.setattr(preflight, "is_debian", lambda: False)
         case _:
             monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.7:2375")
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kopf_kit.rig import command
+from kopf_kit.rig import steps
 
 USERS = {
     "KUBECONFIG": "/home/user/.kube/production",
@@ -30,7 +30,7 @@ KEPT = {"PATH": "/bin", "DOCKER_HOST": "tcp://127.0.0.1:2375", "HTTPS_PROXY": "h
 def test_a_test_sees_nothing_of_the_users_clusters_and_settings() -> None:
     environ = {**USERS, **KEPT}
 
-    command.scrub_for_tests(("MESSAGE_OPERATOR_", "MESSAGE_IMG"), environ)
+    steps.scrub_for_tests(("MESSAGE_OPERATOR_", "MESSAGE_IMG"), environ)
 
     assert environ.items() >= {**KEPT, "KUBECONFIG": os.devnull}.items()
     assert not (USERS.keys() - {"KUBECONFIG"}) & environ.keys()
@@ -39,7 +39,7 @@ def test_a_test_sees_nothing_of_the_users_clusters_and_settings() -> None:
 def test_an_existing_cluster_is_that_of_the_users_kubeconfig() -> None:
     environ = {**USERS, "CLUSTER": "existing"}
 
-    command.scrub(environ)
+    steps.scrub(environ)
 
     assert environ["KUBECONFIG"] == USERS["KUBECONFIG"]
     assert "HELM_KUBECONTEXT" not in environ  # kubectl would use one cluster, Helm another
@@ -48,7 +48,7 @@ def test_an_existing_cluster_is_that_of_the_users_kubeconfig() -> None:
 def test_an_existing_cluster_pulls_the_images_that_the_user_names() -> None:
     environ = {**USERS, "CLUSTER": "existing"}
 
-    command.scrub_for_tests(("MESSAGE_OPERATOR_", "MESSAGE_IMG"), environ)
+    steps.scrub_for_tests(("MESSAGE_OPERATOR_", "MESSAGE_IMG"), environ)
 
     assert environ["MESSAGE_IMG"] == USERS["MESSAGE_IMG"]
     assert "MESSAGE_OPERATOR_WORKERS" not in environ
@@ -57,7 +57,7 @@ def test_an_existing_cluster_pulls_the_images_that_the_user_names() -> None:
 def test_make_run_takes_the_operators_settings_from_the_environment() -> None:
     environ = dict(USERS)
 
-    command.scrub(environ)
+    steps.scrub(environ)
 
     assert environ["MESSAGE_OPERATOR_WORKERS"] == "none"
 
@@ -66,7 +66,7 @@ def test_make_run_takes_the_operators_settings_from_the_environment() -> None:
 def test_no_proxy_is_asked_for_what_runs_on_this_machine(name: str) -> None:
     environ = {name: "example.com"}
 
-    command.scrub(environ)
+    steps.scrub(environ)
 
     assert environ[name].split(",")[:2] == ["example.com", "localhost"]
 

@@ -18,7 +18,7 @@ from kopf_kit.cli import test as command
 from kopf_kit.release import source
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
-from kopf_kit.tiers import lanes, tier
+from kopf_kit.tiers import lanes
 
 REAL = command.TIERS
 #: Runs `make test` with other tiers in another folder.
@@ -338,9 +338,9 @@ def test_what_needs_our_own_cluster_is_left_out_on_an_existing_one(tiers: Tiers)
 
 
 def test_check_needs_no_cluster_and_each_path_exists() -> None:
-    real = tier.read(REAL)
+    real = lanes.read(REAL)
 
-    assert not any(each.cluster or each.own_cluster for each in tier.of_set(real, "check"))
+    assert not any(each.cluster or each.own_cluster for each in lanes.of_set(real, "check"))
     for each in real.values():
         for word in f"{each.run} {each.pytest}".split():
             if word.startswith("tests/"):

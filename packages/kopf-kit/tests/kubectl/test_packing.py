@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit import kubectl as common
-from kopf_kit.cli import pack_plugin as command
+from kopf_kit.cli.deploy import install_plugin
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import krew
@@ -84,7 +84,7 @@ def test_kubectl_finds_it_once_it_is_installed(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
 
-    first = command.install(program)
+    first = install_plugin(program)
     assert first == tmp_path / ".local" / "bin" / krew.PROGRAM
     assert os.access(first, os.X_OK)
 
@@ -93,7 +93,7 @@ def test_kubectl_finds_it_once_it_is_installed(
     shutil.copy2(program, elsewhere)
     monkeypatch.setenv("PATH", f"{elsewhere}:/usr/bin:/bin")
     (elsewhere / krew.PROGRAM).write_text("#!/bin/sh\n")
-    again = command.install(program)
+    again = install_plugin(program)
     assert again == elsewhere / krew.PROGRAM, "the one that kubectl finds is replaced"
     assert again.read_bytes() == program.read_bytes()
 

@@ -8,7 +8,7 @@ import functools
 import shutil
 from pathlib import Path
 
-from kopf_kit.rig import debian, tools
+from kopf_kit.rig import preflight, tools
 from kopf_kit.rig.run import KitError, output
 from kopf_kit.rig.steps import step
 
@@ -18,7 +18,7 @@ def path(name: str) -> Path:
     """Return the path of `prometheus` or `promtool`; raise KitError if it is not available."""
     if found := shutil.which(name):
         return Path(found)
-    if not debian.can_unpack():
+    if not preflight.can_unpack():
         raise KitError(f"{name} is missing; put Prometheus and its promtool on the PATH")
     version = _candidate()
 
@@ -36,7 +36,7 @@ def _candidate() -> str:
     """Return the version that apt would install, in a form that fits a file name."""
     version = _known()
     if version is None:  # a machine without package lists
-        debian.update()
+        preflight.update()
         version = _known()
     if version is None:
         raise KitError(

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import debian, engine, tools
+from kopf_kit.rig import engine, preflight, tools
 from kopf_kit.rig.run import KitError, output
 from kopf_kit.rig.steps import step
 
@@ -62,7 +62,7 @@ class RootFs:
     def _make(self, part: Path) -> None:
         # Only unpacked, a system has no time to be customised: the hooks have another name.
         stage = "extract" if self.variant == "extract" else "customize"
-        debian.install("Root file systems", ["mmdebstrap"], needs=("mmdebstrap",))
+        preflight.install("Root file systems", ["mmdebstrap"], needs=("mmdebstrap",))
         with step(f"{self.name} from Debian {self.suite}") as work:
             work.run(
                 [
@@ -75,7 +75,7 @@ class RootFs:
                     *mirrors(self.suite),
                 ],
                 timeout=15 * 60,
-                env=debian.QUIET,
+                env=preflight.QUIET,
             )
 
 
@@ -90,7 +90,7 @@ def mirrors(suite: str) -> list[str]:
     """Return the sources of a Debian release, on the mirrors configured for this machine's apt."""
     targets = _targets()
     if not targets and os.geteuid() == 0:  # a slim machine has no package lists yet
-        debian.update()
+        preflight.update()
         targets = _targets()
     sources = []
     for label, site in targets:

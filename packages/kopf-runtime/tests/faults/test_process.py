@@ -6,7 +6,7 @@ from signal import Signals
 
 import pytest
 
-from kopf_kit.testing import calls, proxy
+from kopf_kit.testing import calls
 from kopf_kit.testing.world import ELECT, World
 
 
@@ -49,7 +49,7 @@ def _releases(call: calls.Call) -> bool:
 
 
 async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None:
-    def hole(one: proxy.Proxy) -> None:
+    def hole(one: calls.Proxy) -> None:
         one.arm(lambda call: call.lists, calls.delay(3), float("inf"))
 
     starting = asyncio.create_task(here.start(harm=hole))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trustme
 
+from kopf_kit.testing.calls import Proxy
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.proxy import Proxy
 from kopf_kit.testing.requests import Cluster, Raw, RefusedError
 from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import ELECT, World

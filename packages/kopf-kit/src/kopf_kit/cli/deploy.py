@@ -1,10 +1,12 @@
-"""`kopf-kit deploy`, `undeploy` and `run`: the operator in the cluster, or on this machine."""
+"""`kopf-kit deploy`, `undeploy`, `run` and `plugin`: the operator here or in the cluster."""
 
 import base64
 import json
 import os
+import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -14,7 +16,7 @@ from kopf_kit.image.references import check_given
 from kopf_kit.program import passing_on
 from kopf_kit.project import documents, nested, registered, releases
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.release import artifacts
+from kopf_kit.release import artifacts, krew
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import dockerfiles, paths, tools
@@ -178,3 +180,45 @@ def _settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], di
 
 
 run_command = passing_on(run, "OPERATOR'S OPTIONS")
+
+
+#: The folder of a user's programs in systemd's file hierarchy; most distributions add it to PATH.
+HOME = Path(".local") / "bin"
+
+
+@click.command()
+def plugin_command() -> None:  # noqa: D103 (the program has its help)
+    folder = (paths.BUILD if PROJECT.is_the_checkouts else PROJECT.built) / "plugin"
+    krew.write(folder)
+    print(f"{folder.relative_to(paths.CHECKOUT)}/ has {krew.PROGRAM}, and krew's archive")
+    print(f"and manifest of it: {krew.ARCHIVE}, {krew.MANIFEST}")
+    installed = install_plugin(folder / krew.PROGRAM)
+    print(f"{installed} is installed")
+    if (on_path := shutil.which(krew.PROGRAM)) is not None and Path(on_path) == installed:
+        print(f"Try it: kubectl {krew.COMMAND} --help")
+        return
+    print("kubectl finds plugins on the PATH, and it is not there yet. Put this into ~/.profile:")
+    print(f'  export PATH="{installed.parent}:$PATH"')
+
+
+def install_plugin(program: Path) -> Path:
+    """Copy the program to the folder of the user's programs; return the copy's path.
+
+    If it is already on the PATH, it is replaced, unless krew manages it. Raise KitError if the
+    folder is not writable.
+    """
+    former = shutil.which(krew.PROGRAM)
+    folder = Path(former).parent if former else Path.home() / HOME
+    if ".krew" in folder.parts or not os.access(folder, os.W_OK):
+        folder = Path.home() / HOME
+    target = folder / krew.PROGRAM
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f".{target.name}.new")
+        shutil.copy2(program, fresh)
+        fresh.replace(target)  # in one step: it may be running
+    except OSError as error:
+        raise KitError(
+            f"cannot write {target}: {error.strerror}; copy {program} to a folder on the PATH"
+        ) from error
+    return target

@@ -1,26 +1,137 @@
-"""`kopf-kit release x.y.z`: the whole of a release, in one command, or one step of it."""
+"""`kopf-kit release x.y.z`: the whole of a release, in one command, or one step of it; and `bump`.
+
+`kopf-kit bump x.y.z` raises the version, and `kopf-kit generate` then writes it everywhere.
+"""
 
 import os
 import re
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from kopf_kit.chart import templates
-from kopf_kit.cli import bump, test
+from kopf_kit.cli import test
 from kopf_kit.image import references
 from kopf_kit.olm import catalog
 from kopf_kit.program import Entry, Program
+from kopf_kit.project import packages, releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release, current, in_registry
-from kopf_kit.release import artifacts, charts, files, signatures, source
+from kopf_kit.release import artifacts, changelog, charts, files, signatures, source
 from kopf_kit.release.signatures import Keys, Signer, Workflow
 from kopf_kit.release.submission import HUBS, lay_out, problems
-from kopf_kit.rig import engine, paths, registry
+from kopf_kit.rig import engine, paths, reading, registry
 from kopf_kit.rig.run import KitError, output
 from kopf_kit.rig.steps import say, step
+
+_CSV = PROJECT.root / "olm" / "csv.yaml"
+
+
+@click.command()
+@click.argument("version")
+def bump_command(version: str) -> None:  # noqa: D103 (the program has its help)
+    bump(version)
+
+
+@click.command()
+def changelog_command() -> None:  # noqa: D103
+    write_changelog()
+
+
+def bump(version: str) -> None:
+    """Write the version, its date, today, its section of the changelog and the runbooks.
+
+    Raise KitError if the version cannot follow, or an earlier release is not recorded.
+    """
+    check(version)
+    catalog.check_records(version)
+    today = f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
+    texts = {
+        **(_adopted(version, today) if PROJECT.adopted else _own(version, today)),
+        **changelog.files(version),
+        PROJECT.root / templates.RUNBOOKS: templates.runbooks(),
+        **(packages.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
+    }
+    with reading.all_or_none() as write:
+        for file, text in texts.items():
+            write(file, text)
+    for file in texts:
+        print(f"{file.relative_to(paths.CHECKOUT)} written")
+    if version == PROJECT.version:
+        say(f"{version} is checked out already: only its date changes, to {today[:10]}")
+
+
+def check(version: str, current: str = PROJECT.version) -> None:
+    """Raise KitError if a version cannot follow the one that is checked out."""
+    if not version:
+        raise KitError(f"the version is missing; give one, for example {_next(current)}")
+    try:
+        order = catalog.order(version)
+    except KitError as error:
+        leave_out = "; leave out the v" if version.startswith("v") else ""
+        raise KitError(f"{error}{leave_out}") from error
+    if order < catalog.order(current):
+        raise KitError(
+            f"{version} is older than {current}, which is checked out: versions only go up; give "
+            f"for example {_next(current)}"
+        )
+    if version in catalog.known():
+        raise KitError(
+            f"{version} is released ({catalog.file(version)} in catalog/ records it), and a "
+            f"release cannot change; give for example {_next(version)}"
+        )
+
+
+def _next(version: str) -> str:
+    major, minor, patch = version.partition("-")[0].split(".")
+    return f"{major}.{minor}.{int(patch) + ('-' not in version)}"
+
+
+def _own(version: str, today: str) -> dict[Path, str]:
+    """Return the files with the version and the day of an operator on the runtime."""
+    file = PROJECT.version_file
+    texts = {file: _replaced(file, {r'^__version__ = ".*"$': f'__version__ = "{version}"'})}
+    if PROJECT.has_olm:
+        texts[_CSV] = _replaced(_CSV, {r'^    createdAt: ".*"$': f'    createdAt: "{today}"'})
+    return texts
+
+
+def _adopted(version: str, today: str) -> dict[Path, str]:
+    """Return PROJECT of an operator on plain kopf, which has them; its code stays as it is."""
+    file = PROJECT.root / "PROJECT"
+    lines = {
+        r"^    version: \d.*$": f"    version: {version}",
+        r"^    created: .*$": f'    created: "{today[:10]}"',
+    }
+    return {file: _replaced(file, lines)}
+
+
+def _replaced(file: Path, lines: Mapping[str, str]) -> str:
+    """Return a file's text with lines replaced; raise KitError unless each matches once."""
+    text = reading.text(file)
+    for pattern, line in lines.items():
+        text, times = re.subn(pattern, line, text, flags=re.MULTILINE)
+        if times != 1:
+            name = file.relative_to(paths.CHECKOUT)
+            raise KitError(f"{name}: {times} lines look like {line}; there must be one")
+    return text
+
+
+def write_changelog() -> None:
+    """Write the section of this version again; raise KitError where the version is released."""
+    if PROJECT.version in releases.tagged(PROJECT.root):
+        raise KitError(
+            f"v{PROJECT.version} is tagged, so its notes cannot change; raise the version first "
+            "(`kopf-kit bump X.Y.Z`)"
+        )
+    section = changelog.section(PROJECT.version)
+    changelog.FILE.write_text(changelog.updated(changelog.current(), section))
+    say(f"{changelog.FILE.relative_to(PROJECT.root)} written: edit the section for users, then")
+    say("run `kopf-kit generate`, which has Artifact Hub show the same")
+
 
 FOLDER = paths.BUILD / "release"
 
@@ -112,7 +223,7 @@ def _pinned(variable: str, default: str = "") -> str:
 _STEPS = {
     "all": ("release:everything", "do the whole of a release: a version alone means this"),
     "keys": ("release:keys", "make the keys that releases are signed with"),
-    "changelog": ("bump:changelog_command", "write what changed since the last release"),
+    "changelog": ("release:changelog_command", "write what changed since the last release"),
     "bundle": ("release:bundle_command", "record a release; lay out community-operators' files"),
 }
 
@@ -193,7 +304,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
             f"is checked out. Raise the version, or check out v{version} to publish it elsewhere"
         )
     if version != PROJECT.version:
-        bump.check(version)
+        check(version)
     catalog.check_records(version)
     source.check_clean()
     files.check()

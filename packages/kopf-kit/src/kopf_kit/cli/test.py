@@ -1,6 +1,6 @@
 """`kopf-kit check`, `test` and `test-all`: the tiers of tests/tiers.toml; `slowest`.
 
-A repository without that file has the kit's own tiers: `kopf_kit.tiers.tier.DEFAULT`.
+A repository without that file has the kit's own tiers: `kopf_kit.tiers.lanes.DEFAULT`.
 
     kopf-kit test --tier unit,chart          only these tiers
     kopf-kit test --tier faults -k frozen    further words go to pytest
@@ -25,12 +25,11 @@ from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import cluster, engine, paths, preflight, public_images
 from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
-from kopf_kit.tiers import lanes, tier
-from kopf_kit.tiers.lanes import Result
-from kopf_kit.tiers.tier import Set, Tier
+from kopf_kit.tiers import lanes
+from kopf_kit.tiers.lanes import Result, Set, Tier
 
 _OURS = paths.CHECKOUT / "tests" / "tiers.toml"
-TIERS = _OURS if _OURS.is_file() else tier.DEFAULT
+TIERS = _OURS if _OURS.is_file() else lanes.DEFAULT
 _COMMANDS = {"check": "kopf-kit check", "test": "kopf-kit test", "all": "kopf-kit test-all"}
 
 
@@ -83,9 +82,9 @@ def run(
 
     `options` go to pytest; `tell` only prints what would run.
     """
-    tiers = tier.read(file)
-    chosen = tier.choose(tiers, names, with_long=set_name == "all")
-    chosen = _possible(chosen or tier.of_set(tiers, set_name))
+    tiers = lanes.read(file)
+    chosen = lanes.choose(tiers, names, with_long=set_name == "all")
+    chosen = _possible(chosen or lanes.of_set(tiers, set_name))
     content = lanes.tree() if lanes.may_record() and not options else ""
     if content and set_name == "all" and not again:
         before = lanes.passed(build, content)
@@ -102,7 +101,7 @@ def run(
 
 def _check_machine(file: Path) -> None:
     """Raise KitError with what is missing for tests with a cluster, and how to get it."""
-    if file != tier.DEFAULT:
+    if file != lanes.DEFAULT:
         preflight.check(preflight.TESTS)
     if not cluster.is_existing():
         engine.up()
@@ -112,7 +111,7 @@ def _check_machine(file: Path) -> None:
 def missing(content: str, file: Path = TIERS, build: Path = paths.BUILD) -> list[str]:
     """Return the tiers of `kopf-kit test-all` that have not passed for a content."""
     passed = lanes.passed(build, content)
-    return [due.name for due in tier.of_set(tier.read(file), "all") if due.name not in passed]
+    return [due.name for due in lanes.of_set(lanes.read(file), "all") if due.name not in passed]
 
 
 def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -> int:
@@ -164,7 +163,7 @@ def _tell(command: str, tiers: list[Tier], folder: Path) -> None:
     """Print what will run, and how long it took the last time."""
     times = _times(folder)
     lines = [f"{command}: {len(tiers)} tiers, logs in {folder}"]
-    for lane in tier.LANES:
+    for lane in lanes.LANES:
         ours = [tier for tier in tiers if tier.lane == lane]
         took = sum(times.get(tier.name, 0) for tier in ours)
         duration = f", {elapsed(took)} the last time" if took else ""

@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from kopf_kit.rig import debian, paths, preflight, tools
+from kopf_kit.rig import paths, preflight, tools
 from kopf_kit.rig.run import Argument, KitError, answer, output, tail
 from kopf_kit.rig.steps import Step, step
 
@@ -66,7 +66,7 @@ def _install() -> None:
         packages = {"docker.io": "dockerd", "iptables": "iptables"}
         if not _may_limit_resources():
             packages["jq"] = "jq"  # for the wrapper above
-        debian.install("Docker engine", tuple(packages), needs=tuple(packages.values()))
+        preflight.install("Docker engine", tuple(packages), needs=tuple(packages.values()))
         with step("Docker engine: start") as work:
             _start(work)
 

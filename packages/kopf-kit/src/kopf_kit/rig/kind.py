@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.rig import control_plane, debian, engine, paths, public_images, tools, versions
+from kopf_kit.rig import control_plane, engine, paths, preflight, public_images, tools, versions
 from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import Step, say, step
 
 
 def secret(name: str, namespace: str, service: str, work: Step) -> dict[str, Any]:
     """Return the Secret that cert-manager would create for a Service in the same namespace."""
-    debian.install("Certificates", ["openssl"], needs=("openssl",))
+    preflight.install("Certificates", ["openssl"], needs=("openssl",))
     host = f"{service}.{namespace}.svc"
     with tempfile.TemporaryDirectory() as folder:
         key, crt = Path(folder) / "tls.key", Path(folder) / "tls.crt"

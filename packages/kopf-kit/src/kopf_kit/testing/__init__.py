@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
     from kopf_kit.rig.cluster import Cluster as Cluster
     from kopf_kit.rig.run import KitError as KitError
     from kopf_kit.testing import calls as calls
+    from kopf_kit.testing.calls import Proxy as Faults  # noqa: F401
     from kopf_kit.testing.installed import Installed as Installed
     from kopf_kit.testing.installed import Kubectl as Kubectl
     from kopf_kit.testing.installed import cluster_up as cluster_up
@@ -22,7 +23,6 @@ if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
     from kopf_kit.testing.installed import push_image as push_image
     from kopf_kit.testing.installed import stand_in as stand_in
     from kopf_kit.testing.process import Operator as Operator
-    from kopf_kit.testing.proxy import Proxy as Faults  # noqa: F401
     from kopf_kit.testing.requests import Cluster as ApiServer  # noqa: F401
     from kopf_kit.testing.under_test import Parent as Parent
     from kopf_kit.testing.under_test import Subject as Subject
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
 _NAMES = {
     "ApiServer": "requests:Cluster",
     "Cluster": "installed:Cluster",
-    "Faults": "proxy:Proxy",
+    "Faults": "calls:Proxy",
     "KitError": "installed:KitError",
     "Installed": "installed:Installed",
     "Kind": "under_test:Kind",

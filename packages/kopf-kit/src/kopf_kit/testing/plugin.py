@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from kopf_kit.rig.cluster import Cluster as E2eCluster
     from kopf_kit.rig.control_plane import ControlPlane
+    from kopf_kit.testing.calls import Proxy
     from kopf_kit.testing.installed import Installed, Kubectl
     from kopf_kit.testing.process import Operator
-    from kopf_kit.testing.proxy import Proxy
     from kopf_kit.testing.requests import Cluster
     from kopf_kit.testing.under_test import Subject
     from kopf_kit.testing.webhook import Conversions

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from kopf_kit.testing import comparison
-from kopf_kit.testing.calls import Write
+from kopf_kit.testing.calls import Armed, Proxy, Write, proxying
 from kopf_kit.testing.kubelet import Kubelet
 from kopf_kit.testing.process import Operator
-from kopf_kit.testing.proxy import Armed, Proxy, proxying
 from kopf_kit.testing.requests import Cluster, Raw, RefusedError
 from kopf_kit.testing.under_test import Parent, Subject
 from kopf_runtime.declaring.kinds import Kind

@@ -1,4 +1,4 @@
-"""Runs tiers: each lane in its order, the lanes side by side; keeps which of them passed.
+"""Reads what each tier is, and runs tiers: each lane in its order, the lanes side by side.
 
 build/tested/TREE/TIER says what passed. TREE is git's hash of all files that git knows or would
 add, so it stays the same when what was tested is committed, and changes with every edit.
@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,12 +20,102 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
+import msgspec
+
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import answer, elapsed, output, tail
+from kopf_kit.rig.run import KitError, answer, elapsed, output, tail
 from kopf_kit.rig.steps import say
-from kopf_kit.tiers.tier import LANES, Tier
+
+Set = Literal["check", "test", "all", "asked"]
+Lane = Literal["computes", "waits"]
+SETS: tuple[Set, ...] = ("check", "test", "all", "asked")
+LANES: tuple[Lane, ...] = ("computes", "waits")
+#: The tiers of a repository that has none of its own.
+DEFAULT = Path(__file__).with_name("tiers.toml")
+#: A tier with this ending has the tests that the quick tier of the same name leaves out.
+LONG = "-long"
+
+
+class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One tier; the comment in tests/tiers.toml explains each field."""
+
+    name: str = ""
+    says: str
+    set: Set
+    lane: Lane
+    run: str = ""
+    pytest: str = ""
+    of_project: str = ""
+    after: tuple[str, ...] = ()
+    cluster: bool = False
+    own_cluster: bool = False
+    limit: int = 60
+
+    def command(self, report: Path, options: Sequence[str], project: str) -> str:
+        """Return the shell's command; `report` is where pytest writes, `options` are further."""
+        tests = self.of_project if project and self.of_project else self.pytest
+        line = self.run or f"python -m pytest {tests} {{pytest}}"
+        words = {
+            "{pytest}": shlex.join([f"--junit-xml={report}", *options]),
+            "{options}": shlex.join(options),
+            "{project}": shlex.quote(project),
+        }
+        for placeholder, ours in words.items():
+            line = line.replace(placeholder, ours)
+        return line
+
+    @property
+    def knows_projects(self) -> bool:
+        """Whether the tier tests the operator that PROJECT names."""
+        return bool(self.of_project or self.run)
+
+    def is_there(self, root: Path) -> bool:
+        """Return whether a repository has the folder of the tests, if it needs one."""
+        return not self.pytest or (root / self.pytest.split()[0]).exists()
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether the tier passes without a test."""
+        return self.name.endswith(LONG)
+
+
+def read(file: Path) -> dict[str, Tier]:
+    """Return the tiers by name, in the file's order; raise KitError if something is wrong."""
+    try:
+        tiers = msgspec.toml.decode(file.read_bytes(), type=dict[str, Tier])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise KitError(f"{file}: {error}") from error
+    named = {name: msgspec.structs.replace(tier, name=name) for name, tier in tiers.items()}
+    for name, tier in named.items():
+        if bool(tier.run) == bool(tier.pytest):
+            raise KitError(f"{file}: the tier {name} needs either `run` or `pytest`")
+        choose(named, tier.after)
+    if file != DEFAULT:
+        return named
+    # How the code of an adopted operator has to look is its author's matter.
+    left_out = ("lint", "types") if paths.is_adopted() else ()
+    return {
+        name: tier
+        for name, tier in named.items()
+        if tier.is_there(paths.CHECKOUT) and name not in left_out
+    }
+
+
+def of_set(tiers: dict[str, Tier], set_name: Set) -> list[Tier]:
+    """Return the tiers of a set; each set has those of the one before it, too."""
+    return [tier for tier in tiers.values() if SETS.index(tier.set) <= SETS.index(set_name)]
+
+
+def choose(tiers: dict[str, Tier], names: Sequence[str], *, with_long: bool = False) -> list[Tier]:
+    """Return the tiers with these names; raise KitError with the list if one is unknown."""
+    if unknown := [name for name in names if name not in tiers]:
+        raise KitError(f"there is no tier {unknown[0]}; choose from {', '.join(tiers)}")
+    chosen = {*names, *(f"{name}{LONG}" for name in names if with_long)}
+    return [tier for name, tier in tiers.items() if name in chosen]
+
 
 #: Variables with which the tests are others than those for a release; so are those in _IMG.
 LIMITS = ("KUBERNETES", "PROJECT", "IMG", "MINUTES", "NUMBER")

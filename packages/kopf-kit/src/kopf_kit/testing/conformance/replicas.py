@@ -9,9 +9,8 @@ from signal import Signals
 import pytest
 
 from kopf_kit.testing import calls
-from kopf_kit.testing.calls import Answer, Call, Forward, Match, Write
+from kopf_kit.testing.calls import Answer, Call, Forward, Match, Proxy, Write
 from kopf_kit.testing.process import Operator
-from kopf_kit.testing.proxy import Proxy
 from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.world import ELECT, World
 

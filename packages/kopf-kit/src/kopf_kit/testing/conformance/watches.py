@@ -7,7 +7,7 @@ from signal import Signals
 
 import pytest
 
-from kopf_kit.testing import calls, proxy
+from kopf_kit.testing import calls
 from kopf_kit.testing.calls import Answer, Call, Cut, EventMatch, Forward
 from kopf_kit.testing.conformance import essential
 from kopf_kit.testing.world import World
@@ -177,7 +177,7 @@ def _from(past: dict[str, bytes]) -> calls.Fault:
 
 
 async def test_lists_and_watches_are_refused_for_a_while(here: World) -> None:
-    def refuse(front: proxy.Proxy) -> None:
+    def refuse(front: calls.Proxy) -> None:
         for status, reason in ((500, "InternalError"), (429, "TooManyRequests")):
             front.arm(
                 lambda call: call.path in (here.objects, here.children) and not call.writes,
