@@ -8,12 +8,12 @@ import kopf_runtime as kr
 MOST = 1024
 
 
-@controller.validate(on=("create", "update"))
+@controller.validate(operations=("create", "update"))
 def affordable(memcached: Memcached, _: kr.ReviewContext[Settings]) -> None:
     """Refuse a Memcached that caches too much."""
     wanted = memcached.spec.replicas * memcached.spec.limits.memory
     if wanted > MOST:
-        raise kr.Refusal(f"All nodes may cache {MOST} MB, and these {wanted}.")
+        raise kr.Denied(f"All nodes may cache {MOST} MB, and these {wanted}.")
 
 
 if __name__ == "__main__":

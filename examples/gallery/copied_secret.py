@@ -27,8 +27,8 @@ def named(namespace: kr.Object) -> list[tuple[str, str]]:
 
 manager = kr.Manager("copied-secret", kr.Settings)
 namespaces = manager.controller_for(kr.kinds.NAMESPACE)
-namespaces.reads(kr.kinds.SECRET, Secret, keys=named, project=lambda it: (it.type, it.data))
-namespaces.owns(kr.kinds.SECRET, on_surplus=kr.DELETE)
+namespaces.reads(kr.kinds.SECRET, Secret, keys=named, transform=lambda it: (it.type, it.data))
+namespaces.owns(kr.kinds.SECRET, prune=True)
 
 
 @namespaces.desired

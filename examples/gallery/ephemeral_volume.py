@@ -22,7 +22,7 @@ class EphemeralVolume(kr.Resource):
 
 manager = kr.Manager("ephemeral-volume", kr.Settings)
 volumes = manager.controller_for(EphemeralVolume)
-volumes.owns(kr.kinds.PERSISTENT_VOLUME_CLAIM, on_surplus=kr.DELETE, unready=lambda _: "")
+volumes.owns(kr.kinds.PERSISTENT_VOLUME_CLAIM, prune=True, unready=lambda _: "")
 
 
 @volumes.desired

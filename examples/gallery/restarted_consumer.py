@@ -30,7 +30,7 @@ def hashed(secret: Secret) -> str:
 
 manager = kr.Manager("restarted-consumer", kr.Settings)
 deployments = manager.controller_for(kr.kinds.DEPLOYMENT)
-deployments.reads(kr.kinds.SECRET, Secret, keys=named, project=hashed)
+deployments.reads(kr.kinds.SECRET, Secret, keys=named, transform=hashed)
 
 
 @deployments.contribution

@@ -23,7 +23,7 @@ do [ -e "$page" ] || lost="$lost $page"
 done
 [ -z "$lost" ] || { echo "These pages are linked, but do not exist:$lost"; exit 1; }
 """
-NAMES = kr.Rule(
+NAMES = kr.ValidationRule(
     "self.all(name, name.matches('^[a-z0-9][-a-z0-9]*[.]html$')) && 'index.html' in self",
     "name the pages like about.html, and one of them index.html",
 )
@@ -36,7 +36,7 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
     """The host, which no other site has."""
     pages: Annotated[
         dict[str, Annotated[str, Meta(max_length=50_000)]],
-        Meta(max_length=20, extra_json_schema=kr.rules(NAMES)),
+        Meta(max_length=20, extra_json_schema=kr.validations(NAMES)),
     ]
     """HTML by its name."""
     login: kr.ObjectName
@@ -59,9 +59,9 @@ class Status(kr.Fields, frozen=True):
     short_names=["site"],
     status=Status,
     ready="the site answers",
-    columns=[kr.Column("Host", ".spec.host"), kr.READY, kr.REASON, kr.AGE],
-    rules=[
-        kr.Rule(
+    printer_columns=[kr.Column("Host", ".spec.host"), kr.READY, kr.REASON, kr.AGE],
+    validations=[
+        kr.ValidationRule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,40}[a-z0-9])?$')",
             "metadata.name names a Service, too: use 1 to 42 of a-z, 0-9 and '-', first a letter",
             ".metadata.name",
@@ -121,7 +121,7 @@ def login(secret: Secret) -> Login:
     return Login(username, password, secret.metadata.resource_version)
 
 
-controller.reads(kr.kinds.SECRET, Secret, keys=lambda site: [site.spec.login], project=login)
+controller.reads(kr.kinds.SECRET, Secret, keys=lambda site: [site.spec.login], transform=login)
 controller.unique("host", lambda site: [site.spec.host])
 
 
@@ -216,12 +216,12 @@ def complaint(pod: Pod) -> str:
     return ""
 
 
-controller.watches(kr.kinds.POD, Pod, project=complaint)
+controller.descendants(kr.kinds.POD, Pod, transform=complaint)
 
 
 def pause(_: StaticSite, context: kr.CallContext[Settings]) -> float:
     """Return the seconds until a site is looked at again."""
-    return 5 if context.checked else 60
+    return 5 if context.check_result else 60
 
 
 @controller.check(every=pause, on=(kr.kinds.DEPLOYMENT,))
@@ -240,14 +240,14 @@ async def check(site: StaticSite, context: kr.CallContext[Settings]) -> str:
 
 
 @controller.status
-def status(seen: kr.Observed) -> kr.Status:
+def status(_: StaticSite, seen: kr.Observed) -> kr.Status:
     """Return what the runtime says of a site, and what it cannot know."""
     now, answers = kr.default_status(seen), None
-    if seen.trouble is None and seen.checked is not None:
-        answers = not seen.checked
-        if now.ready and seen.checked:
-            now = kr.Status(False, "NoAnswer", f"The site does not answer: {seen.checked}.")
-    pods = (pod for pod in seen.grandchildren[kr.kinds.POD] if not pod.deleting)
+    if seen.trouble is None and seen.check_result is not None:
+        answers = not seen.check_result
+        if now.ready and seen.check_result:
+            now = kr.Status(False, "NoAnswer", f"The site does not answer: {seen.check_result}.")
+    pods = (pod for pod in seen.descendants[kr.kinds.POD] if not pod.deleting)
     said = next((pod.view for pod in pods if pod.view), "")
     done = any(job.kind == kr.kinds.JOB and not job.unready for job in seen.children)
     checked = kr.Condition("PagesAccepted", False if said else done or None, "Checked", said)

@@ -51,13 +51,13 @@ Text = Annotated[
     str,
     Meta(
         max_length=LONGEST_TEXT,
-        extra_json_schema=kr.rules(
-            kr.Rule(
+        extra_json_schema=kr.validations(
+            kr.ValidationRule(
                 f"size(bytes(self)) <= {LONGEST_TEXT}",
                 f"spec.text must have at most {LONGEST_TEXT} bytes in UTF-8; shorten it, or split "
                 "it into several Messages",
             ),
-            kr.Rule(
+            kr.ValidationRule(
                 r'!self.contains("\u0000")',
                 "spec.text must not contain the NUL character (U+0000): no process can receive it "
                 "in its environment; remove it",
@@ -103,7 +103,7 @@ class Status(kr.Fields, frozen=True):
     short_names=("msg",),
     status=Status,
     ready="the Pod prints the text as declared",
-    columns=[
+    printer_columns=[
         kr.Column("Text", ".status.summary", "The beginning of what the Pod prints"),
         kr.Column("Phase", ".status.phase", "Pending, Processed or Failed"),
         kr.READY,
@@ -114,8 +114,8 @@ class Status(kr.Fields, frozen=True):
     ],
     naming=f"Name of the Message, unique in its namespace, at most {LONGEST_NAME} characters. "
     "Its Pod is called msg-<name>.",
-    rules=[
-        kr.Rule(
+    validations=[
+        kr.ValidationRule(
             f"size(self.metadata.name) <= {LONGEST_NAME}",
             f"metadata.name must have at most {LONGEST_NAME} characters: the Pod is called "
             "msg-<name>, and a node cannot start a Pod with a longer name; choose a shorter one",
@@ -144,15 +144,15 @@ def project(message: Message) -> tuple[str, int]:
     return summary(message), hash(escape_env_value(message.spec.text))
 
 
-def status(seen: kr.Observed) -> kr.Status:
-    """Return the status of a Message."""
+def status(kept: tuple[str, int], seen: kr.Observed) -> kr.Status:
+    """Return the status of a Message, given what `project` returned of it."""
     child = seen.child
     pod: PodState | None = child.view if child is not None else None
-    phase, reason, text, again = _state(seen, child, pod)
+    phase, reason, text, again = _state(kept[1], seen, child, pod)
     fields = Status(
         phase=phase,
-        summary=seen.object.view[0],
-        pod_name=child.key[1] if child is not None else None,
+        summary=kept[0],
+        pod_name=child.name if child is not None else None,
         node_name=pod.node if pod is not None else None,
     )
     return kr.Status(
@@ -166,7 +166,7 @@ def status(seen: kr.Observed) -> kr.Status:
 
 
 def _state(
-    seen: kr.Observed, child: kr.Child | None, pod: PodState | None
+    text: int, seen: kr.Observed, child: kr.Child | None, pod: PodState | None
 ) -> tuple[Phase, str, str, float | None]:
     """Return the phase, the Ready condition's reason and message, and when to requeue."""
     if (trouble := seen.trouble) is not None:
@@ -178,7 +178,7 @@ def _state(
         if overdue > 0:
             return "Pending", "PodTerminating", "The former Pod is about to end.", overdue + 1.0
         return "Failed", "PodStuckTerminating", _why_stuck(child, pod), None
-    if pod.text != seen.object.view[1]:
+    if pod.text != text:
         return "Failed", "AdmissionChanged", OTHER_TEXT, None
     if pod.ready:
         return "Processed", "PodRunning", "The Pod prints the text.", None

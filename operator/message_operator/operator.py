@@ -18,9 +18,9 @@ manager = kr.Manager(
     description="Turns every Message into a Pod that prints it.",
 )
 manager.adapt(openshift.adapt)
-controller = manager.controller_for(Message, project=messages.project)
+controller = manager.controller_for(Message, transform=messages.project)
 controller.owns(
-    kr.kinds.POD, kr.Pod, update=kr.RECREATE, project=pods.project, ended=lambda pod: pod.ended
+    kr.kinds.POD, kr.Pod, update=kr.RECREATE, transform=pods.project, finished=lambda pod: pod.ended
 )
 controller.status(messages.status)
 manager.metrics.registry.register(

@@ -80,7 +80,9 @@ class Classes:
             key = rng.choice([*_ODD_NAMES])
             given[key] = rng.choice(_ODD_NAMES[key])
         if rng.random() < 0.2:
-            given["rules"] = [kr.Rule(rng.choice(_WHOLE), "no", rng.choice(("", ".spec", ".x")))]
+            given["rules"] = [
+                kr.ValidationRule(rng.choice(_WHOLE), "no", rng.choice(("", ".spec", ".x")))
+            ]
         return self._resource(name), given
 
     def versions(self, number: int, odd: bool) -> list[tuple[type[kr.Resource], dict[str, Any]]]:
@@ -135,8 +137,8 @@ class Classes:
             draws += [self._container(depth), self._container(depth), self._within(depth)]
         type_, default = rng.choice(draws)()
         if rng.random() < 0.05:
-            rule = kr.Rule(rng.choice(_RULES), rng.choice(("no", "no", "")))
-            type_ = Annotated[type_, Meta(extra_json_schema=kr.rules(rule))]
+            rule = kr.ValidationRule(rng.choice(_RULES), rng.choice(("no", "no", "")))
+            type_ = Annotated[type_, Meta(extra_json_schema=kr.validations(rule))]
         if rng.random() < 0.25:
             return type_ | None, lambda: rng.choice((None, default()))
         return type_, default

@@ -32,7 +32,7 @@ Ruled = Annotated[
     Meta(
         max_length=9,
         pattern="^a*$",
-        extra_json_schema=kr.rules(kr.Rule("self != 'aaa'", "too dear")),
+        extra_json_schema=kr.validations(kr.ValidationRule("self != 'aaa'", "too dear")),
     ),
 ]
 
@@ -93,7 +93,7 @@ class Spec(kr.Fields, frozen=True):
     short_names=["ev"],
     categories=["things"],
     scale=kr.Scale(".spec.size", ".status.aSize", ".status.note"),
-    columns=[
+    printer_columns=[
         kr.Column("Inner", ".spec.inner.aSize"),
         kr.Column("Port", ".spec.port"),
         kr.Column("Names", ".spec.names"),
@@ -103,7 +103,7 @@ class Spec(kr.Fields, frozen=True):
         kr.REASON,
         kr.AGE,
     ],
-    rules=[kr.Rule("size(self.metadata.name) < 9", "shorter", ".metadata.name")],
+    validations=[kr.ValidationRule("size(self.metadata.name) < 9", "shorter", ".metadata.name")],
 )
 class Everything(kr.Resource, kw_only=True):
     """Everything."""

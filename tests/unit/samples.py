@@ -64,10 +64,9 @@ def status(pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float =
     """How a Message with this Pod fares."""
     meta = kr.ObjectMeta("hello", "o", "1", "ns", 1)
     message = Message(meta, spec=messages.Spec("안녕하세요"))
-    seen = primary({}, messages.project(message))
     children = (pod,) if pod else ()
     return messages.status(
-        kr.Observed(None, object=seen, children=children, trouble=trouble, now=now)
+        messages.project(message), kr.Observed(None, children=children, trouble=trouble, now=now)
     )
 
 

@@ -26,6 +26,6 @@ def test_the_example_fills_in_warns_and_refuses() -> None:
     context = kr.ReviewContext(None, operation="update", old=made, user=alice)
     first = replace(made, spec=names["Spec"]("ICN", "HEL", "first"))
     assert list(names["same_flight"](first, context)) == ["First class is paid by your team."]
-    with pytest.raises(kr.Refusal, match="The origin cannot be changed"):
+    with pytest.raises(kr.Denied, match="The origin cannot be changed"):
         list(names["same_flight"](replace(made, spec=names["Spec"]("GMP", "HEL")), context))
     assert [hook.failure_policy for hook in names["manager"].webhooks] == ["Fail", "Fail", "Ignore"]

@@ -156,11 +156,11 @@ async def test_a_route_is_asked_for_before_and_such_questions_hold_up_no_booking
     async with aiohttp.ClientSession() as session:
         context: Any = SimpleNamespace(session=session, settings=settings(service))
         await known("London")
-        with pytest.raises(kr.Refusal, match="There is no airport in Atlantis"):
+        with pytest.raises(kr.Denied, match="There is no airport in Atlantis"):
             await known("Atlantis")
         long = {"status": 200, "text": f'{{"flown": false, "why": "{"no " * 100}"}}'}
         await service.fail({"kind": "answer", "key": "routes", **long})
-        with pytest.raises(kr.Refusal, match=r"^(no ){66}no$"):
+        with pytest.raises(kr.Denied, match=r"^(no ){66}no$"):
             await known("London")
         busy = {"status": 429, "headers": {"Retry-After": "600"}}
         await service.fail({"kind": "answer", "key": "routes", **busy})

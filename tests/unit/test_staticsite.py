@@ -84,14 +84,17 @@ def test_the_check_of_the_pages_names_those_that_are_missing(tmp_path: Path) -> 
     assert checked() == (0, "")
 
 
+#: What its status does not ask for.
+SITE: Any = None
+
+
 def observed(**more: Any) -> kr.Observed:
-    owner: Any = SimpleNamespace(key=KEY)
     pods: dict[kr.Kind, list[Any]] = {kr.kinds.POD: more.pop("pods", [])}
-    return kr.Observed(Settings(), object=owner, grandchildren=pods, **more)
+    return kr.Observed(Settings(), descendants=pods, **more)
 
 
 def told(seen: kr.Observed) -> tuple[bool, str, Any, bool | None]:
-    state = staticsite.status(seen)
+    state = staticsite.status(SITE, seen)
     assert isinstance(state.fields, staticsite.Status)
     return state.ready, state.reason, state.fields.answers, state.conditions[0].status
 
@@ -99,8 +102,8 @@ def told(seen: kr.Observed) -> tuple[bool, str, Any, bool | None]:
 def test_a_site_is_ready_once_it_answers() -> None:
     job: Any = SimpleNamespace(kind=kr.kinds.JOB, unready="")
 
-    assert told(observed(children=[job], checked="")) == (True, "Reconciled", True, True)
-    assert told(observed(children=[job], checked="500")) == (False, "NoAnswer", False, True)
+    assert told(observed(children=[job], check_result="")) == (True, "Reconciled", True, True)
+    assert told(observed(children=[job], check_result="500")) == (False, "NoAnswer", False, True)
 
 
 def test_what_the_job_printed_is_told_and_the_answer_is_unknown_meanwhile() -> None:
@@ -119,10 +122,10 @@ def test_what_the_job_printed_is_told_and_the_answer_is_unknown_meanwhile() -> N
     pod: Any = SimpleNamespace(view=said, deleting=False)
     trouble = kr.Trouble("Waiting", "Deployment one waits for Job one-check.")
 
-    seen = observed(pods=[pod], checked="", trouble=trouble)
+    seen = observed(pods=[pod], check_result="", trouble=trouble)
 
     assert told(seen) == (False, "Waiting", None, False)
-    assert staticsite.status(seen).conditions[0].message == "b.html"
+    assert staticsite.status(SITE, seen).conditions[0].message == "b.html"
 
 
 async def test_each_trouble_of_the_page_is_told_and_ends() -> None:

@@ -97,7 +97,7 @@ class Status(Shown, frozen=True):
     "etcdbackups",
     status=Status,
     ready="the backup is complete, or none of a schedule has failed since the last one",
-    columns=[
+    printer_columns=[
         kr.Column("Cluster", ".spec.cluster"),
         kr.Column("Schedule", ".spec.schedule"),
         kr.Column("Last", ".status.last.time"),
@@ -107,7 +107,7 @@ class Status(Shown, frozen=True):
         kr.REASON,
         kr.AGE,
     ],
-    rules=[jobs.SHORT],
+    validations=[jobs.SHORT],
 )
 class EtcdBackup(kr.Resource, kw_only=True):
     """An EtcdBackup takes backups of an EtcdCluster to a store, once or on a schedule."""
@@ -151,10 +151,10 @@ def ended(status: Status, run: Run, course: Course, now: float) -> dict[str, Any
 
 # --- the controller ------------------------------------------------------------------------------
 
-controller = manager.controller_for(EtcdBackup, project=lambda backup: backup.spec)
-controller.owns(JOB, kr.Job, update=kr.CREATE, project=kr.Job.run)
-controller.watches(POD, kr.Pod, project=kr.Pod.attempt)
-controller.reads(CLUSTER, EtcdCluster, keys=lambda backup: [backup.spec.cluster], project=known)
+controller = manager.controller_for(EtcdBackup, transform=lambda backup: backup.spec)
+controller.owns(JOB, kr.Job, update=kr.CREATE, transform=kr.Job.run)
+controller.descendants(POD, kr.Pod, transform=kr.Pod.attempt)
+controller.reads(CLUSTER, EtcdCluster, keys=lambda backup: [backup.spec.cluster], transform=known)
 
 
 @dataclass(frozen=True)
@@ -248,10 +248,10 @@ def before_upgrade(cluster: EtcdCluster, context: kr.StepContext[Settings]) -> M
 
 
 @controller.status
-def status(seen: kr.Observed) -> kr.Status:
+def status(spec: Spec, seen: kr.Observed) -> kr.Status:
     """Return the status of the backups."""
-    spec, last = seen.object.view, seen.last(Status)
-    look: Look = seen.outcome or Look(Course())
+    last = seen.last(Status)
+    look: Look = seen.sync_result or Look(Course())
     newest = last.backups[0] if last.backups else None
     shown = Shown(last=newest, next_time=f"{look.next:{TIME}}" if look.next else "")
     ready, reason, text = verdict(spec, last, look)

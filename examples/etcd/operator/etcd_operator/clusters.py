@@ -147,36 +147,38 @@ def _left(volume: kr.PersistentVolumeClaim) -> Kept | None:
     return None if gone else _kept(volume)
 
 
-controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster.spec)
+controller = manager.controller_for(EtcdCluster)
 controller.owns(kr.kinds.SERVICE)
 controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
 controller.owns(
     VOLUME,
     kr.PersistentVolumeClaim,
-    project=_kept,
-    on_surplus=kr.DELETE,
-    on_delete=lambda etcd: kr.RETAIN if etcd.spec.storage.when_deleted == "Retain" else kr.DELETE,
+    transform=_kept,
+    prune=True,
+    deletion_policy=lambda etcd: (
+        kr.RETAIN if etcd.spec.storage.when_deleted == "Retain" else kr.DELETE
+    ),
 )
 controller.reads(
     VOLUME,
     kr.PersistentVolumeClaim,
     labels=lambda etcd: {manifests.CLUSTER: etcd.metadata.name},
-    project=_left,
+    transform=_left,
 )
 controller.owns(
     BACKUP,
     EtcdBackup,
     update=kr.CREATE,
-    project=lambda backup: backup.status,
-    on_surplus=kr.DELETE,
+    transform=lambda backup: backup.status,
+    prune=True,
 )
-controller.owns(POD, kr.Pod, update=kr.CREATE, project=pod)
-controller.reads(SECRET, kr.Secret, keys=secrets, project=kr.Secret.texts, every=60)
+controller.owns(POD, kr.Pod, update=kr.CREATE, transform=pod)
+controller.reads(SECRET, kr.Secret, keys=secrets, transform=kr.Secret.texts, every=60)
 controller.reads(
     BACKUP,
     EtcdBackup,
     keys=lambda cluster: filter(None, [cluster.spec.maintenance.backup_before_upgrade]),
-    project=lambda backup: backup.spec,
+    transform=lambda backup: backup.spec,
 )
 controller.session(
     lambda _: {
@@ -216,7 +218,7 @@ class Look:
 
 def pace(_: EtcdCluster, context: kr.CallContext[Settings]) -> float:
     """Return the seconds until the next look."""
-    look: Look | None = context.outcome
+    look: Look | None = context.sync_result
     if look is None:
         return SOON
     if look.step.do is Do.GROW_VOLUME:
@@ -230,8 +232,8 @@ def pace(_: EtcdCluster, context: kr.CallContext[Settings]) -> float:
 async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Look:
     """Take the steps that can be taken now; return the last look, with the step that is left."""
     eye = Eye(cluster, context)
-    if context.outcome is not None:
-        eye.token, eye.until = context.outcome.token
+    if context.sync_result is not None:
+        eye.token, eye.until = context.sync_result.token
     latched = context.last(Status)
     if cluster.spec.paused:
         seen, token = await eye.look(latched), (eye.token, eye.until)
@@ -272,7 +274,7 @@ async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Lo
 
 def tell(seen: Seen, context: kr.CallContext[Settings]) -> None:
     """Tell as Events why members do not run, if that was not told at the last look."""
-    told = context.outcome.seen.pods if context.outcome is not None else {}
+    told = context.sync_result.seen.pods if context.sync_result is not None else {}
     for name, pod in seen.pods.items():
         if pod.reason and (name not in told or told[name].reason != pod.reason):
             context.event("MemberDoesNotRun", f"{name}: {pod.reason}: {pod.note}.", warning=True)
@@ -538,7 +540,7 @@ def desired(
     """
     if cluster.spec.paused:
         raise kr.Wait("Paused", "spec.paused is true: nothing is changed.", after=SELDOM)
-    look: Look = context.outcome
+    look: Look = context.sync_result
     step, entries = look.step, {entry.name: entry for entry in look.seen.latched.members}
     yield from manifests.always(cluster, look.seen.count)
     uids = {}
@@ -576,10 +578,10 @@ Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
 
 
 @controller.status
-def status(seen: kr.Observed) -> kr.Status:
+def status(cluster: EtcdCluster, seen: kr.Observed) -> kr.Status:
     """Return the status of a cluster."""
     look: Look | None
-    name, look = seen.object.key[1], seen.outcome
+    name, look = cluster.metadata.name, seen.sync_result
     text = "The members cannot be looked at."
     unknown = [kr.Condition(type_, None, "Unknown", text) for type_ in CONDITIONS]
     if look is None:
@@ -587,7 +589,7 @@ def status(seen: kr.Observed) -> kr.Status:
     late = seen.trouble is not None and seen.now - look.seen.now > STALE
     known = [available(look.seen), healthy(look.seen)]
     conditions = unknown if look.refused[0] or late else known
-    ready, reason, text = verdict(seen.object.view, look)
+    ready, reason, text = verdict(cluster.spec, look)
     return kr.Status(ready, reason, text, shown(name, look), not ready, None, conditions)
 
 

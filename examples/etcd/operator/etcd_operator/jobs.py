@@ -16,7 +16,7 @@ JOB, POD = kr.kinds.JOB, kr.kinds.POD
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 #: The variable with the uid of a Pod.
 UID = {"name": agent.POD, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
-SHORT = kr.Rule(
+SHORT = kr.ValidationRule(
     "size(self.metadata.name) <= 40",
     "metadata.name must have at most 40 characters: Jobs are named after it",
     ".metadata.name",

@@ -20,7 +20,7 @@ Quantity = Annotated[str, Meta(max_length=20, pattern="^[0-9]+(Ki|Mi|Gi|Ti|k|M|G
 
 def rule(text: str, message: str) -> Meta:
     """Return a rule of a field."""
-    return Meta(extra_json_schema=kr.rules(kr.Rule(text, message)))
+    return Meta(extra_json_schema=kr.validations(kr.ValidationRule(text, message)))
 
 
 def fixed(message: str) -> Meta:
@@ -278,7 +278,7 @@ PATCH = "int(self.spec.version.split('.')[2])"
     short_names=["etcd"],
     status=Status,
     ready="as many members as wanted are healthy, of the wanted version, and nothing is under way",
-    columns=[
+    printer_columns=[
         kr.Column("Size", ".spec.size"),
         kr.Column("Healthy", ".status.ready"),
         kr.Column("Version", ".status.version"),
@@ -289,24 +289,24 @@ PATCH = "int(self.spec.version.split('.')[2])"
         kr.AGE,
     ],
     scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),
-    rules=[
-        kr.Rule(
+    validations=[
+        kr.ValidationRule(
             "size(self.metadata.name) <= 40 && !self.metadata.name.contains('.')",
             "metadata.name must have at most 40 characters and no dot: hosts are named after it",
             ".metadata.name",
         ),
-        kr.Rule(
+        kr.ValidationRule(
             f"{MINOR} > {FLOOR[1]} || ({MINOR} == {FLOOR[1]} && {PATCH} >= {FLOOR[2]})",
             f"use etcd {dotted(FLOOR)} or later: 3.5.0 to 3.5.2 may corrupt data, "
             "and other earlier versions lack what the operator needs",
             ".spec.version",
         ),
-        kr.Rule(
+        kr.ValidationRule(
             f"{MINOR} - {FORMER} <= 1 && {FORMER} - {MINOR} <= 1",
             "change one minor version at a time",
             ".spec.version",
         ),
-        kr.Rule(
+        kr.ValidationRule(
             "has(self.spec.tls) == has(oldSelf.spec.tls)",
             "TLS can be neither added to a cluster nor removed from it",
             ".spec.tls",

@@ -34,7 +34,7 @@ def due(owner: kr.Owner) -> float | None:
 
 of_cluster, of_backup = clusters.controller.gauge, backups.controller.gauge
 of_cluster("members_healthy", "Healthy voters.", lambda owner: owner.status.get("ready"))
-of_cluster("members_wanted", "Members that are wanted.", lambda owner: owner.view.size)
+of_cluster("members_wanted", "Members that are wanted.", lambda owner: owner.view.spec.size)
 of_cluster("available", "1 while a quorum serves.", lambda owner: condition(owner, "Available"))
 of_cluster("healthy", "1 while no member has an alarm.", lambda owner: condition(owner, "Healthy"))
 of_cluster(

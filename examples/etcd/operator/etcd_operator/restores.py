@@ -105,7 +105,7 @@ class Status(Shown, frozen=True):
     "etcdrestores",
     status=Status,
     ready="the data are restored",
-    columns=[
+    printer_columns=[
         kr.Column("Cluster", ".spec.cluster"),
         kr.Column("Phase", ".status.phase"),
         kr.Column("Backup", ".status.backup.time"),
@@ -113,18 +113,18 @@ class Status(Shown, frozen=True):
         kr.READY,
         kr.AGE,
     ],
-    rules=[
-        kr.Rule(
+    validations=[
+        kr.ValidationRule(
             "self.spec.confirm == self.spec.cluster",
             "spec.confirm must repeat the name of the cluster, whose data are replaced",
             ".spec.confirm",
         ),
-        kr.Rule(
+        kr.ValidationRule(
             "self.spec == oldSelf.spec",
             "an EtcdRestore cannot be changed, since it acts once; create another one",
             ".spec",
         ),
-        kr.Rule(
+        kr.ValidationRule(
             "[has(self.spec.source.backup), has(self.spec.source.store), "
             "has(self.spec.source.survivor)].filter(one, one).size() == 1",
             "spec.source must have exactly one of backup, store and survivor",
@@ -139,17 +139,17 @@ class EtcdRestore(kr.Resource, kw_only=True):
     spec: Spec
 
 
-controller = manager.controller_for(EtcdRestore, project=lambda restore: restore.spec)
-controller.owns(JOB, kr.Job, update=kr.CREATE, project=kr.Job.run)
-controller.watches(POD, kr.Pod, project=kr.Pod.attempt)
+controller = manager.controller_for(EtcdRestore, transform=lambda restore: restore.spec)
+controller.owns(JOB, kr.Job, update=kr.CREATE, transform=kr.Job.run)
+controller.descendants(POD, kr.Pod, transform=kr.Pod.attempt)
 controller.reads(
-    CLUSTER, EtcdCluster, keys=lambda restore: [restore.spec.cluster], project=kinds.known
+    CLUSTER, EtcdCluster, keys=lambda restore: [restore.spec.cluster], transform=kinds.known
 )
 controller.reads(
     BACKUP,
     EtcdBackup,
     keys=lambda restore: [restore.spec.source.backup.name] if restore.spec.source.backup else [],
-    project=lambda backup: (backup.spec.store, backup.status.get("backups", [])),
+    transform=lambda backup: (backup.spec.store, backup.status.get("backups", [])),
 )
 
 
@@ -306,7 +306,7 @@ async def follow(restore: EtcdRestore, context: kr.CallContext[Settings]) -> Loo
 @controller.desired(stepwise=True)
 def desired(restore: EtcdRestore, context: kr.StepContext[Settings]) -> list[Manifest]:
     """Return the Job that checks the backup, then the one that fills the volume."""
-    status, look = context.last(Status), context.outcome
+    status, look = context.last(Status), context.sync_result
     if status.complete or status.refused or restore.spec.source.survivor is not None:
         return []
     cluster: EtcdCluster = context.read(CLUSTER, restore.spec.cluster)
@@ -326,12 +326,11 @@ def desired(restore: EtcdRestore, context: kr.StepContext[Settings]) -> list[Man
 
 
 @controller.status
-def status(seen: kr.Observed) -> kr.Status:
+def status(spec: Spec, seen: kr.Observed) -> kr.Status:
     """Return the status of a restore."""
-    spec, last = seen.object.view, seen.last(Status)
-    if seen.outcome is None:
+    if seen.sync_result is None:
         return kr.default_status(seen)
-    phase, text = verdict(spec, last, seen.outcome)
+    phase, text = verdict(spec, seen.last(Status), seen.sync_result)
     return kr.Status(phase == "Complete", phase, text, Shown(phase=phase))
 
 

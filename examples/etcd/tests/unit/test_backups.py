@@ -109,7 +109,6 @@ class World:
         monkeypatch.setattr(jobs, "course", lambda *_: self.course)
         meta = SimpleNamespace(name="b", creation_timestamp="2026-01-01T12:00:00Z")
         self.backup: Any = SimpleNamespace(spec=spec, metadata=meta)
-        self.owner: Any = SimpleNamespace(key=("ns", "b"), view=spec)
         self.course: Course = Course()
         self.now = now
         self.stored: dict[str, Any] = {}
@@ -130,8 +129,8 @@ class World:
         more: Any = {"namespace": "ns", "reads": reads, "record": record, "event": event}
         context = kr.CallContext(Settings(), stored=self.stored, now=self.now, **more)
         look = await backups.follow(self.backup, context)
-        seen = kr.Observed(None, object=self.owner, outcome=look, now=self.now, stored=self.stored)
-        status = backups.status(seen)
+        seen = kr.Observed(None, sync_result=look, now=self.now, stored=self.stored)
+        status = backups.status(self.backup.spec, seen)
         return status.ready, status.reason, status.message
 
 
@@ -277,7 +276,7 @@ def test_of_a_pod_that_ran_twice_the_newest_backup_counts_and_all_that_was_delet
         for number, report in enumerate(reports)
     ]
 
-    course = jobs.course(kr.CallContext(None, children=[], grandchildren={jobs.POD: pods}), "b-1")
+    course = jobs.course(kr.CallContext(None, children=[], descendants={jobs.POD: pods}), "b-1")
 
     assert course.report == Report(taken=later, deleted=["ns/c/one.db", "x.db"])
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import kopf_runtime as kr
@@ -70,10 +69,9 @@ def test_a_secret_that_is_not_there_or_lacks_a_key_is_told() -> None:
 
 @pytest.mark.parametrize(("now", "reason"), [(8, "Healthy"), (9, "CertificateExpired")])
 def test_the_time_is_told_for_people_and_for_prometheus(now: int, reason: str) -> None:
-    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
     expiry = clusters.Expiry(day(9), day(8), "peers")
     look = Look(replace(healthy(3), now=day(now)), Step(Do.NOTHING), expiry=expiry)
-    status: Any = clusters.status(kr.Observed(None, object=owner, outcome=look))
+    status: Any = clusters.status(cluster(), kr.Observed(None, sync_result=look))
 
     assert (status.reason, "Secret peers" in status.message) == (reason, reason != "Healthy")
     assert status.fields.certificates_expire == "2026-01-10T00:00:00Z"

@@ -257,7 +257,7 @@ async def test_f7_each_reason_is_told_once_as_an_event() -> None:
         pods = {**seen.pods, "c-3": replace(seen.pods["c-3"], reason=reason, note="n")}
         now = Look(replace(seen, pods=pods), Step(Do.WAIT))
         event: Any = lambda _, text, *, warning: events.append(f"{text}{warning}")  # noqa: E731
-        clusters.tell(now.seen, kr.CallContext(Settings(), outcome=look, event=event))
+        clusters.tell(now.seen, kr.CallContext(Settings(), sync_result=look, event=event))
         return now
 
     look = step(None, "ErrImagePull")
@@ -285,7 +285,9 @@ def context_for(step: Step, volume: str = "", formed: str = "c1", **more: Any) -
     children.append(SimpleNamespace(kind=POD, key=("ns", "c-1"), uid="p1", deleting=False))
     entries = [Entry(name=f"c-{number}", version="3.6.16") for number in (1, 2, 3)]
     seen = Seen("c", Wanted(3, "3.6.16"), Status(members=entries, cluster_id=formed))
-    return kr.CallContext(Settings(), outcome=Look(seen, step), children=children, now=0.0, **more)
+    return kr.CallContext(
+        Settings(), sync_result=Look(seen, step), children=children, now=0.0, **more
+    )
 
 
 def planned(step: Step, volume: str = "") -> list[str]:
@@ -349,9 +351,9 @@ def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
 
 
 def status_of(seen: Seen, step: Step | None = None, **spec: Any) -> kr.Status:
-    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster(size=seen.wanted.size, **spec).spec)
+    one = cluster(size=seen.wanted.size, **spec)
     look = Look(seen, step or Step(Do.NOTHING))
-    return clusters.status(kr.Observed(None, object=owner, outcome=look))
+    return clusters.status(one, kr.Observed(None, sync_result=look))
 
 
 def test_all_healthy_members_are_ready_and_available() -> None:
@@ -452,22 +454,20 @@ def test_data_that_differ_are_told() -> None:
 
 
 def test_a_password_that_etcd_does_not_accept_is_told_and_nothing_else_is_known() -> None:
-    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
     refused, seen = (
         "etcd does not accept the password",
         replace(healthy(3), members=None, voices={}),
     )
     look = Look(seen, Step(Do.WAIT), refused=("PasswordRefused", refused))
-    status = clusters.status(kr.Observed(None, object=owner, outcome=look, now=look.seen.now))
+    status = clusters.status(cluster(), kr.Observed(None, sync_result=look, now=look.seen.now))
 
     assert (status.reason, refused in status.message) == ("PasswordRefused", True)
     assert [condition.status for condition in status.conditions] == [None, None]
 
 
 def test_f14_why_members_do_not_answer_is_told() -> None:
-    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
     look = Look(replace(healthy(3), members=None, voices={}), Step(Do.WAIT), errors={"c-2": "no"})
-    status = clusters.status(kr.Observed(None, object=owner, outcome=look, now=look.seen.now))
+    status = clusters.status(cluster(), kr.Observed(None, sync_result=look, now=look.seen.now))
 
     assert (status.reason, status.message) == ("Unreachable", "0 of 3 members answer. c-2: no.")
 
@@ -515,7 +515,7 @@ async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
     look = await clusters.advance(cluster(paused=True), context)
     assert (look.seen.now, look.step.do) == (5.0, Do.NOTHING)
 
-    context = kr.CallContext(Settings(), stored={}, children=[], outcome=look)
+    context = kr.CallContext(Settings(), stored={}, children=[], sync_result=look)
     with pytest.raises(kr.Wait, match="paused"):
         list(clusters.desired(cluster(paused=True), context))
 
@@ -675,12 +675,11 @@ async def test_nothing_is_decided_while_pods_or_volumes_cannot_be_listed(kind: k
 
 @pytest.mark.parametrize(("age", "said"), [(1.0, True), (60.0, None), (None, None)])
 def test_without_a_look_nobody_says_that_it_serves(age: float | None, said: bool | None) -> None:
-    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
     trouble: Any = SimpleNamespace(reason="ReferenceMissing", message="No Secret.", final=False)
     look = Look(healthy(3), Step(Do.NOTHING)) if age is not None else None  # after a restart
     now = healthy(3).now + (age or 0)
-    seen = kr.Observed(None, object=owner, outcome=look, now=now, trouble=trouble)
-    status = clusters.status(seen)
+    seen = kr.Observed(None, sync_result=look, now=now, trouble=trouble)
+    status = clusters.status(cluster(), seen)
 
     assert [condition.status for condition in status.conditions] == [said, said]
 

@@ -161,7 +161,7 @@ def test_who_waits_for_a_silent_survivor_is_told_to_name_it() -> None:
 def context(look: Look, *taken: Taken, **stored_: Any) -> kr.CallContext[Settings]:
     return kr.CallContext(
         Settings(),
-        outcome=look,
+        sync_result=look,
         children=(),
         stored=stored_,
         namespace="ns",

@@ -57,7 +57,7 @@ class Status(kr.Fields, frozen=True):
     short_names=["ft"],
     status=Status,
     ready="the seats are booked",
-    columns=[
+    printer_columns=[
         kr.Column("From", ".spec.from"),
         kr.Column("To", ".spec.to"),
         kr.Column("Number", ".spec.number"),
@@ -66,11 +66,11 @@ class Status(kr.Fields, frozen=True):
         kr.REASON,
         kr.AGE,
     ],
-    rules=[
-        kr.Rule(
+    validations=[
+        kr.ValidationRule(
             "self.spec.from != self.spec.to", "from and to are the same; name two cities", ".spec"
         ),
-        kr.Rule(
+        kr.ValidationRule(
             "self.spec == oldSelf.spec",
             "a booking cannot be changed; delete the FlightTicket and create another one "
             "(kubectl replace --force does both)",
@@ -285,15 +285,15 @@ def _token(path: str) -> str:
 # --- the operator -------------------------------------------------------------------------------
 
 manager = kr.Manager("flightticket-operator", Settings, version=__version__)
-controller = manager.controller_for(FlightTicket, project=lambda ticket: ticket.spec)
+controller = manager.controller_for(FlightTicket)
 
 
-@controller.validate(on=("create",), failure_policy="ignore", timeout=3)
+@controller.validate(operations=("create",), failure_policy="ignore", timeout=3)
 async def known_route(ticket: FlightTicket, context: kr.ReviewContext[Settings]) -> None:
     """Refuse a route that nobody flies, which CEL cannot check; raise if the service is down."""
     route = await Service(context.session, context.settings).route(ticket.spec)
     if not route.flown:
-        raise kr.Refusal(route.why[:MOST_TOLD] or "Nobody flies there; name two other cities.")
+        raise kr.Denied(route.why[:MOST_TOLD] or "Nobody flies there; name two other cities.")
 
 
 @controller.sync(every=POLL, timeout=TIMEOUT)
@@ -316,15 +316,15 @@ async def cancel(ticket: FlightTicket, context: kr.CallContext[Settings]) -> Non
 
 
 @controller.status
-def status(seen: kr.Observed) -> kr.Status:
+def status(ticket: FlightTicket, seen: kr.Observed) -> kr.Status:
     """Return how a FlightTicket fares."""
-    booking: Booking | Refusal | None = seen.outcome
+    booking: Booking | Refusal | None = seen.sync_result
     if booking is None:
         return kr.default_status(seen)
     if isinstance(booking, Refusal):
         told = Status(booking=None, refusal=booking.text)
         return kr.Status(False, "Refused", booking.text, told)
-    spec: Spec = seen.object.view
+    spec = ticket.spec
     told = Status(booking=booking.reference, refusal=None)
     if booking.state == "cancelled":
         text = f"The booking {booking.reference} was cancelled outside of the cluster."

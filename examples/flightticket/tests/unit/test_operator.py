@@ -1,7 +1,6 @@
 """What a FlightTicket may contain, and its status, without a cluster and without a service."""
 
 import argparse
-from types import SimpleNamespace
 from typing import Any
 
 import kopf_runtime as kr
@@ -46,7 +45,6 @@ def test_an_address_may_have_a_port_and_a_path() -> None:
 )
 def test_what_the_service_says_of_a_booking_is_told(says: dict[str, Any], reason: str) -> None:
     booking = msgspec.convert({"reference": "B1", **says}, operator.Booking)
-    ticket: Any = SimpleNamespace(key=("ns", "sample"), view=decoded().spec)
-    seen = kr.Observed(None, object=ticket, outcome=booking)
+    seen = kr.Observed(None, sync_result=booking)
 
-    assert operator.status(seen).reason == reason
+    assert operator.status(decoded(), seen).reason == reason

@@ -40,7 +40,7 @@ class Status(kr.Fields, frozen=True):
     """Selects its Pods."""
 
 
-NAMED = kr.Rule(
+NAMED = kr.ValidationRule(
     "size(self.metadata.name) <= 63",
     "metadata.name must have at most 63 characters, as a label has; choose a shorter one",
     ".metadata.name",
@@ -54,9 +54,9 @@ NAMED = kr.Rule(
     short_names=["mc"],
     status=Status,
     ready="as many nodes as wanted are ready, and no others are there",
-    columns=[kr.Column("Replicas", ".spec.replicas"), kr.READY, kr.REASON, kr.AGE],
+    printer_columns=[kr.Column("Replicas", ".spec.replicas"), kr.READY, kr.REASON, kr.AGE],
     scale=kr.Scale(".spec.replicas", ".status.replicas", ".status.selector"),
-    rules=[NAMED],
+    validations=[NAMED],
 )
 class Memcached(kr.Resource):
     """A Memcached is a number of memcached nodes, kept by a Deployment of its name."""
@@ -81,9 +81,9 @@ class AlphaSpec(kr.Fields, frozen=True):
     storage=True,
     status=Status,
     ready="as many nodes as wanted are ready, and no others are there",
-    columns=[kr.Column("Size", ".spec.size"), kr.READY, kr.REASON, kr.AGE],
+    printer_columns=[kr.Column("Size", ".spec.size"), kr.READY, kr.REASON, kr.AGE],
     scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),
-    rules=[NAMED],
+    validations=[NAMED],
 )
 class AlphaMemcached(kr.Resource):
     """A Memcached is a number of memcached nodes, kept by a Deployment of its name."""
@@ -109,9 +109,9 @@ def labels(name: str) -> dict[str, str]:
 
 
 manager = kr.Manager("memcached-operator", Settings, version=__version__)
-controller = manager.controller_for(Memcached, project=lambda memcached: memcached.spec.replicas)
+controller = manager.controller_for(Memcached)
 controller.owns(kr.kinds.DEPLOYMENT)
-controller.watches(kr.kinds.POD, kr.Conditioned, project=project)
+controller.descendants(kr.kinds.POD, kr.Conditioned, transform=project)
 
 
 @controller.convert(AlphaMemcached, Memcached)
@@ -159,11 +159,12 @@ def desired(memcached: Memcached, context: kr.Context[Settings]) -> Iterable[dic
 
 
 @controller.status
-def status(seen: kr.Observed) -> kr.Status:
+def status(memcached: Memcached, seen: kr.Observed) -> kr.Status:
     """Return the status of a Memcached."""
-    size, pods = seen.object.view, seen.grandchildren[kr.kinds.POD]
-    nodes = {pod.key[1]: pod.view for pod in pods if pod.view is not None and not pod.deleting}
-    selector = ",".join(f"{label}={value}" for label, value in labels(seen.object.key[1]).items())
+    size, pods = memcached.spec.replicas, seen.descendants[kr.kinds.POD]
+    nodes = {pod.name: pod.view for pod in pods if pod.view is not None and not pod.deleting}
+    selected = labels(memcached.metadata.name)
+    selector = ",".join(f"{label}={value}" for label, value in selected.items())
     told = Status(nodes=list(nodes)[:MAX_NODES], replicas=len(nodes), selector=selector)
     ready = sum(nodes.values())
     text = f"Ready nodes: {ready} of {size}."

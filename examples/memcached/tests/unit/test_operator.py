@@ -74,11 +74,13 @@ def test_an_edit_of_the_old_version_keeps_what_only_the_new_one_has() -> None:
 def test_what_lacks_a_node_or_has_one_too_many_is_not_ready(
     size: int, nodes: list[bool], ready: bool
 ) -> None:
-    one: Any = SimpleNamespace(key=("ns", "one"), view=size)
+    one: Any = SimpleNamespace(
+        metadata=SimpleNamespace(name="one"), spec=SimpleNamespace(replicas=size)
+    )
     pods: list[Any] = [
-        SimpleNamespace(key=("ns", f"one-{number}"), view=node, deleting=False)
+        SimpleNamespace(name=f"one-{number}", view=node, deleting=False)
         for number, node in enumerate(nodes)
     ]
-    seen = kr.Observed(None, object=one, grandchildren={kr.kinds.POD: pods})
+    seen = kr.Observed(None, descendants={kr.kinds.POD: pods})
 
-    assert operator.status(seen).ready == ready
+    assert operator.status(one, seen).ready == ready

@@ -153,9 +153,9 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     manager = kr.Manager(NAME, kr.Settings)
     messages = manager.controller_for(WIDGET)
     messages.owns(kr.Kind("monitoring.example.com", "v1", "monitors", "Monitor"), optional=True)
-    messages.reads(kr.kinds.SECRET, keys=lambda _: ["a"], project=str, every=60)
-    messages.reads(kr.kinds.CONFIG_MAP, labels=lambda _: {"a": "b"}, project=str)
-    manager.rights(kr.Right("storage.k8s.io", ["storageclasses"], ["get"], ["fast"]))
+    messages.reads(kr.kinds.SECRET, keys=lambda _: ["a"], transform=str, every=60)
+    messages.reads(kr.kinds.CONFIG_MAP, labels=lambda _: {"a": "b"}, transform=str)
+    manager.rbac(kr.PolicyRule("storage.k8s.io", ["storageclasses"], ["get"], ["fast"]))
     chart = shutil.copytree(PROJECT.chart, tmp_path / "chart")
     needed = declared.Operator([], rbac.rules(manager))
     (chart / "templates/_rules.tpl").write_text(declared.chart_rules(needed, NAME))
@@ -203,8 +203,8 @@ def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.Mon
 
     manager = kr.Manager(NAME, kr.Settings)
     messages = manager.controller_for(WIDGET)
-    messages.default(on=("create",), failure_policy="ignore", timeout=2)(known)
-    messages.validate(on=("delete",))(kept)
+    messages.default(operations=("create",), failure_policy="ignore", timeout=2)(known)
+    messages.validate(operations=("delete",))(kept)
     monkeypatch.setattr(type(PROJECT), "admission", tuple(manager.webhooks))
 
     defaulting, validating = sorted(

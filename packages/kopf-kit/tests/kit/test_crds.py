@@ -246,7 +246,7 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
     controller = manager.controller_for(Box)
     controller.owns(kr.kinds.DEPLOYMENT)
     controller.owns(kr.kinds.SECRET, update=kr.RECREATE)
-    controller.watches(kr.kinds.POD, project=lambda _: None)
+    controller.descendants(kr.kinds.POD, transform=lambda _: None)
 
     assert granted(manager) == {
         "boxes.example.dev": "get list watch",
@@ -261,7 +261,7 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
 @pytest.mark.parametrize("update", [kr.APPLY, kr.RECREATE, kr.CREATE], ids=str)
 def test_who_sets_an_owner_reference_may_delete_what_has_it(update: Any) -> None:
     manager = kr.Manager("box-operator", kr.Settings)
-    manager.controller_for(Box).owns(kr.kinds.SECRET, update=update, on_surplus=kr.RETAIN)
+    manager.controller_for(Box).owns(kr.kinds.SECRET, update=update, prune=False)
 
     assert "delete" in granted(manager)["secrets."].split()
 
@@ -269,8 +269,8 @@ def test_who_sets_an_owner_reference_may_delete_what_has_it(update: Any) -> None
 def test_what_is_read_by_name_alone_may_be_neither_listed_nor_watched() -> None:
     manager = kr.Manager("box-operator", kr.Settings)
     boxes, lids = manager.controller_for(Box), manager.controller_for(Lid)
-    boxes.reads(kr.kinds.SECRET, keys=lambda _: ["a"], project=str, every=60)
-    boxes.reads(kr.kinds.CONFIG_MAP, keys=lambda _: ["a"], project=str)
+    boxes.reads(kr.kinds.SECRET, keys=lambda _: ["a"], transform=str, every=60)
+    boxes.reads(kr.kinds.CONFIG_MAP, keys=lambda _: ["a"], transform=str)
     lids.watches(kr.kinds.SERVICE, to=lambda _: ["a"])
 
     allowed = granted(manager)
@@ -291,10 +291,12 @@ def test_only_who_cleans_up_may_write_to_what_users_declare() -> None:
 
 def test_a_right_of_the_author_s_own_is_in_the_chart_and_in_the_suite_s_role() -> None:
     manager = kr.Manager("box-operator", kr.Settings)
-    manager.rights(
-        kr.Right("storage.k8s.io", ["storageclasses"], ["get"], ["fast"], "A {{class}}\nis read.")
+    manager.rbac(
+        kr.PolicyRule(
+            "storage.k8s.io", ["storageclasses"], ["get"], ["fast"], "A {{class}}\nis read."
+        )
     )
-    manager.rights(kr.Right("", ["nodes", "pods/log"], ["list"]))
+    manager.rbac(kr.PolicyRule("", ["nodes", "pods/log"], ["list"]))
     rules = [
         {
             "apiGroups": ["storage.k8s.io"],
@@ -326,16 +328,16 @@ def test_a_right_of_the_author_s_own_is_in_the_chart_and_in_the_suite_s_role() -
 )
 def test_a_right_that_cannot_be_meant_is_refused(right: Any, why: str) -> None:
     with pytest.raises((TypeError, ValueError), match=why):
-        kr.Right(*right)
+        kr.PolicyRule(*right)
     with pytest.raises(TypeError, match="'get nodes' is not a kr"):
-        kr.Manager("box-operator", kr.Settings).rights("get nodes")  # type: ignore[arg-type]
+        kr.Manager("box-operator", kr.Settings).rbac("get nodes")  # type: ignore[arg-type]
 
 
 def test_a_kind_that_is_owned_and_watched_has_one_rule() -> None:
     manager = kr.Manager("box-operator", kr.Settings)
     boxes, lids = manager.controller_for(Box), manager.controller_for(Lid)
     boxes.owns(kr.kinds.POD, update=kr.RECREATE)
-    lids.watches(kr.kinds.POD, project=lambda _: None)
+    lids.descendants(kr.kinds.POD, transform=lambda _: None)
 
     (pods,) = (r for _, r in rbac.rules(manager) if r["resources"] == ["pods"])
 

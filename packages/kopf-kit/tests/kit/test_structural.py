@@ -89,7 +89,10 @@ def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
         (Annotated[str, Meta(title="One", examples=["a"])], {"type": "string"}),
         (Annotated[str, Meta(pattern="^a+$")], {"type": "string", "pattern": "^a+$"}),
         (
-            Annotated[str, Meta(extra_json_schema=kr.rules(kr.Rule("self != ''", "say more")))],
+            Annotated[
+                str,
+                Meta(extra_json_schema=kr.validations(kr.ValidationRule("self != ''", "say more"))),
+            ],
             {
                 "type": "string",
                 "x-kubernetes-validations": [{"rule": "self != ''", "message": "say more"}],

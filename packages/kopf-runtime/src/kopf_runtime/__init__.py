@@ -18,19 +18,19 @@ from kopf_runtime.declaring.declaration import (
     Fields,
     ObjectName,
     Quantity,
-    Rule,
     Scale,
+    ValidationRule,
     custom_resource,
-    rules,
+    validations,
 )
-from kopf_runtime.declaring.errors import ApiError, PlanError, Refusal, RetryError, Wait
+from kopf_runtime.declaring.errors import ApiError, Denied, PlanError, RetryError, Wait
 from kopf_runtime.declaring.given import Child, Client, Owner
-from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.kinds import Kind, manifest
 from kopf_runtime.declaring.models import Manifest
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import at_least, image, object_name, one_of
 from kopf_runtime.declaring.records import Fate, Update
-from kopf_runtime.declaring.rights import Right
+from kopf_runtime.declaring.rights import PolicyRule
 from kopf_runtime.declaring.settings import Settings, flag
 from kopf_runtime.declaring.workloads import (
     Attempt,
@@ -69,6 +69,7 @@ __all__ = [
     "Conditioned",
     "Context",
     "Controller",
+    "Denied",
     "Expiry",
     "Fields",
     "Job",
@@ -84,13 +85,11 @@ __all__ = [
     "PersistentVolumeClaim",
     "PlanError",
     "Pod",
+    "PolicyRule",
     "Quantity",
-    "Refusal",
     "Resource",
     "RetryError",
     "ReviewContext",
-    "Right",
-    "Rule",
     "Scale",
     "Secret",
     "Settings",
@@ -98,6 +97,7 @@ __all__ = [
     "StepContext",
     "Trouble",
     "User",
+    "ValidationRule",
     "Wait",
     "at_least",
     "custom_resource",
@@ -107,9 +107,10 @@ __all__ = [
     "flag",
     "image",
     "kinds",
+    "manifest",
     "object_name",
     "one_of",
-    "rules",
     "short_hash",
     "tls_context",
+    "validations",
 ]

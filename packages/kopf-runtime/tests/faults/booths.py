@@ -36,21 +36,21 @@ class Booth(kr.Resource):
 
 
 manager = kr.Manager("booth-operator", kr.Settings)
-controller = manager.controller_for(Booth, project=lambda booth: len(booth.spec.text))
+controller = manager.controller_for(Booth, transform=lambda booth: len(booth.spec.text))
 controller.owns(kr.kinds.CONFIG_MAP, after=(CLAIM,))
-controller.owns(CLAIM, on_delete=kr.RETAIN)
+controller.owns(CLAIM, deletion_policy=kr.RETAIN)
 controller.owns(PLAQUE, optional=True)
 controller.reads(
     kr.kinds.SECRET,
     Secret,
     keys=lambda _: ["key"],
-    project=lambda secret: secret.data.get("key", ""),
+    transform=lambda secret: secret.data.get("key", ""),
 )
 controller.reads(
     NOTE,
     keys=lambda _: ["note"],
     every=1,
-    project=lambda note: (note.metadata.annotations or {}).get("note", ""),
+    transform=lambda note: (note.metadata.annotations or {}).get("note", ""),
 )
 controller.watches(
     kr.kinds.SERVICE, to=lambda service: [(service.metadata.labels or {}).get("booth", "none")]
@@ -68,7 +68,7 @@ def desired(booth: Booth, context: kr.Context[kr.Settings]) -> Iterable[dict[str
         "text": booth.spec.text,
         "key": context.read(kr.kinds.SECRET, "key"),
         "note": context.read(NOTE, "note"),
-        "checked": context.checked or "",
+        "checked": context.check_result or "",
     }
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

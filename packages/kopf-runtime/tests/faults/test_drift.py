@@ -175,7 +175,7 @@ class Search:
 
     @asynccontextmanager
     async def operator(self, *, working: bool = True) -> AsyncIterator[Controller]:
-        one = Controller(HOLDER, Holder, lambda _: None)
+        one = Controller(HOLDER, Holder, None)
         for kind in KINDS:
             one.owns(kind, update=self.update, unready=lambda _: "")
         one.desired(desired)

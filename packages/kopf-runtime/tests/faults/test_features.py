@@ -189,4 +189,4 @@ async def test_what_is_gone_takes_its_series_along_and_leaves_what_is_retained(h
     await here.create("five!")
     await here.wait_until_right("hello", "five!")
     again = await here.cluster.ask("GET", child(here, CLAIM))
-    assert again["metadata"]["uid"] == claim["metadata"]["uid"]  # on_delete=kr.RETAIN
+    assert again["metadata"]["uid"] == claim["metadata"]["uid"]  # deletion_policy=kr.RETAIN

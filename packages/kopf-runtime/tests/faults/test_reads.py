@@ -124,7 +124,7 @@ async def place(cluster: Cluster, plan: Any = desired, **reads: Any) -> Place:
     sites.owns(CONFIG_MAP)
     sites.desired(selecting if "labels" in reads else plan)
     sites.reads(
-        SECRET, Secret, project=lambda secret: kr.short_hash(secret.data["password"]), **reads
+        SECRET, Secret, transform=lambda secret: kr.short_hash(secret.data["password"]), **reads
     )
     await cluster.put(holders.definition(sites.kind, secret={"type": "string"}))
     await cluster.serves(sites.kind)
@@ -195,7 +195,7 @@ async def test_what_is_recorded_has_a_manager_of_its_own_and_outlives_a_careless
         if "begun" not in context.stored:
             await context.record({"begun": {"member": "m-1"}})
 
-    sites.status(lambda _: kr.Status(True, "Fine", "It is begun.", fields))
+    sites.status(lambda *_: kr.Status(True, "Fine", "It is begun.", fields))
     async with here.operator():
         while await here.said() != "It is begun.":
             await asyncio.sleep(0.05)

@@ -186,9 +186,9 @@ class Case:
         await self.cluster.attempt("DELETE", self.path(kind), {**now, **options})
 
     def engine(self) -> Controller:
-        one = Controller(HOLDER, Holder, lambda _: None)
+        one = Controller(HOLDER, Holder, None)
         for kind in KINDS:
-            mode = {"on_surplus": kr.DELETE, **MODES[self.mode]}
+            mode = {"prune": True, **MODES[self.mode]}
             one.owns(kind, **mode, unready=lambda _: "")
         one.desired(self.desired)
         return one
@@ -406,7 +406,7 @@ async def replaced(case: Case, before: Children) -> None:
     assert texts(now) == {holder["spec"]["text"]}
 
 
-#: What happens with kr.APPLY, kr.RECREATE, kr.CREATE, and on_delete=kr.RETAIN.
+#: What happens with kr.APPLY, kr.RECREATE, kr.CREATE, and deletion_policy=kr.RETAIN.
 TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any, Any]] = {
     nothing: (kept, kept, kept, kept),
     edited: (applied, replaced, kept, applied),
@@ -423,11 +423,11 @@ MODES: dict[str, Raw] = {
     "apply": {"update": kr.APPLY},
     "recreate": {"update": kr.RECREATE},
     "create": {"update": kr.CREATE},
-    "retain": {"on_delete": kr.RETAIN},
+    "retain": {"deletion_policy": kr.RETAIN},
     "make-again": {"on_immutable": kr.RECREATE},
     "orphan": {"on_immutable": kr.ORPHAN},
-    "keep": {"on_surplus": kr.RETAIN},
-    "chosen": {"on_delete": lambda one: kr.RETAIN if one.spec.text == "keep" else kr.DELETE},
+    "keep": {"prune": False},
+    "chosen": {"deletion_policy": lambda one: kr.RETAIN if one.spec.text == "keep" else kr.DELETE},
 }
 MODES["chosen-once"] = {**MODES["chosen"], "update": kr.CREATE}
 COLUMNS = ("apply", "recreate", "create", "retain")

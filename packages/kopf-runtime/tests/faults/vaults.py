@@ -82,13 +82,13 @@ def desired(thing: Any, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
 
 manager = kr.Manager("vault-operator", kr.Settings)
 vaults, estates = manager.controller_for(Vault), manager.controller_for(Estate)
-DELETE: dict[str, Any] = {"on_surplus": kr.DELETE, "unready": lambda _: ""}
-vaults.owns(kr.kinds.SECRET, update=kr.CREATE, on_surplus=kr.DELETE)
-vaults.owns(CLAIM, update=kr.CREATE, on_delete=kr.RETAIN, **DELETE)
+DELETE: dict[str, Any] = {"prune": True, "unready": lambda _: ""}
+vaults.owns(kr.kinds.SECRET, update=kr.CREATE, prune=True)
+vaults.owns(CLAIM, update=kr.CREATE, deletion_policy=kr.RETAIN, **DELETE)
 vaults.owns(kr.kinds.STATEFUL_SET, on_immutable=kr.ORPHAN, **DELETE)
-vaults.owns(PART, on_surplus=kr.RETAIN)
+vaults.owns(PART, prune=False)
 vaults.owns(kr.kinds.CONFIG_MAP, update=kr.RECREATE)
-estates.owns(kr.kinds.SECRET, update=kr.CREATE, on_delete=kr.RETAIN, on_surplus=kr.DELETE)
+estates.owns(kr.kinds.SECRET, update=kr.CREATE, deletion_policy=kr.RETAIN, prune=True)
 estates.owns(CLAIM, **DELETE)
 for controller in (vaults, estates):
     controller.desired(desired)

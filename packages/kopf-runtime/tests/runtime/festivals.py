@@ -69,7 +69,7 @@ class Festival(kr.Resource, kw_only=True):
 
 
 manager = kr.Manager("festival-operator", kr.Settings)
-controller = manager.controller_for(Festival, project=lambda festival: festival.spec)
+controller = manager.controller_for(Festival, transform=lambda festival: festival.spec)
 
 
 @controller.convert(Alpha, Beta)
@@ -100,7 +100,7 @@ def without_hours(new: Festival) -> Beta:
     return Beta(metadata=new.metadata, spec=BetaSpec(new.spec.stages, new.spec.hours.opens))
 
 
-@controller.default(on=("create",))
+@controller.default(operations=("create",))
 def tidy(festival: Festival, _: kr.ReviewContext[kr.Settings]) -> Festival | None:
     """Say who made it, and open at ten."""
     if festival.spec.hours.opens:
@@ -109,15 +109,15 @@ def tidy(festival: Festival, _: kr.ReviewContext[kr.Settings]) -> Festival | Non
     return replace(festival, spec=replace(festival.spec, hours=hours))
 
 
-@controller.validate(on=("create", "update", "delete"))
+@controller.validate(operations=("create", "update", "delete"))
 def fair_names(festival: Festival, context: kr.ReviewContext[kr.Settings]) -> Iterator[str]:
     """Refuse a stage of a bad name, and the end of a large festival; warn of a small one."""
     if context.operation == "delete":
         if len(festival.spec.stages) > 3 and "admins" not in context.user.groups:
-            raise kr.Refusal(f"{context.user.name} may not end a large festival; ask an admin.")
+            raise kr.Denied(f"{context.user.name} may not end a large festival; ask an admin.")
         return
     if any(stage.name == "rude" for stage in festival.spec.stages):
-        raise kr.Refusal("A stage is called rude; give it another name.")
+        raise kr.Denied("A stage is called rude; give it another name.")
     if context.old is not None and len(context.old.spec.stages) > len(festival.spec.stages):
         yield "The festival loses stages."
 

@@ -64,9 +64,15 @@ async def yields(_: Any, __: Any) -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     ("declare", "told"),
     [
-        (lambda c: c.validate(on=())(accepts), r"on=\(\): use a tuple of create, update, delete"),
-        (lambda c: c.validate(on="create")(accepts), "on='create': use a tuple of create"),
-        (lambda c: c.default(on=("delete",))(accepts), "use a tuple of create, update$"),
+        (
+            lambda c: c.validate(operations=())(accepts),
+            r"operations=\(\): use a tuple of create, update, delete",
+        ),
+        (
+            lambda c: c.validate(operations="create")(accepts),
+            "operations='create': use a tuple of create",
+        ),
+        (lambda c: c.default(operations=("delete",))(accepts), "use a tuple of create, update$"),
         (lambda c: c.validate(failure_policy="Fail")(accepts), "use 'fail' or 'ignore'"),
         (lambda c: c.validate(timeout=30)(accepts), "more than 0 and at most 25 seconds"),
         (lambda c: c.validate()(yields), "return the warnings, or yield them in `def`"),
@@ -308,14 +314,14 @@ async def test_c5_a_function_asks_others_by_post_on_a_standby_too(server: ApiSer
     server.put(declared(Festival).kind, festival("a"))
     async with TestServer(policies) as policy, contextlib.AsyncExitStack() as replicas:
         for leads in (True, False):
-            one = Controller(declared(Festival).kind, Festival, lambda _: None)
+            one = Controller(declared(Festival).kind, Festival, None)
 
             @one.validate()
             async def allowed(festival: Festival, context: kr.ReviewContext[Any]) -> None:
                 names = [stage.name for stage in festival.spec.stages]
                 async with context.session.post(policy.make_url("/"), json=names) as answer:
                     if not (await answer.json())["allow"]:
-                        raise kr.Refusal("The policy forbids it.")
+                        raise kr.Denied("The policy forbids it.")
 
             running = await replicas.enter_async_context(operating(server, one, working=leads))
             running.client.may_write = lambda leads=leads: leads  # type: ignore[misc]

@@ -99,8 +99,8 @@ async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> 
 async def test_a_stepwise_plan_takes_its_next_step_once_a_child_has_changed(
     server: ApiServer,
 ) -> None:
-    one = Controller(WIDGET, Widget, lambda _: None)
-    one.owns(CONFIG_MAP, ConfigMap, project=lambda child: child.data.get("formed"))
+    one = Controller(WIDGET, Widget, None)
+    one.owns(CONFIG_MAP, ConfigMap, transform=lambda child: child.data.get("formed"))
 
     @one.desired(stepwise=True)
     def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
@@ -133,7 +133,7 @@ async def test_a_stepwise_plan_goes_on_after_its_own_status_and_what_it_drops_is
             yield config_map(f"member-{number}")
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
+    def status(_: Any, seen: kr.Observed) -> kr.Status:
         return kr.Status(True, "Formed", "So many.", Progress(member_count=len(seen.children)))
 
     server.put(WIDGET, widget(text="3"))
@@ -151,7 +151,7 @@ async def test_a_stepwise_object_that_differs_each_time_is_written_once_a_second
     one, calls = widgets.otherwise(widgets.controller()), itertools.count()
     if what == "status":
         one.desired(stepwise=True)(lambda *_: [config_map("first")])
-        one.status(lambda _: kr.Status(True, "Fine", "Fine.", {"calls": next(calls)}))
+        one.status(lambda *_: kr.Status(True, "Fine", "Fine.", {"calls": next(calls)}))
     else:
         one.desired(stepwise=True)(lambda _, context: [config_map("first", str(context.now))])
 
@@ -364,7 +364,7 @@ async def test_a_status_that_would_overwrite_what_is_recorded_of_its_object_is_r
             if thing.spec.text == "begin":
                 await context.record(Progress(begun="now"))
 
-        one.status(lambda seen: kr.Status(False, "Begun", "Soon.", Progress(member_count=1)))
+        one.status(lambda _, seen: kr.Status(False, "Begun", "Soon.", Progress(member_count=1)))
         return one
 
     server.put(WIDGET, widget(text="begin"))
@@ -499,7 +499,7 @@ async def test_the_outcome_may_say_how_soon_sync_is_called_again(server: ApiServ
     one, calls = widgets.controller(), list[int]()
 
     def every(_: Widget, context: kr.CallContext[Any]) -> float:
-        return 0.1 if context.outcome < 3 else 3600
+        return 0.1 if context.sync_result < 3 else 3600
 
     @one.sync(every=every)
     async def sync(*_: Any) -> int:
@@ -529,7 +529,7 @@ async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_eac
     calls = list[int]()
 
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        if context.outcome == "taken":
+        if context.sync_result == "taken":
             raise kr.PlanError("the hostname is taken")
         return widgets.config_map(thing)
 
@@ -556,7 +556,7 @@ async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_eac
         lambda context: context.children == [],
         lambda context: context.child,
         lambda context: context.children_of(POD),
-        lambda context: context.grandchildren.get(POD),
+        lambda context: context.descendants.get(POD),
     ],
 )
 async def test_a_kind_that_is_missing_is_not_taken_for_one_without_children(
@@ -588,7 +588,7 @@ async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(
 ) -> None:
     monkeypatch.setattr("kopf_runtime.declaring.context.UNSEEN", 0.5)
     seen = list[int]()
-    one = widgets.controller(project=lambda child: child.metadata.annotations["size"])
+    one = widgets.controller(transform=lambda child: child.metadata.annotations["size"])
 
     @one.sync(every=0.1)
     async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
@@ -633,7 +633,7 @@ async def test_after_a_takeover_an_index_knows_what_others_have_given_up(
 ) -> None:
     def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         (child,) = widgets.config_map(one)
-        first = context.holders(hosts[context.settings.workers], one.spec.text)[0]
+        first = context.by_index(hosts[context.settings.workers], one.spec.text)[0]
         yield child | {"data": {"first": first[1]}}
 
     former, one = widgets.controller(desired), widgets.controller(desired)
@@ -687,7 +687,7 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
     server: ApiServer, optional: list[kr.Kind]
 ) -> None:
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        yield config_map("w-one", f"{thing.spec.text} {context.checked}")
+        yield config_map("w-one", f"{thing.spec.text} {context.check_result}")
 
     one, found = widgets.controller(desired), list[tuple[Any, ...]]()
     for kind in optional:
@@ -700,12 +700,12 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
     @one.check(every=3600)
     async def check(thing: Widget, context: kr.CallContext[Any]) -> str:
         found.append(([child.key[1] for child in context.children], thing.spec.text))
-        assert context.outcome == thing.spec.text  # what sync has just returned
+        assert context.sync_result == thing.spec.text  # what sync has just returned
         return "answers"
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        return kr.Status(True, "Checked", str(seen.checked))
+    def status(_: Any, seen: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Checked", str(seen.check_result))
 
     server.put(WIDGET, widget())
     async with operating(server, one):
@@ -720,7 +720,7 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
 async def test_a_check_that_found_half_of_the_children_is_called_again(server: ApiServer) -> None:
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         for name in "w-one", "w-two":
-            yield config_map(name, f"{thing.spec.text} {context.checked}")
+            yield config_map(name, f"{thing.spec.text} {context.check_result}")
 
     one = widgets.controller(desired)
     one.owns(kr.kinds.JOB, optional=True)  # is absent, so there may be children from before
@@ -743,7 +743,7 @@ async def test_children_stay_while_a_check_fails_or_makes_the_plan_impossible(
     state = ["down"]
 
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        if context.checked == "ill":
+        if context.check_result == "ill":
             raise kr.PlanError("it is ill")
         return widgets.config_map(thing)
 
@@ -772,8 +772,8 @@ def if_formed(state: list[str], *, checks: list[int]) -> Controller:
     """A second child for what `check` returns: the first of the state; without one it fails."""
 
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        yield config_map("w-one", f"{thing.spec.text} {context.checked}")
-        if context.checked:
+        yield config_map("w-one", f"{thing.spec.text} {context.check_result}")
+        if context.check_result:
             yield config_map("data")
 
     one = widgets.controller(desired)
@@ -826,7 +826,7 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
 
     def controller() -> Controller:
         def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-            if context.checked:
+            if context.check_result:
                 yield {**config_map("data"), "apiVersion": "batch/v1", "kind": "Job", "spec": job}
 
         one = widgets.otherwise(if_formed(state, checks=checks))

@@ -82,10 +82,10 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
         gadgets.owns("Secret")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"update='apply': use kr\.APPLY, kr\.RECREATE or"):
         gadgets.owns(SECRET, update="apply")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="Secret is created once: leave out ended="):
-        gadgets.owns(SECRET, update=kr.CREATE, ended=lambda _: "")
+    with pytest.raises(ValueError, match="Secret is created once: leave out finished="):
+        gadgets.owns(SECRET, update=kr.CREATE, finished=lambda _: "")
     with pytest.raises(TypeError, match=r"'Pod' is not a kr\.Kind"):
-        gadgets.watches("Pod", project=lambda _: None)  # type: ignore[arg-type]
+        gadgets.descendants("Pod", transform=lambda _: None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Namespace has no namespace: a Gadget, which has one, c"):
         gadgets.owns(NAMESPACE)
 
@@ -101,7 +101,7 @@ async def yields(*_: object) -> AsyncIterator[None]:
 @pytest.mark.parametrize("function", [waits, yields])
 def test_a_function_that_nobody_awaits_is_refused_at_once(name: str, function: Any) -> None:
     with pytest.raises(TypeError, match=f"{function.__name__} must not be a coroutine function"):
-        getattr(Controller(WIDGET, Resource, lambda _: None), name)(function)
+        getattr(Controller(WIDGET, Resource, None), name)(function)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_function_that_nobody_awaits_is_refused_at_once(name: str, function: A
     ],
 )
 def test_a_second_function_does_not_silently_take_the_place_of_the_first(register: Any) -> None:
-    one = Controller(WIDGET, Resource, lambda _: None)
+    one = Controller(WIDGET, Resource, None)
 
     register(one)
     with pytest.raises(ValueError, match=r"\w+ is registered twice for Widget; do it once"):
@@ -129,9 +129,9 @@ def test_a_second_function_does_not_silently_take_the_place_of_the_first(registe
 async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
     server: ApiServer,
 ) -> None:
-    forgotten = Controller(WIDGET, Resource, lambda _: None)
+    forgotten = Controller(WIDGET, Resource, None)
     forgotten.owns(CONFIG_MAP)
-    taken = Controller(WIDGET, Resource, lambda _: None)
+    taken = Controller(WIDGET, Resource, None)
     taken.gauge("leader", "Who leads.", lambda _: 1)
 
     async with connected(server) as client:
@@ -154,7 +154,7 @@ async def test_a_controller_may_have_workers_of_its_own(server: ApiServer) -> No
         return None
 
     server.answers.append(slow)
-    one = Controller(WIDGET, Widget, lambda _: None, workers=2)
+    one = Controller(WIDGET, Widget, None, workers=2)
     one.owns(CONFIG_MAP)
     one.desired(widgets.config_map)
     for number in range(8):
@@ -212,7 +212,7 @@ def sizes(operator: Operator) -> dict[str, float]:
 # --- status -------------------------------------------------------------------------------------
 
 
-def careless(seen: kr.Observed) -> kr.Status:
+def careless(_: Any, seen: kr.Observed) -> kr.Status:
     """Forget that the child may not exist yet."""
     assert seen.child is not None
     return kr.Status(True, "Fine", "Fine.")
@@ -321,13 +321,13 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
     made: list[str] = []
     reasons: list[str] = []
     server.answers.append(watched)
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     one.owns(
         POD,
         widgets.Pod,
         update=kr.RECREATE,
-        project=lambda thing: thing.status.phase,
-        ended=lambda phase: phase if phase == "Failed" else "",
+        transform=lambda thing: thing.status.phase,
+        finished=lambda phase: phase if phase == "Failed" else "",
     )
     one.desired(two)
     server.put(WIDGET, widget())
@@ -348,9 +348,9 @@ def synced(calls: list[int], value: Any) -> Controller:
 
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         for manifest in widgets.config_map(thing):
-            yield {**manifest, "data": {"text": context.outcome}}
+            yield {**manifest, "data": {"text": context.sync_result}}
 
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP)
     one.desired(desired)
 

@@ -606,13 +606,13 @@ async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(
     server: ApiServer,
 ) -> None:
     def job() -> Controller:
-        one = Controller(WIDGET, Widget, lambda _: None)
+        one = Controller(WIDGET, Widget, None)
         one.owns(
             POD,
             widgets.Pod,
             update=kr.APPLY,
-            project=lambda thing: thing.status.phase,
-            ended=lambda phase: phase,
+            transform=lambda thing: thing.status.phase,
+            finished=lambda phase: phase,
         )
         one.desired(widgets.pod)
         return one
@@ -721,7 +721,7 @@ async def test_children_that_are_larger_together_than_what_is_kept_are_all_made(
             yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
     names = [f"c-{number}" for number in range(6)]
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP)
     one.desired(stepwise=stepwise)(desired)
     server.put(WIDGET, widget())

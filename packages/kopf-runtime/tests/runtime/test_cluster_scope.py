@@ -190,11 +190,11 @@ async def test_nobody_slips_in_grandchildren_from_a_namespace_without_children(
     server: ApiServer,
 ) -> None:
     one = controller()
-    one.watches(POD, project=lambda _: None)
+    one.descendants(POD, transform=lambda _: None)
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        return kr.Status(True, "Seen", ", ".join(pod.key[0] for pod in seen.grandchildren[POD]))
+    def status(_: object, seen: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Seen", ", ".join(pod.key[0] for pod in seen.descendants[POD]))
 
     put(server, "ours")
     async with running(server, kr.Settings(), one):

@@ -27,7 +27,7 @@ controller: kr.Controller
 def plain(_: kr.Resource, context: kr.Context[Settings]) -> Iterable[Raw]:
     context.now  # "Context[Settings]" has no attribute "now"
     context.session  # "Context[Settings]" has no attribute "session"
-    return [context.read(kr.kinds.SECRET, "one"), context.outcome]
+    return [context.read(kr.kinds.SECRET, "one"), context.sync_result]
 
 @controller.desired  # Value of type variable
 def timely(_: kr.Resource, context: kr.StepContext[Settings]) -> Iterable[Raw]:
@@ -48,11 +48,11 @@ async def asked(_: kr.Resource, context: kr.ReviewContext[Settings]) -> None: ..
 
 @controller.validate()
 def valid(_: kr.Resource, context: kr.ReviewContext[Settings]) -> str:
-    context.outcome  # "ReviewContext[Settings]" has no attribute "outcome"
+    context.sync_result  # "ReviewContext[Settings]" has no attribute "sync_result"
     return context.user.name
 
 @controller.status
-def status(seen: kr.Observed) -> kr.Status:
+def status(_: Any, seen: kr.Observed) -> kr.Status:
     seen.record  # "Observed" has no attribute "record"
     return kr.default_status(seen)
 """
@@ -69,7 +69,7 @@ def test_a_type_checker_sees_what_a_function_does_not_get(tmp_path: Path) -> Non
         kr.StepContext(kr.Settings(), now=1.0),
         kr.CallContext(kr.Settings(), unseen={kr.kinds.POD: "Forbidden"}),
         kr.ReviewContext(kr.Settings(), operation="delete"),
-        kr.Observed(None, object=OWNER),
+        kr.Observed(None),
     ],
 )
 def test_a_context_is_a_value_that_can_be_replaced_compared_and_hashed(context: Any) -> None:
@@ -88,14 +88,14 @@ def test_what_cannot_all_be_seen_is_not_taken_for_all() -> None:
         lambda: context.children_of(kr.kinds.POD),
         lambda: context.child,
         lambda: list(context.children),
-        lambda: context.grandchildren.get(kr.kinds.POD),
+        lambda: context.descendants.get(kr.kinds.POD),
     ):
         with pytest.raises(kr.Wait, match="pods cannot be seen: Forbidden"):
             ask()
 
 
 def test_a_test_of_status_says_only_what_matters_to_it() -> None:
-    seen = kr.Observed(None, object=OWNER, trouble=kr.Trouble("Refused", "No."))
+    seen = kr.Observed(None, trouble=kr.Trouble("Refused", "No."))
 
     assert kr.default_status(seen).reason == "Refused"
     assert kr.default_status(dataclasses.replace(seen, trouble=None)).ready
@@ -105,5 +105,5 @@ def test_a_test_says_who_has_a_value_of_an_index() -> None:
     hosts = widgets.controller().index(lambda _: [])
     context = kr.Context(kr.Settings(), held={hosts: {"a.example": [("ns", "one")]}})
 
-    assert context.holders(hosts, "a.example") == (("ns", "one"),)
-    assert context.holders(hosts, "b.example") == ()
+    assert context.by_index(hosts, "a.example") == (("ns", "one"),)
+    assert context.by_index(hosts, "b.example") == ()

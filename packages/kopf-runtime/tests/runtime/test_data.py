@@ -12,7 +12,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
-from kopf_runtime.declaring.records import Fate, Update
+from kopf_runtime.declaring.records import Update
 from kopf_runtime.watching import availability
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
@@ -47,9 +47,9 @@ def claim(thing: Widget, _: object) -> Iterable[Raw]:
     yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
 
 
-def claims(desired: widgets.Desired = claim, surplus: Fate | None = kr.DELETE) -> Controller:
-    controller = Controller(WIDGET, Widget, lambda _: None)
-    controller.owns(PVC, on_surplus=surplus)
+def claims(desired: widgets.Desired = claim, surplus: bool | None = True) -> Controller:
+    controller = Controller(WIDGET, Widget, None)
+    controller.owns(PVC, prune=surplus)
     controller.desired(desired)
     return controller
 
@@ -253,7 +253,7 @@ def by_annotation(thing: Widget, _: object) -> Iterable[Raw]:
 
 
 def pods() -> Controller:
-    controller = Controller(WIDGET, Widget, lambda _: None)
+    controller = Controller(WIDGET, Widget, None)
     controller.owns(POD, update=kr.RECREATE, unready=lambda _: "")
     controller.desired(by_annotation)
     return controller
@@ -343,7 +343,7 @@ async def test_d2_a_stale_view_of_what_is_read_deletes_no_child(
     server: ApiServer, reads: dict[str, Any], change: Callable[[ApiServer], None]
 ) -> None:
     controller = claims(untaken)
-    controller.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **reads)
+    controller.reads(SECRET, Secret, transform=lambda secret: secret.data["text"], **reads)
     server.put(SECRET, taking("1"))
     server.put(WIDGET, widget(text="3"))
     async with operating(server, controller):
@@ -361,7 +361,7 @@ async def test_d3_a_stale_view_of_what_is_read_replaces_no_child(server: ApiServ
         yield pod
 
     controller = replaced(sums)
-    controller.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **BY_NAME)
+    controller.reads(SECRET, Secret, transform=lambda secret: secret.data["text"], **BY_NAME)
     server.put(SECRET, taking("1"))
     server.put(WIDGET, widget(text="1"))
     async with operating(server, controller):
@@ -373,7 +373,7 @@ async def test_d3_a_stale_view_of_what_is_read_replaces_no_child(server: ApiServ
 
 async def test_what_deletes_nothing_asks_for_nothing_that_is_read_again(server: ApiServer) -> None:
     controller = claims(untaken)
-    controller.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **BY_NAME)
+    controller.reads(SECRET, Secret, transform=lambda secret: secret.data["text"], **BY_NAME)
     server.put(SECRET, taking("1"))
     server.put(WIDGET, widget(text="2"))
     async with operating(server, controller):
@@ -398,7 +398,7 @@ async def test_d2_a_stale_view_of_an_index_deletes_no_child(
     server: ApiServer, change: Callable[[ApiServer], object]
 ) -> None:
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        if context.holders(hosts, thing.spec.text)[0] == thing.metadata.key:
+        if context.by_index(hosts, thing.spec.text)[0] == thing.metadata.key:
             yield named(PVC, f"w-{thing.metadata.name}")
 
     controller = claims(desired)
@@ -415,7 +415,7 @@ async def test_d2_a_stale_view_of_an_index_deletes_no_child(
 
 async def test_d2_a_holder_that_no_watch_has_brought_keeps_the_child(server: ApiServer) -> None:
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        if len(context.holders(texts, thing.spec.text)) > 1:
+        if len(context.by_index(texts, thing.spec.text)) > 1:
             yield named(PVC, f"w-{thing.metadata.name}")
 
     controller = claims(desired)
@@ -476,7 +476,7 @@ def with_folder(thing: Widget, _: object) -> Iterable[Raw]:
 
 
 def replaced(desired: widgets.Desired) -> Controller:
-    controller = Controller(WIDGET, Widget, lambda _: None)
+    controller = Controller(WIDGET, Widget, None)
     controller.owns(POD, update=kr.RECREATE, unready=lambda _: "")
     controller.desired(desired)
     return controller
@@ -551,7 +551,7 @@ def dated(thing: Widget, _: object) -> Iterable[Raw]:
 async def test_d8_a_field_that_the_api_server_does_not_keep_is_not_sent_again_and_again(
     server: ApiServer, update: Update
 ) -> None:
-    controller = Controller(WIDGET, Widget, lambda _: None)
+    controller = Controller(WIDGET, Widget, None)
     controller.owns(POD, update=update, unready=lambda _: "")
     controller.desired(dated)
     server.put(WIDGET, widget())
@@ -601,8 +601,8 @@ async def test_d9_the_text_of_a_secret_is_put_right_like_its_data(server: ApiSer
     def password() -> str:
         return str((server.get(SECRET, CLAIM) or {"data": {}})["data"].get("password"))
 
-    controller = Controller(WIDGET, Widget, lambda _: None)
-    controller.owns(SECRET, on_surplus=kr.DELETE)
+    controller = Controller(WIDGET, Widget, None)
+    controller.owns(SECRET, prune=True)
     controller.desired(secret)
     server.put(WIDGET, widget())
     async with operating(server, controller):
@@ -616,8 +616,8 @@ async def test_d9_a_random_password_that_was_lost_is_made_again(server: ApiServe
         for child in secret(thing, _):
             yield {**child, "stringData": {"password": secrets.token_hex()}}
 
-    controller = Controller(WIDGET, Widget, lambda _: None)
-    controller.owns(SECRET, update=kr.CREATE, on_surplus=kr.DELETE)
+    controller = Controller(WIDGET, Widget, None)
+    controller.owns(SECRET, update=kr.CREATE, prune=True)
     controller.desired(random)
     server.put(WIDGET, widget())
     async with operating(server, controller, settings=kr.Settings(resync_period=0.05)):
@@ -645,7 +645,7 @@ def monitored(thing: Widget, _: object = None) -> Iterable[Raw]:
 
 def optional() -> Controller:
     controller = widgets.controller(monitored)
-    controller.owns(MONITOR, on_surplus=kr.DELETE)
+    controller.owns(MONITOR, prune=True)
     return controller
 
 
@@ -732,9 +732,9 @@ async def test_t10_a_surplus_child_waits_while_another_kind_cannot_be_served(
             yield named(PVC, "w-one")
 
     def owning() -> Controller:
-        controller = Controller(WIDGET, Widget, lambda _: None)
-        controller.owns(MONITOR, on_surplus=kr.DELETE)
-        controller.owns(PVC, on_surplus=kr.DELETE)
+        controller = Controller(WIDGET, Widget, None)
+        controller.owns(MONITOR, prune=True)
+        controller.owns(PVC, prune=True)
         controller.desired(desired)
         return controller
 
@@ -753,7 +753,7 @@ async def test_t10_a_surplus_child_waits_while_another_kind_cannot_be_served(
 
 async def test_d6_grandchildren_that_cannot_be_seen_are_told(server: ApiServer) -> None:
     controller = widgets.controller()
-    controller.watches(POD, project=lambda _: None)
+    controller.descendants(POD, transform=lambda _: None)
     server.refuse("GET", "/pods$", FORBIDDEN, times=float("inf"))
     server.put(WIDGET, widget())
 
@@ -771,9 +771,9 @@ def named(kind: kr.Kind, name: str) -> Raw:
 
 def members(*, optional: bool = False) -> Controller:
     """One more monitor for each that is there, up to three, each with a claim."""
-    controller = Controller(WIDGET, Widget, lambda _: None)
-    controller.owns(MONITOR, optional=optional, on_surplus=kr.DELETE)
-    controller.owns(PVC, on_surplus=kr.DELETE)
+    controller = Controller(WIDGET, Widget, None)
+    controller.owns(MONITOR, optional=optional, prune=True)
+    controller.owns(PVC, prune=True)
 
     @controller.desired(stepwise=True)
     def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
@@ -853,13 +853,13 @@ async def test_grandchildren_that_cannot_be_seen_keep_the_claims_that_are_made_f
     server: ApiServer,
 ) -> None:
     def joined() -> Controller:
-        controller = Controller(WIDGET, Widget, lambda _: None)
-        controller.owns(PVC, on_surplus=kr.DELETE)
-        controller.watches(POD, project=lambda _: None)
+        controller = Controller(WIDGET, Widget, None)
+        controller.owns(PVC, prune=True)
+        controller.descendants(POD, transform=lambda _: None)
 
         @controller.desired(stepwise=True)
         def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
-            yield from (named(PVC, pod.key[1]) for pod in context.grandchildren[POD])
+            yield from (named(PVC, pod.key[1]) for pod in context.descendants[POD])
 
         return controller
 
@@ -880,7 +880,7 @@ async def test_a_claim_stays_while_what_takes_its_place_cannot_be_made(server: A
         return [named(MONITOR if thing.spec.text == "moved" else PVC, "data")]
 
     controller = claims(desired)
-    controller.owns(MONITOR, on_surplus=kr.DELETE)
+    controller.owns(MONITOR, prune=True)
     server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
     server.put(WIDGET, widget())
     async with operating(server, controller):
@@ -906,7 +906,7 @@ async def test_d10_children_are_seen_while_sync_fails_after_a_restart(server: Ap
                 raise error
 
         @controller.status
-        def status(seen: kr.Observed) -> kr.Status:
+        def status(_: Any, seen: kr.Observed) -> kr.Status:
             count = {"children": len(seen.children)}
             return dataclasses.replace(kr.default_status(seen), fields=count)
 

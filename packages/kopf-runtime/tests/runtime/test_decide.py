@@ -170,7 +170,7 @@ def family(
     **owned: Any,
 ) -> Family:
     kinds = (CONFIG_MAP, PERSISTENT_VOLUME_CLAIM)
-    declared = {kind: replace(OWNED, kind=kind, **{"on_surplus": None} | owned) for kind in kinds}
+    declared = {kind: replace(OWNED, kind=kind, **{"prune": None} | owned) for kind in kinds}
     served = {(kind, "ns"): "" for kind in kinds}
     named = {(child.kind, child.key): child for child in children}
     return Family(
@@ -196,13 +196,13 @@ ABSENT = ((PERSISTENT_VOLUME_CLAIM, "ns"),)
     [
         (family(CHILD), ["w-one"], ""),
         (family(CLAIM), [], ""),
-        (family(CLAIM, on_surplus=kr.DELETE), ["w-one"], ""),
-        (family(CHILD, on_surplus=kr.RETAIN), [], ""),
+        (family(CLAIM, prune=True), ["w-one"], ""),
+        (family(CHILD, prune=False), [], ""),
         (family(replace(CHILD, proven=False)), [], ""),
         (family(replace(CHILD, deleting=True)), [], ""),
         (family(CHILD, OTHER, wanted=(WANTED,)), ["other"], ""),
         (family(OLD, OTHER, wanted=(WANTED,)), [], ""),
-        (family(OLD, OTHER, wanted=(WANTED,), on_surplus=kr.DELETE), ["other"], ""),
+        (family(OLD, OTHER, wanted=(WANTED,), prune=True), ["other"], ""),
         (family(OTHER, wanted=(WANTED,)), [], ""),
         (family(CHILD, missing=MISSING), [], "KindNotServed"),
         (family(CHILD, missing=MISSING, absent=ABSENT), ["w-one"], ""),

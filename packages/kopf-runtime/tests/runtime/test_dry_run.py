@@ -135,7 +135,7 @@ async def test_what_is_not_called_is_a_difference_only_where_a_plan_depends_on_i
 
     @widgets.otherwise(one).desired
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        if context.outcome or context.checked:
+        if context.sync_result or context.check_result:
             yield from widgets.config_map(thing)
 
     assert await compared(manager) == 2

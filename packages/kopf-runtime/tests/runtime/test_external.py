@@ -325,7 +325,7 @@ async def test_as_many_calls_at_once_as_an_author_makes(
 
     service.mood = wait_for_all
     server.put(WIDGET, widget())
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     one.sync()(book_many)
     async with operating(server, one):
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
@@ -468,7 +468,7 @@ class Weather:
     def controller(self, every: float = 0.1) -> Controller:
         def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
             (child,) = widgets.config_map(
-                replace_text(thing, f"{thing.spec.text} {context.outcome}")
+                replace_text(thing, f"{thing.spec.text} {context.sync_result}")
             )
             yield child
 

@@ -35,7 +35,7 @@ def mirrored(service: Service, _: kr.Context[Any]) -> Iterable[Raw]:
 
 
 def controller(where: Mapping[str, Any] | None = SELECTED, annotation: str = "") -> Controller:
-    one = Controller(SERVICE, Service, lambda _: None, None, foreign(where, annotation))
+    one = Controller(SERVICE, Service, None, None, foreign(where, annotation))
     one.owns(CONFIG_MAP)
     one.desired(mirrored)
     return one
@@ -203,8 +203,8 @@ async def test_the_state_goes_into_events_a_metric_and_an_annotation(server: Api
     one.declaration.owned[CONFIG_MAP]
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        ready = seen.object.view is None and not seen.missing
+    def status(one: Any, seen: kr.Observed) -> kr.Status:
+        ready = one is not None and not seen.missing
         return kr.Status(ready, "Mirrored" if ready else "Missing", "It is mirrored.")
 
     async with serving(server, one):
@@ -213,7 +213,7 @@ async def test_the_state_goes_into_events_a_metric_and_an_annotation(server: Api
 
 
 async def test_a_namespace_may_have_children_in_itself(server: ApiServer) -> None:
-    one = Controller(NAMESPACE, kr.Object, lambda _: None, None, foreign(None, ""))
+    one = Controller(NAMESPACE, kr.Object, None, None, foreign(None, ""))
     one.owns(CONFIG_MAP)
 
     @one.desired

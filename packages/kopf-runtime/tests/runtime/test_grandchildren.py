@@ -24,9 +24,9 @@ async def server() -> AsyncIterator[ApiServer]:
 
 def controller() -> Controller:
     """Return a controller of Widgets that tells the names of their Pods, and which are ready."""
-    widgets = Controller(WIDGET, Widget, lambda _: None)
+    widgets = Controller(WIDGET, Widget, None)
     widgets.owns(DEPLOYMENT)
-    widgets.watches(POD, kr.Conditioned, project=lambda pod: pod.holds("Ready"))
+    widgets.descendants(POD, kr.Conditioned, transform=lambda pod: pod.holds("Ready"))
 
     @widgets.desired
     def desired(one: Widget, _: object) -> Iterable[Raw]:
@@ -39,8 +39,8 @@ def controller() -> Controller:
         }
 
     @widgets.status
-    def status(seen: kr.Observed) -> kr.Status:
-        pods = seen.grandchildren[POD]
+    def status(_: object, seen: kr.Observed) -> kr.Status:
+        pods = seen.descendants[POD]
         names = {"pods": [pod.key[1] for pod in pods], "ready": sum(pod.view for pod in pods)}
         return kr.Status(True, "Seen", "They are seen.", names)
 
@@ -98,7 +98,7 @@ async def test_the_name_that_a_pod_claims_to_be_for_is_kept_only_if_it_can_be_on
         }
         server.put(POD, {"metadata": meta, "spec": {"containers": []}})
 
-        pods = caches(widgets).grandchildren[POD].cache
+        pods = caches(widgets).descendants[POD].cache
         await until(lambda: pods.get(("ns", "forged")))
         assert [pod.parent for pod in pods] == [""]
 

@@ -128,7 +128,7 @@ async def test_what_an_author_keeps_in_the_status_outlives_a_spec_that_cannot_be
 ) -> None:
     """As the number of a booking: `sync` would make another one without it."""
     controller = widgets.controller()
-    controller.status(lambda _: kr.Status(True, "Booked", "Booked.", {"booking": "B-1"}))
+    controller.status(lambda *_: kr.Status(True, "Booked", "Booked.", {"booking": "B-1"}))
     server.put(WIDGET, widget())
     async with operating(server, controller):
         await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
@@ -197,7 +197,7 @@ async def test_a_child_that_cannot_be_read_any_more_is_told_at_once(server: ApiS
         return widgets.ready(server.get(WIDGET, ("ns", "one")))
 
     server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(project=project)):
+    async with operating(server, widgets.controller(transform=project)):
         await until(lambda: condition().get("status") == "True")
         server.edit(CONFIG_MAP, CHILD, lambda raw: raw["metadata"].pop("annotations"))
 

@@ -9,7 +9,7 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import POD
-from kopf_runtime.declaring.records import Fate, Update
+from kopf_runtime.declaring.records import Update
 from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
@@ -44,7 +44,9 @@ from runtime.widgets import (
 )
 
 OTHER = ("ns", "other")
-Retained = pytest.mark.parametrize("options", [{}, {"on_delete": kr.RETAIN}], ids=["owned", "kept"])
+Retained = pytest.mark.parametrize(
+    "options", [{}, {"deletion_policy": kr.RETAIN}], ids=["owned", "kept"]
+)
 
 
 @pytest.fixture
@@ -121,9 +123,9 @@ async def test_t1_a_claim_is_not_deleted_for_another_object_s_plan(
     assert {raw["metadata"]["name"]: raw["metadata"]["uid"] for raw in server.all(PVC)} == before
 
 
-@pytest.mark.parametrize("surplus", [kr.DELETE, kr.RETAIN, None], ids=["deleted", "kept", "unsaid"])
+@pytest.mark.parametrize("surplus", [True, False, None], ids=["deleted", "kept", "unsaid"])
 async def test_t1_a_copy_is_told_once_and_costs_nothing(
-    server: ApiServer, surplus: Fate | None
+    server: ApiServer, surplus: bool | None
 ) -> None:
     server.put(WIDGET, widget("other", text="1Gi"))
     often = kr.Settings(resync_period=0.05)
@@ -258,7 +260,7 @@ async def test_c10_a_conflict_about_a_quota_is_none_about_the_child(server: ApiS
 async def test_c11_a_retained_child_is_not_made_for_an_owner_that_is_gone(
     server: ApiServer,
 ) -> None:
-    one = owning(claim, claims={"on_delete": kr.RETAIN})
+    one = owning(claim, claims={"deletion_policy": kr.RETAIN})
     widgets.otherwise(one).desired(stepwise=True)(claim)  # so its manifest is known already
     server.put(WIDGET, widget(text="1Gi"))
     async with operating(server, one):

@@ -75,13 +75,13 @@ async def test_a_child_may_be_a_model_and_is_seen_as_one(
     server: ApiServer, model: type[Any]
 ) -> None:
     seen: list[str] = []
-    one = Controller(WIDGET, Widget, lambda _: None)
-    one.owns(CONFIG_MAP, model, project=lambda found: (type(found), found.data["text"]))
+    one = Controller(WIDGET, Widget, None)
+    one.owns(CONFIG_MAP, model, transform=lambda found: (type(found), found.data["text"]))
     one.reads(
         SECRET,
         model,
         keys=lambda _: ["secret"],
-        project=lambda secret: secret.metadata.name,
+        transform=lambda secret: secret.metadata.name,
     )
 
     @one.desired
@@ -90,7 +90,7 @@ async def test_a_child_may_be_a_model_and_is_seen_as_one(
         yield MODELS[model]("w-one", {"text": thing.spec.text})
 
     @one.status
-    def status(found: kr.Observed) -> kr.Status:
+    def status(_: Any, found: kr.Observed) -> kr.Status:
         if found.child is not None:
             assert found.child.view[0] is model
             seen.append(found.child.view[1])
@@ -107,8 +107,8 @@ async def test_a_child_may_be_a_model_and_is_seen_as_one(
 
 
 async def test_what_does_not_fit_a_model_is_left_out_and_told(server: ApiServer) -> None:
-    one = Controller(WIDGET, Widget, lambda _: None)
-    one.reads(SECRET, Mine, keys=lambda _: ["odd"], project=lambda secret: secret.data)
+    one = Controller(WIDGET, Widget, None)
+    one.reads(SECRET, Mine, keys=lambda _: ["odd"], transform=lambda secret: secret.data)
     one.owns(CONFIG_MAP)
     one.desired(lambda *_: [])
     server.put(SECRET, {"metadata": {"namespace": "ns", "name": "odd"}, "data": {"a": 5}})
@@ -121,7 +121,7 @@ async def test_what_does_not_fit_a_model_is_left_out_and_told(server: ApiServer)
 
 
 def refusal(given: Any) -> str:
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP)
     with pytest.raises(TypeError) as error:
         one.owns(SECRET, given)
@@ -134,7 +134,7 @@ def test_a_class_that_can_read_nothing_is_refused() -> None:
 
 
 async def test_a_model_without_its_kind_is_refused_in_words(server: ApiServer) -> None:
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP)
     one.desired(lambda *_: [Plain(Named("w-one"))])
     async with operating(server, one):
@@ -153,7 +153,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap, Secret
 
 controller: kr.Controller
-controller.owns(kr.kinds.CONFIG_MAP, ConfigMap, project=lambda found: found.data)
+controller.owns(kr.kinds.CONFIG_MAP, ConfigMap, transform=lambda found: found.data)
 
 @controller.desired
 def desired(_: kr.Resource, context: kr.Context[kr.Settings]) -> Iterable[ConfigMap]:

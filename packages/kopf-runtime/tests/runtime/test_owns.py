@@ -53,9 +53,9 @@ async def server() -> AsyncIterator[ApiServer]:
 def owning(desired: Callable[..., Iterable[Raw]], **owned: Raw) -> Controller:
     """A controller that owns these kinds, each with what `owns` is told."""
     kinds = {"claims": PVC, "monitors": MONITOR, "config_maps": CONFIG_MAP, "pods": POD}
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     for name, options in owned.items():
-        one.owns(kinds[name], **{"on_surplus": kr.DELETE, **options})
+        one.owns(kinds[name], **{"prune": True, **options})
     one.desired(desired)
     return one
 
@@ -230,13 +230,13 @@ def test_an_order_that_cannot_be_kept_is_refused(owned: Raw, message: str) -> No
     [
         ({"after": MONITOR}, "use a tuple of kinds"),
         ({"after": ("monitors",)}, "use a tuple of kinds"),
-        ({"on_surplus": kr.ORPHAN}, "on_surplus=.*: use kr.DELETE or kr.RETAIN"),
-        ({"on_delete": kr.APPLY}, "on_delete=.*: use kr.DELETE or kr.RETAIN"),
+        ({"prune": kr.ORPHAN}, "prune=.*: use True or False"),
+        ({"deletion_policy": kr.APPLY}, "deletion_policy=.*: use kr.DELETE or kr.RETAIN"),
         ({"on_immutable": kr.RETAIN}, "on_immutable=.*: use kr.REFUSE, kr.RECREATE, kr.ORPHAN"),
         ({"on_immutable": kr.ORPHAN, "update": kr.CREATE}, "is not changed in place"),
-        ({"on_delete": kr.RETAIN, "update": kr.RECREATE}, "it cannot be retained"),
-        ({"on_delete": lambda _: kr.DELETE, "update": kr.RECREATE}, "it cannot be retained"),
-        ({"on_surplus": lambda _: kr.DELETE}, "on_surplus=.*: use kr.DELETE or kr.RETAIN"),
+        ({"deletion_policy": kr.RETAIN, "update": kr.RECREATE}, "it cannot be retained"),
+        ({"deletion_policy": lambda _: kr.DELETE, "update": kr.RECREATE}, "it cannot be retained"),
+        ({"prune": lambda _: True}, "prune=.*: use True or False"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: Raw, message: str) -> None:
@@ -254,7 +254,7 @@ async def test_an_optional_kind_is_used_while_it_is_served(server: ApiServer) ->
     serves: list[tuple[bool, bool]] = []
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
+    def status(_: Any, seen: kr.Observed) -> kr.Status:
         serves.append((seen.serves(CONFIG_MAP), seen.serves(MONITOR)))
         return kr.default_status(seen)
 
@@ -312,8 +312,8 @@ class Done(kr.Fields, frozen=True):
 
 async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
     """As docs/runtime.md says."""
-    one = Controller(WIDGET, Widget, lambda _: None)
-    one.owns(JOB, update=kr.CREATE, on_surplus=kr.RETAIN)
+    one = Controller(WIDGET, Widget, None)
+    one.owns(JOB, update=kr.CREATE, prune=False)
 
     @one.desired(stepwise=True)
     def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
@@ -321,7 +321,7 @@ async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
             yield child(JOB, thing)
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
+    def status(_: Any, seen: kr.Observed) -> kr.Status:
         completed = seen.child is not None and not seen.child.unready
         if completed or seen.last(Done).done:
             return kr.Status(True, "Loaded", "The Job has completed.", Done(done=True))
@@ -352,7 +352,7 @@ async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
 
 async def test_what_is_no_longer_wanted_is_retained_and_adopted_again(server: ApiServer) -> None:
     server.put(WIDGET, widget(text="2"))
-    async with operating(server, owning(so_many, claims={"on_surplus": kr.RETAIN})):
+    async with operating(server, owning(so_many, claims={"prune": False})):
         await until(lambda: is_ready(server))
         before = stored(server, PVC, ("ns", "w-1"))
         server.edit(WIDGET, KEY, edit("1"))
@@ -372,7 +372,7 @@ MODES = pytest.mark.parametrize("update", [kr.APPLY, kr.CREATE])
 async def test_a_retained_child_outlives_its_owner_and_is_the_next_one_s(
     server: ApiServer, update: Update
 ) -> None:
-    one = owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
+    one = owning(claim, claims={"deletion_policy": kr.RETAIN, "update": update})
     former = server.put(WIDGET, widget(text="1Gi"))
     async with operating(server, one):
         await until(lambda: is_ready(server))
@@ -399,7 +399,7 @@ async def test_the_retained_child_of_another_name_is_not_adopted(server: ApiServ
         yield {**child(PVC, thing, spec={}), "metadata": {"name": "data"}}
 
     server.put(WIDGET, widget())
-    async with operating(server, owning(shared, claims={"on_delete": kr.RETAIN})):
+    async with operating(server, owning(shared, claims={"deletion_policy": kr.RETAIN})):
         await until(lambda: is_ready(server))
         before = stored(server, PVC, ("ns", "data"))
         server.remove(WIDGET, KEY)
@@ -425,7 +425,7 @@ async def test_a_retained_child_gets_its_marks_back(
     server: ApiServer, update: Update, harm: Callable[[Raw], None]
 ) -> None:
     server.put(WIDGET, widget(text="1Gi"))
-    one = owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
+    one = owning(claim, claims={"deletion_policy": kr.RETAIN, "update": update})
     async with operating(server, one):
         await until(lambda: is_ready(server))
         before = stored(server, PVC, CLAIM)["metadata"]
@@ -452,7 +452,7 @@ def fate(thing: Widget) -> Any:
 async def test_each_object_says_whether_its_child_outlives_it(
     server: ApiServer, update: Update
 ) -> None:
-    one = owning(claim, claims={"on_delete": fate, "update": update})
+    one = owning(claim, claims={"deletion_policy": fate, "update": update})
     server.put(WIDGET, widget(text="drop"))
     async with operating(server, one):
         await until(lambda: is_ready(server))
@@ -479,12 +479,12 @@ async def test_each_object_says_whether_its_child_outlives_it(
 
 async def test_an_object_whose_child_has_no_known_fate_is_left_alone(server: ApiServer) -> None:
     server.put(WIDGET, widget(text="drop"))
-    async with operating(server, owning(claim, claims={"on_delete": fate})):
+    async with operating(server, owning(claim, claims={"deletion_policy": fate})):
         await until(lambda: is_ready(server))
         before = stored(server, PVC, CLAIM)
         server.edit(WIDGET, KEY, edit("perhaps"))
         await until(lambda: told(server).get("reason") == "InvalidPlan")
-    assert "on_delete of PersistentVolumeClaim returned None; use" in told(server)["message"]
+    assert "deletion_policy of PersistentVolumeClaim returned None; use" in told(server)["message"]
     assert stored(server, PVC, CLAIM) == before
 
 
@@ -492,7 +492,7 @@ async def test_an_object_whose_child_has_no_known_fate_is_left_alone(server: Api
 async def test_a_retained_child_that_was_restored_under_its_name_is_its_owner_s(
     server: ApiServer, update: Update
 ) -> None:
-    one = owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
+    one = owning(claim, claims={"deletion_policy": kr.RETAIN, "update": update})
     server.put(WIDGET, widget(text="1Gi"))
     async with operating(server, one):
         await until(lambda: is_ready(server))
@@ -501,7 +501,7 @@ async def test_a_retained_child_that_was_restored_under_its_name_is_its_owner_s(
     same = {name: raw["metadata"][name] for name in ("namespace", "name", "labels", "annotations")}
     server.put(PVC, {"metadata": same, "spec": raw["spec"]})
     async with operating(
-        server, one := owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
+        server, one := owning(claim, claims={"deletion_policy": kr.RETAIN, "update": update})
     ):
         await until(
             lambda: bool(

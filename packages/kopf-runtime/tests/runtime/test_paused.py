@@ -58,7 +58,7 @@ async def test_what_waits_for_another_child_is_not_told_as_done_first(server: Ap
         yield from widgets.config_map(thing)
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first"}, "spec": {}}
 
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP, after=(POD,))
     one.owns(POD)
     one.desired(desired)
@@ -90,7 +90,7 @@ async def test_a_child_that_is_not_wanted_any_more_stays_during_a_pause(server: 
 
 async def test_nothing_outside_is_touched_during_a_pause(server: ApiServer) -> None:
     calls: list[str] = []
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP)
     one.desired(widgets.config_map)
 
@@ -131,8 +131,8 @@ def synced() -> Controller:
         return "booked"
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        fields = {"members": len(seen.children), "booking": seen.outcome}
+    def status(_: Any, seen: kr.Observed) -> kr.Status:
+        fields = {"members": len(seen.children), "booking": seen.sync_result}
         return dataclasses.replace(kr.default_status(seen), fields=fields)
 
     return one
@@ -168,7 +168,7 @@ async def test_an_author_may_have_a_condition_of_that_name_while_nothing_is_paus
     one = widgets.controller()
 
     @one.status
-    def status(_: kr.Observed) -> kr.Status:
+    def status(*_: Any) -> kr.Status:
         return kr.Status(True, "Fine", "Fine.", conditions=[kr.Condition("Paused", True, "Ours")])
 
     server.put(WIDGET, widget())

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.declaring.kinds import SECRET
 from kopf_runtime.declaring.objects import Object
-from kopf_runtime.declaring.records import Child, Fate, Owned, Owner, Update, Wanted
+from kopf_runtime.declaring.records import Child, Owned, Owner, Update, Wanted
 from kopf_runtime.working.decide import Family, Seen, plan, stripped
 
 OWNER = Owner(("ns", "one"), "me", 1, 5, False, (), {}, None, (), "", 0)
@@ -74,8 +74,8 @@ OUTLIVING: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-def owned(update: Update, on_surplus: Fate | None = Fate.DELETE) -> Owned:
-    return Owned(SECRET, Object, update, lambda _: None, str, on_surplus=on_surplus)
+def owned(update: Update, prune: bool | None = True) -> Owned:
+    return Owned(SECRET, Object, update, lambda _: None, str, prune=prune)
 
 
 def step(
@@ -155,19 +155,19 @@ def test_only_what_is_proved_to_be_the_owner_s_is_surplus(
 ) -> None:
     child = replace(CHILD, **changes)
 
-    def family(on_surplus: Fate | None, child: Child, *wanted: Wanted) -> Family:
+    def family(prune: bool | None, child: Child, *wanted: Wanted) -> Family:
         owner = replace(OWNER, wanted=wanted)
-        one = owned(Update.APPLY, on_surplus)
+        one = owned(Update.APPLY, prune)
         more: Any = {"wanted": wanted, "named": {}, "missing": {}, "absent": ()}
         children = {SECRET: [child]}
         return Family(owner=owner, word="Thing", owned={SECRET: one}, children=children, **more)
 
-    sure, unsure = family(Fate.DELETE, child), family(None, child)
+    sure, unsure = family(True, child), family(None, child)
     assert (sure.surplus, sure.strays, sure.kept) == ([child] * own, [child] * (not own), [])
     keeps = unsure.owned[SECRET].keeps_surplus
     assert unsure.kept == [child] * (own and keeps)
-    assert family(Fate.DELETE, replace(child, deleting=True)).surplus == []
-    wanting = family(Fate.DELETE, child, WANTED)
+    assert family(True, replace(child, deleting=True)).surplus == []
+    wanting = family(True, child, WANTED)
     assert wanting.surplus == wanting.strays == []
 
 

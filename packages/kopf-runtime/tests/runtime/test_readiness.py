@@ -26,7 +26,7 @@ async def server() -> AsyncIterator[ApiServer]:
 
 def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Controller:
     """Return a controller of Widgets that have a child of each of these kinds."""
-    widgets = Controller(WIDGET, Widget, lambda _: None)
+    widgets = Controller(WIDGET, Widget, None)
     for kind in kinds:
         widgets.owns(kind, **owns)
 
@@ -282,7 +282,7 @@ async def test_an_author_who_reads_a_child_says_when_it_is_ready(server: ApiServ
     one = controller(
         POD,
         type_=kr.Conditioned,
-        project=lambda pod: pod.status.phase,
+        transform=lambda pod: pod.status.phase,
         unready=lambda phase: "" if phase == "Running" else f"phase {phase}",
     )
     server.put(WIDGET, widget())
@@ -304,10 +304,10 @@ class Labelled(kr.Object):
 async def test_an_author_who_reads_a_child_leaves_its_readiness_as_it_is(
     server: ApiServer, type_: type[kr.Object] | None
 ) -> None:
-    one, seen = controller(DEPLOYMENT, type_=type_, project=lambda it: it.metadata.name), []
+    one, seen = controller(DEPLOYMENT, type_=type_, transform=lambda it: it.metadata.name), []
 
     @one.status
-    def status(now: kr.Observed) -> kr.Status:
+    def status(_: Any, now: kr.Observed) -> kr.Status:
         seen.append(now.child and now.child.view)
         return kr.default_status(now)
 
@@ -324,7 +324,7 @@ async def test_what_lacks_a_child_is_not_ready(server: ApiServer) -> None:
     one, told = controller(DEPLOYMENT, SECRET), kr.Status(True, "", "")
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
+    def status(_: Any, seen: kr.Observed) -> kr.Status:
         nonlocal told
         return (told := kr.default_status(replace(seen, trouble=None)))
 

@@ -43,7 +43,7 @@ def reading(
     """Return a controller of Widgets, whose text names a Secret: its `text` is the child's."""
     one = widgets.controller(desired or with_secret)
     reads.setdefault("keys", lambda widget: [_named(widget.spec.text)])
-    one.reads(SECRET, type_, project=lambda secret: secret.data["text"], **reads)
+    one.reads(SECRET, type_, transform=lambda secret: secret.data["text"], **reads)
     return one
 
 
@@ -214,7 +214,7 @@ async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> N
         return "done"
 
     @one.status
-    def status(told: kr.Observed) -> kr.Status:
+    def status(_: Any, told: kr.Observed) -> kr.Status:
         seen["status"] = told.find(SECRET, "s")
         return kr.default_status(told)
 
@@ -575,7 +575,7 @@ def tenants(**reads: Any) -> Controller:
     one = Controller(TENANT, Tenant, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(desired)
-    one.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **reads)
+    one.reads(SECRET, Secret, transform=lambda secret: secret.data["text"], **reads)
     return one
 
 
@@ -670,7 +670,7 @@ async def test_objects_without_a_namespace_are_named_and_selected(
 
     select: dict[str, Any] = {"keys": lambda _: ["n"], "labels": lambda _: {"app": "web"}}
     one = widgets.controller(desired)
-    one.reads(NODE, project=lambda node: node.metadata.labels["zone"], **{by: select[by]})
+    one.reads(NODE, transform=lambda node: node.metadata.labels["zone"], **{by: select[by]})
     server.put(WIDGET, widget())
     put("a")
     async with operating(server, one):
@@ -700,7 +700,7 @@ async def test_a_mapped_object_queues_those_that_it_names_and_has_named(
 ) -> None:
     one = widgets.controller()
     to = lambda secret: secret.data.get("for", "").split()  # noqa: E731
-    one.watches(SECRET, Secret, to=to, **{"project": project} if project else {})
+    one.watches(SECRET, Secret, to=to, **{"transform": project} if project else {})
     for name in ("one", "two"):
         server.put(WIDGET, widget(name))
 
@@ -756,7 +756,7 @@ async def test_the_next_holder_of_a_value_follows_when_the_oldest_leaves_it(
 ) -> None:
     def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         key = (one.metadata.namespace, one.metadata.name)
-        first = context.holders(hosts, one.spec.text)[0]
+        first = context.by_index(hosts, one.spec.text)[0]
         if first != key:
             raise kr.Wait("HostnameTaken", f"{'/'.join(first)} has {one.spec.text}.")
         return widgets.config_map(one)
@@ -776,25 +776,37 @@ async def test_the_next_holder_of_a_value_follows_when_the_oldest_leaves_it(
         await until(lambda: text(server) == "a.example" and text(server, "two") == "b.example")
         server.delete(WIDGET, ("ns", "one"))
         await until(lambda: text(server, "three") == "a.example")
-    assert not hosts.holders("c.example")
+    assert not hosts.by_index("c.example")
 
 
 @pytest.mark.parametrize(
     ("declare", "why"),
     [
-        (lambda c: c.reads("secrets", keys=str, project=str), "'secrets' is not a kr.Kind"),
-        (lambda c: c.reads(SECRET, keys=["s"], project=str), r"keys=\['s'\]: use a function"),
-        (lambda c: c.reads(SECRET, project=str), r"reads\(Secret\) needs either keys= or labels="),
-        (lambda c: c.reads(SECRET, keys=str, labels=dict, project=str), "either keys= or labels="),
-        (lambda c: c.reads(SECRET, labels={"a": "b"}, project=str), "labels={'a': 'b'}: use a fu"),
+        (lambda c: c.reads("secrets", keys=str, transform=str), "'secrets' is not a kr.Kind"),
+        (lambda c: c.reads(SECRET, keys=["s"], transform=str), r"keys=\['s'\]: use a function"),
         (
-            lambda c: c.reads(SECRET, labels=dict, project=str, every=5),
+            lambda c: c.reads(SECRET, transform=str),
+            r"reads\(Secret\) needs either keys= or labels=",
+        ),
+        (
+            lambda c: c.reads(SECRET, keys=str, labels=dict, transform=str),
+            "either keys= or labels=",
+        ),
+        (
+            lambda c: c.reads(SECRET, labels={"a": "b"}, transform=str),
+            "labels={'a': 'b'}: use a fu",
+        ),
+        (
+            lambda c: c.reads(SECRET, labels=dict, transform=str, every=5),
             "every= asks for objects by their names: leave it out with labels=",
         ),
-        (lambda c: c.reads(SECRET, keys=str, project=str, every=0.5), "every=0.5: use at least 1"),
-        (lambda c: [c.reads(SECRET, keys=str, project=str) for _ in "ab"], "declared twice"),
-        (lambda c: c.watches(SECRET), "needs project=, for grandchildren, or to=, not None"),
-        (lambda c: c.watches(SECRET, project=str, to="one"), "or to=, not one"),
+        (
+            lambda c: c.reads(SECRET, keys=str, transform=str, every=0.5),
+            "every=0.5: use at least 1",
+        ),
+        (lambda c: [c.reads(SECRET, keys=str, transform=str) for _ in "ab"], "declared twice"),
+        (lambda c: c.watches(SECRET, transform=str, to="one"), "to='one': use a function"),
+        (lambda c: c.descendants(SECRET, transform="one"), "transform='one': use a function"),
         (lambda c: c.index("host"), r"index\('host'\): use a function"),
     ],
 )
@@ -802,7 +814,7 @@ def test_a_declaration_that_cannot_be_meant_is_refused(
     declare: Callable[[Any], Any], why: str
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=why):
-        declare(Controller(WIDGET, Widget, lambda _: None))
+        declare(Controller(WIDGET, Widget, None))
 
 
 def test_what_is_not_declared_is_an_error_that_says_so() -> None:

@@ -577,8 +577,8 @@ async def test_a_start_reconciles_each_object_once_and_what_is_new_before_the_ot
     one = widgets.controller()
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        order.append(seen.object.key[1])
+    def status(one: Any, seen: kr.Observed) -> kr.Status:
+        order.append(one.metadata.name)
         return kr.default_status(seen)
 
     async with operating(server, one, settings=kr.Settings(workers=1)):

@@ -35,8 +35,8 @@ def telling(*fields: Any) -> Any:
     one = widgets.controller()
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        told = fields[min(seen.object.generation, len(fields)) - 1]
+    def status(thing: Any, seen: kr.Observed) -> kr.Status:
+        told = fields[min(thing.metadata.generation, len(fields)) - 1]
         return kr.Status(True, "Fine", "Fine.", fields=told)
 
     return one
@@ -57,7 +57,7 @@ async def status_of(server: ApiServer, generation: int) -> Any:
     "status",
     [
         lambda _: kr.Status(True, "Fine", "Fine.", {"seen": 1}),
-        lambda seen: kr.Status(seen.outcome.ready, "Fine", "Fine."),
+        lambda _, seen: kr.Status(seen.sync_result.ready, "Fine", "Fine."),
     ],
     ids=["forgets the trouble", "fails because of it"],
 )
@@ -201,9 +201,9 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
     one, seen = widgets.controller(), 0
 
     @one.status
-    def status(observed: kr.Observed) -> kr.Status:
+    def status(thing: Any, _: kr.Observed) -> kr.Status:
         nonlocal clock, seen
-        if (seen := observed.object.generation) == 2 and not clock:
+        if (seen := thing.metadata.generation) == 2 and not clock:
             clock = 100.0  # only now: a resync may look at the first state at any moment
         return kr.Status(False, f"Step{'AB'[seen - 1]}", "It is under way.", transient=True)
 
@@ -250,7 +250,7 @@ async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
     one = widgets.controller()
 
     @one.status
-    def status(_: kr.Observed) -> kr.Status:
+    def status(*_: Any) -> kr.Status:
         return kr.Status(True, "Fine", "Fine.", requeue_after=again)
 
     server.put(WIDGET, widget())
@@ -262,7 +262,7 @@ async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
 
 
 async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan() -> None:
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     for kind in (CONFIG_MAP, SECRET, SERVICE):
         one.owns(kind)
 
@@ -275,7 +275,7 @@ async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan()
         ]
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
+    def status(_: Any, seen: kr.Observed) -> kr.Status:
         def names(kind: kr.Kind) -> list[str]:
             return [child.key[1] for child in seen.children_of(kind)]
 
@@ -311,8 +311,8 @@ async def test_a_status_that_cannot_be_told_is_told(
     one = widgets.controller()
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        if seen.object.generation == 2:
+    def status(thing: Any, seen: kr.Observed) -> kr.Status:
+        if thing.metadata.generation == 2:
             return say()  # type: ignore[no-any-return]
         return kr.Status(True, "Fine", "Fine.", {"phase": "Running"})
 

@@ -33,7 +33,7 @@ def named(kind: kr.Kind, name: str, **content: Any) -> Raw:
 
 
 def owning(*kinds: kr.Kind, desired: Callable[..., Iterable[Raw]], **options: Any) -> Controller:
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Controller(WIDGET, Widget, None)
     for kind in kinds:
         one.owns(kind, **options)
     one.desired(desired)
@@ -78,7 +78,7 @@ async def test_what_may_hold_data_goes_if_its_author_says_so(server: ApiServer) 
         request.transport.close()
         return answer
 
-    one = owning(CONFIG_MAP, *HOLDING, desired=unless_empty, on_surplus=kr.DELETE)
+    one = owning(CONFIG_MAP, *HOLDING, desired=unless_empty, prune=True)
     server.answers.append(lose)
     server.put(WIDGET, widget())
     async with operating(server, one):

@@ -360,8 +360,8 @@ async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer)
     one = widgets.controller(widgets.config_map)
 
     @one.status
-    def status(seen: kr.Observed) -> kr.Status:
-        if seen.object.key == KEY:
+    def status(thing: Any, seen: kr.Observed) -> kr.Status:
+        if thing.metadata.key == KEY:
             raise ZeroDivisionError
         return kr.default_status(seen)
 

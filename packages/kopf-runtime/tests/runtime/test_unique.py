@@ -155,7 +155,7 @@ def test_a_declaration_of_what_is_unique_that_cannot_be_meant_is_refused(
     declare: Any, why: str
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=why):
-        declare(Controller(WIDGET, Widget, lambda _: None))
+        declare(Controller(WIDGET, Widget, None))
 
 
 # --- walks --------------------------------------------------------------------------------------

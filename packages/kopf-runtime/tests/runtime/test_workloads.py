@@ -101,7 +101,7 @@ def test_a_job_has_the_reports_and_failures_of_its_pods_in_their_order() -> None
         )
     ]
     job: Any = SimpleNamespace(kind=JOB, key=("ns", "b-1"), view=JobRun(True, ""))
-    context = kr.StepContext(None, children=[job], grandchildren={POD: pods})
+    context = kr.StepContext(None, children=[job], descendants={POD: pods})
 
     assert JobRun.of(context, "b-1", list) == JobRun(True, "", ["{1}", "{2}"], 1, "no")
     assert JobRun.of(context, "b-2", list) == JobRun()

@@ -79,9 +79,9 @@ async def cancel(ticket: Ticket, context: kr.CallContext[Settings]) -> None:
 
 
 @controller.status
-def status(seen: kr.Observed) -> kr.Status:
+def status(_: object, seen: kr.Observed) -> kr.Status:
     """Return how a Ticket fares."""
-    booking: Booking | None = seen.outcome
+    booking: Booking | None = seen.sync_result
     if seen.trouble is not None or booking is None:
         return kr.default_status(seen)
     if booking.problem:

@@ -68,14 +68,14 @@ def _ended(phase: str) -> str:
 
 def controller(desired: Desired = config_map, **owns: Any) -> Controller:
     """A controller of Widgets, with ConfigMaps or Pods by what is desired."""
-    widgets = Controller(WIDGET, Widget, lambda _: None)
+    widgets = Controller(WIDGET, Widget, None)
     if desired is pod:
         widgets.owns(
             POD,
             Pod,
             update=kr.RECREATE,
-            project=lambda thing: thing.status.phase,
-            ended=_ended,
+            transform=lambda thing: thing.status.phase,
+            finished=_ended,
             unready=lambda _: "",  # no kubelet runs it
             **owns,
         )

@@ -17,7 +17,7 @@ from kopf_runtime.declaring.declaration import (
     REASON,
     Column,
     CustomResource,
-    rules,
+    validations,
 )
 from kopf_runtime.declaring.records import HOLDS
 
@@ -124,7 +124,7 @@ def _version(declared: CustomResource, several: bool, unique: Sequence[str]) -> 
         "storage": declared.storage or not several,
         "subresources": {"status": {}, **_scale(declared, schema)},
         "additionalPrinterColumns": [
-            _column(column, declared, schema) for column in declared.columns
+            _column(column, declared, schema) for column in declared.printer_columns
         ],
         "schema": {"openAPIV3Schema": schema},
     }
@@ -149,7 +149,7 @@ def _schema(declared: CustomResource, unique: Sequence[str]) -> Schema:
     return {
         "type": "object",
         "description": " ".join((declared.resource.__doc__ or "").split()),
-        **(rules(*declared.rules) if declared.rules else {}),
+        **(validations(*declared.validations) if declared.validations else {}),
         **({"required": schema["required"]} if "required" in schema else {}),
         "properties": {
             "apiVersion": {
@@ -263,20 +263,28 @@ def _scale(declared: CustomResource, schema: Schema) -> Manifest:
     if scale is None:
         return {}
     who = "scale= names"
-    for path, part in ((scale.size, ".spec"), (scale.replicas, ".status")):
+    for path, part in (
+        (scale.spec_replicas_path, ".spec"),
+        (scale.status_replicas_path, ".status"),
+    ):
         if _at(path, who, schema).get("type") != "integer":
             raise DeclarationError(f"{who} {path}, which is not a whole number")
         if not path.startswith(f"{part}."):
             raise DeclarationError(f"{who} {path}, which is not a field of {part}")
-    holder, _, name = scale.size.rpartition(".")
+    holder, _, name = scale.spec_replicas_path.rpartition(".")
     required = _at(holder, who, schema).get("required", ())
-    if name not in required and "default" not in _at(scale.size, who, schema):
-        raise DeclarationError(f"{who} {scale.size}, which may be missing; give it a default")
-    paths = {"specReplicasPath": scale.size, "statusReplicasPath": scale.replicas}
-    if scale.selector:
-        if _at(scale.selector, who, schema).get("type") != "string":
-            raise DeclarationError(f"{who} {scale.selector}, which is not a text")
-        paths["labelSelectorPath"] = scale.selector
+    if name not in required and "default" not in _at(scale.spec_replicas_path, who, schema):
+        raise DeclarationError(
+            f"{who} {scale.spec_replicas_path}, which may be missing; give it a default"
+        )
+    paths = {
+        "specReplicasPath": scale.spec_replicas_path,
+        "statusReplicasPath": scale.status_replicas_path,
+    }
+    if scale.label_selector_path:
+        if _at(scale.label_selector_path, who, schema).get("type") != "string":
+            raise DeclarationError(f"{who} {scale.label_selector_path}, which is not a text")
+        paths["labelSelectorPath"] = scale.label_selector_path
     return {"scale": paths}
 
 

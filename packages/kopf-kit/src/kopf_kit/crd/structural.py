@@ -164,7 +164,9 @@ def _refuse_otherwise_read(type_: inspect.Type, path: str, within: tuple[Any, ..
     if isinstance(type_, inspect.DateTimeType) and not type_.tz:
         raise _refusal(path, "may lack its time zone", "use Annotated[datetime, Meta(tz=True)]")
     if isinstance(type_, inspect.DictType) and type_.key_type not in _ANY_KEY:
-        raise _refusal(path, "restricts its keys", "use dict[str, …], or kr.rules(…) for that")
+        raise _refusal(
+            path, "restricts its keys", "use dict[str, …], or kr.validations(…) for that"
+        )
     for part, name in _parts(type_):
         _refuse_otherwise_read(part, path + name, (*within, type_))
 
@@ -246,7 +248,7 @@ class _Converter:
 
     def _check(self, schema: Schema, path: str) -> None:
         if schema.get("multipleOf", 1) % 1:  # it would reject 1 as a multiple of 0.5
-            raise _refusal(path, "has a multiple_of with a fraction", "use kr.rules(…)")
+            raise _refusal(path, "has a multiple_of with a fraction", "use kr.validations(…)")
         if "prefixItems" in schema:
             raise _refusal(
                 path, "is a tuple, whose items differ", "use a list, or a class with fields"

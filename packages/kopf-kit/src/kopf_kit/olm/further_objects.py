@@ -113,7 +113,7 @@ def _add(
     rules = [m["rules"] for m in added if (m["kind"], m["metadata"]["name"]) == role]
     if not rules:
         raise _RefusedError(
-            f"the chart has no {' '.join(role)}, so OLM cannot bind it; add it, or kr.Right"
+            f"the chart has no {' '.join(role)}, so OLM cannot bind it; add it, or kr.PolicyRule"
         )
     wide = kind == "ClusterRoleBinding"
     (further.cluster_permissions if wide else further.permissions).extend(rules[0])

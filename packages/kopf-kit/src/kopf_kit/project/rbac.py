@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kopf_kit.project import adopted, granted, registered
 from kopf_kit.project.granted import Grants
 from kopf_kit.rig.run import KitError
-from kopf_runtime import Manager, Right
+from kopf_runtime import Manager, PolicyRule
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.records import Update
 
@@ -81,15 +81,15 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
         (why, {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)})
         for (group, resource), (why, verbs) in rights.items()
     ]
-    return declared + [_further(right) for right in operator.further_rights]
+    return declared + [_further(right) for right in operator.policy_rules]
 
 
-def _further(right: Right) -> tuple[str, Rule]:
+def _further(right: PolicyRule) -> tuple[str, Rule]:
     """Return the rule of a right that an author declares, with its reason."""
     rule = {
         "apiGroups": [right.group],
         "resources": [*right.resources],
-        **({"resourceNames": [*right.names]} if right.names else {}),
+        **({"resourceNames": [*right.resource_names]} if right.resource_names else {}),
         "verbs": [*right.verbs],
     }
     return " ".join(right.why.split()) or "The operator's own code needs it.", rule

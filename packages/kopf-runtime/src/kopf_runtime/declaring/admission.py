@@ -55,7 +55,7 @@ class Webhook:
 def webhook(
     kind: Kind,
     function: Callable[[Any, Any], Any],
-    on: Sequence[str],
+    operations: Sequence[str],
     failure_policy: str,
     timeout: float,
     *,
@@ -69,8 +69,8 @@ def webhook(
     if not DNS_LABEL.fullmatch(label):
         raise ValueError(f"{label!r} cannot name a webhook; call the function after what it checks")
     possible = OPERATIONS[:2] if mutating else OPERATIONS
-    if isinstance(on, str) or not on or not set(on) <= set(possible):
-        raise ValueError(f"on={on!r}: use a tuple of {', '.join(possible)}")
+    if isinstance(operations, str) or not operations or not set(operations) <= set(possible):
+        raise ValueError(f"operations={operations!r}: use a tuple of {', '.join(possible)}")
     if failure_policy not in ("fail", "ignore"):
         raise ValueError(f"failure_policy={failure_policy!r}: use 'fail' or 'ignore'")
     if not 0 < timeout <= MAX_TIMEOUT:  # nor NaN
@@ -85,7 +85,7 @@ def webhook(
         kind.group,
         (kind.version,),
         kind.plural,
-        tuple(operation.upper() for operation in OPERATIONS if operation in on),
+        tuple(operation.upper() for operation in OPERATIONS if operation in operations),
         failure_policy.capitalize(),
         EXEMPT,
         math.ceil(timeout) + MARGIN,

@@ -31,7 +31,7 @@ class Call:
     timeout: float
     #: After how long it is called again even if nothing has changed.
     every: Every = float("inf")
-    #: The kinds of children and grandchildren whose changes have it called again.
+    #: The kinds of children and descendants whose changes have it called again.
     on: tuple[Kind, ...] = ()
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from kopf_runtime.declaring.errors import UNSEEN, PlanError, Wait
-from kopf_runtime.declaring.given import Child
+from kopf_runtime.declaring.given import Child, Client
 from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
 
@@ -60,10 +60,10 @@ class _Base(Generic[S]):
     def __hash__(self) -> int:
         return hash((type(self), self.namespace))
 
-    def holders(self, index: Index, value: Hashable) -> tuple[Key, ...]:
+    def by_index(self, index: Index, value: Hashable) -> tuple[Key, ...]:
         """Return the keys of the objects that have a value, the oldest first."""
         held = self.held.get(index)
-        return index.holders(value) if held is None else tuple(held.get(value, ()))
+        return index.by_index(value) if held is None else tuple(held.get(value, ()))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -89,17 +89,17 @@ class Context(_Base[S]):
     """What each other function gets, and all that a plain `desired` gets."""
 
     #: The result of `sync`, or None before it has returned.
-    outcome: Any = None
+    sync_result: Any = None
     #: The result of `check`, or None before it has returned.
-    checked: Any = None
-    #: The objects that it names or selects, by kind and key: what `project` returned; None stands
+    check_result: Any = None
+    #: The objects that it names or selects, by kind and key: what `transform` returned; None stands
     #: for one that it names, and that is missing.
     reads: Mapping[Kind, Mapping[Key, Any]] = field(default_factory=dict)
 
     __hash__ = _Base.__hash__
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
-        """Return what `project` returned of an object that this one names; None if it is missing.
+        """Return what `transform` returned of an object that this one names; None if it is missing.
 
         `namespace` is by default that of this object. Raise `LookupError` if `keys` did not name
         it, or `labels` did not select it.
@@ -136,7 +136,7 @@ class StepContext(Context[S]):
     #: The children that exist, in the order in which `desired` has them.
     children: Sequence[Child] = ()
     #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
-    grandchildren: Mapping[Kind, Sequence[Child]] = field(default_factory=dict)
+    descendants: Mapping[Kind, Sequence[Child]] = field(default_factory=dict)
     #: The status as stored in the API server; `last` returns it with its type.
     stored: Mapping[str, Any] = field(default_factory=dict)
     #: Whether a kind of children is served now, such as one that is declared as optional.
@@ -173,6 +173,9 @@ class CallContext(StepContext[S]):
 
     #: A session for external APIs, without credentials of the cluster.
     session: aiohttp.ClientSession = field(default=None)  # type: ignore[assignment]
+    #: A client of the cluster, which writes only while this replica leads and the namespace is
+    #: served; `manager.rbac` declares what it needs.
+    client: Client = field(default=None)  # type: ignore[assignment]
     #: Whether this replica leads.
     leads: Callable[[], bool] = _yes
     #: Stores these fields of the status at once; with them, the next process knows what was begun.
@@ -182,7 +185,7 @@ class CallContext(StepContext[S]):
     #: It does not wait, and an Event that cannot be posted is dropped. An object may have 25 at
     #: once, and one more every five minutes.
     event: Tell = _no_event
-    #: The kinds of children and grandchildren that cannot be seen now, with the reasons.
+    #: The kinds of children and descendants that cannot be seen now, with the reasons.
     unseen: Mapping[Kind, str] = field(default_factory=dict)
     #: Why `finalize` cannot have what the object names or selects, or None.
     unread: Wait | None = None
@@ -194,7 +197,7 @@ class CallContext(StepContext[S]):
         if self.unseen and not isinstance(self.children, Unseen):
             partial = Unseen(self.children, self.unseen)
             object.__setattr__(self, "children", partial)
-            object.__setattr__(self, "grandchildren", partial)
+            object.__setattr__(self, "descendants", partial)
 
     def reads_of(self, kind: Kind) -> Mapping[Key, Any]:
         """Return the same as in every context; in `finalize`, raise `Wait` if it cannot be read."""
@@ -205,7 +208,7 @@ class CallContext(StepContext[S]):
 
 
 class Unseen(Sequence[Child], Mapping[Kind, Sequence[Child]]):
-    """Children or grandchildren that cannot all be seen now: to read them raises `Wait`."""
+    """Children or descendants that cannot all be seen now: to read them raises `Wait`."""
 
     def __init__(self, seen: Sequence[Child], reasons: Mapping[Kind, str]) -> None:
         self._seen, self._reasons = seen, reasons
@@ -242,7 +245,7 @@ class _Untold:
 class Dry(StepContext[Any]):
     """The context of a dry run, which calls neither `sync` nor `check`."""
 
-    outcome, checked = _Untold(), _Untold()
+    sync_result, check_result = _Untold(), _Untold()
 
 
 def _word(kind: Kind, key: Key) -> str:

@@ -34,11 +34,11 @@ class Declaration:
     type: type[Resource]
     #: Set for a kind that others define.
     foreign: Foreign | None = None
-    #: Returns the part of an object that `status` sees.
-    project: Callable[[Any], Any] = lambda _: None
+    #: Returns the part of an object that is kept for `status`; None: all of it.
+    transform: Callable[[Any], Any] | None = None
     #: The number of reconciles that run at once; None: that of `--workers`.
     workers: int | None = None
-    #: The kinds of children and of grandchildren.
+    #: The kinds of children and of descendants.
     owned: Mapping[Kind, Owned] = field(default_factory=dict)
     watched: Mapping[Kind, Owned] = field(default_factory=dict)
     #: The kinds of objects that are read, and of those that only queue others.
@@ -51,7 +51,7 @@ class Declaration:
     #: Whether `desired` is called at each reconcile, with all that is seen.
     stepwise: bool = False
     #: Returns the status of an object; None: it is ready once its children are.
-    status: Callable[[Any], Status] | None = None
+    status: Callable[[Any, Any], Status] | None = None
     sync: Call | None = None
     check: Call | None = None
     finalize: Call | None = None
@@ -114,22 +114,20 @@ class Declaration:
 
 
 def refuse_odd(
-    kind: Kind, update: Update, on_surplus: Any, on_delete: Any, on_immutable: Any, *, ends: bool
+    kind: Kind, update: Update, prune: Any, deletion_policy: Any, on_immutable: Any, *, ends: bool
 ) -> None:
     """Raise `TypeError` or `ValueError` for what cannot be meant of a kind of children."""
     if not isinstance(update, Update):
         raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
     if update is Update.CREATE and ends:
-        raise ValueError(f"{kind.kind} is created once: leave out ended=, which replaces it")
-    fates = {"on_surplus": on_surplus, "on_delete": on_delete}
-    for name, fate in fates.items():
-        chosen = name == "on_delete" and callable(fate)
-        undeclared = name == "on_surplus" and fate is None
-        if not chosen and not undeclared and fate not in (Fate.DELETE, Fate.RETAIN):
-            raise TypeError(f"{name}={fate!r}: use kr.DELETE or kr.RETAIN")
+        raise ValueError(f"{kind.kind} is created once: leave out finished=, which replaces it")
+    if prune not in (None, True, False):
+        raise TypeError(f"prune={prune!r}: use True or False")
+    if not callable(deletion_policy) and deletion_policy not in (Fate.DELETE, Fate.RETAIN):
+        raise TypeError(f"deletion_policy={deletion_policy!r}: use kr.DELETE or kr.RETAIN")
     if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
         raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")
     if on_immutable is not Fate.REFUSE and update is not Update.APPLY:
         raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
-    if on_delete is not Fate.DELETE and update is Update.RECREATE:
+    if deletion_policy is not Fate.DELETE and update is Update.RECREATE:
         raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")

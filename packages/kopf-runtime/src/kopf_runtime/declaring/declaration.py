@@ -42,7 +42,7 @@ class Fields(Struct, rename="camel", frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """A validation rule in CEL, which the API server enforces."""
 
     rule: str
@@ -58,8 +58,8 @@ class Rule:
         return {"rule": self.rule, **{key: text for key, text in more.items() if text}}
 
 
-def rules(*rules: Rule) -> dict[str, Any]:
-    """Return the rules of a field, for `msgspec.Meta(extra_json_schema=kr.rules(…))`."""
+def validations(*rules: ValidationRule) -> dict[str, Any]:
+    """Return the rules of a field, for `msgspec.Meta(extra_json_schema=kr.validations(…))`."""
     return {"x-kubernetes-validations": [rule.schema() for rule in rules]}
 
 
@@ -88,10 +88,10 @@ AGE = Column("Age", ".metadata.creationTimestamp")
 class Scale:
     """The fields that `kubectl scale` and autoscalers read and write, such as `.spec.size`."""
 
-    size: str
-    replicas: str
+    spec_replicas_path: str
+    status_replicas_path: str
     #: A status field with the label selector of the Pods, which autoscalers need.
-    selector: str = ""
+    label_selector_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class CustomResource:
     ready: str
     short_names: Sequence[str]
     categories: Sequence[str]
-    columns: Sequence[Column]
-    rules: Sequence[Rule]
+    printer_columns: Sequence[Column]
+    validations: Sequence[ValidationRule]
     scale: Scale | None
     #: Describes `metadata.name`.
     naming: str
@@ -129,8 +129,8 @@ def custom_resource(
     ready: str = "all of its objects are there",
     short_names: Sequence[str] = (),
     categories: Sequence[str] = (),
-    columns: Sequence[Column] = (READY, AGE),
-    rules: Sequence[Rule] = (),
+    printer_columns: Sequence[Column] = (READY, AGE),
+    validations: Sequence[ValidationRule] = (),
     scale: Scale | None = None,
     naming: str = "",
     kind: str = "",
@@ -140,10 +140,10 @@ def custom_resource(
     """Declare a class as the kind of the same name; its docstring describes the kind.
 
     `ready` says when the condition Ready is true ("The condition Ready is True while …"), `naming`
-    describes `metadata.name`, and `rules` apply to the whole object. A kind of several versions has
-    a class for each, between which `Controller.convert` leads: `kind` is then the name of the kind
-    where the class has another, `served=False` takes a version out of use, and `storage=True` says
-    in which one objects are stored. Raise `ValueError` if the name is too long.
+    describes `metadata.name`, and `validations` apply to the whole object. A kind of several
+    versions has a class for each, between which `Controller.convert` leads: `kind` is then the name
+    of the kind where the class has another, `served=False` takes a version out of use, and
+    `storage=True` says in which one objects are stored. Raise `ValueError` if the name is too long.
     """
 
     def declare(type_: type[T]) -> type[T]:
@@ -157,8 +157,8 @@ def custom_resource(
             ready,
             short_names,
             categories,
-            columns,
-            rules,
+            printer_columns,
+            validations,
             scale,
             naming,
             served,

@@ -1,7 +1,7 @@
 """What can go wrong with a request or a reconcile, what it says, and when it is tried again.
 
 `ApiError` is the API server's refusal; every module that sends requests handles it. Authors raise
-`RetryError`, `Wait`, `PlanError` and `Refusal`.
+`RetryError`, `Wait`, `PlanError` and `Denied`.
 `Backoff` is for operations that are retried outside the work queue.
 """
 
@@ -83,7 +83,7 @@ class Wait(Exception):  # noqa: N818 (it is no error: an author raises it to wai
         self.at = time.monotonic()
 
 
-class Refusal(Exception):  # noqa: N818 (it is no error: an author raises it to refuse)
+class Denied(Exception):  # noqa: N818 (it is no error: an author raises it to refuse)
     """Refuse a write; raise it in a function of `validate` or `default`.
 
     The user reads the message: one sentence that says what is wrong, and what to do.

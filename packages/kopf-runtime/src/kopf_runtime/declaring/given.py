@@ -14,6 +14,14 @@ class _Known(Protocol):
         """Its namespace and name."""
 
     @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty if it is cluster-scoped."""
+
+    @property
     def uid(self) -> str:
         """Its uid."""
 
@@ -27,7 +35,7 @@ class _Known(Protocol):
 
     @property
     def view(self) -> Any:
-        """What the author's `project` returned of it."""
+        """What the author's `transform` returned of it, without one an owner itself."""
 
 
 class Owner(_Known, Protocol):

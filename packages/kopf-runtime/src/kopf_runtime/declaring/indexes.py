@@ -26,7 +26,7 @@ class Index:
         self.selected: Callable[[str], bool] = lambda _: True
         self._holders: dict[Hashable, list[tuple[float, Key]]] = {}
 
-    def holders(self, value: Hashable) -> tuple[Key, ...]:
+    def by_index(self, value: Hashable) -> tuple[Key, ...]:
         """Return the keys of the objects that have a value, the oldest first."""
         return tuple(key for _, key in self._holders.get(value, ()) if self.selected(key[0]))
 

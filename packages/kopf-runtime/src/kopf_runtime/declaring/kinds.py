@@ -4,7 +4,8 @@ Every module that talks to the API server names its objects by a `Kind`.
 """
 
 import functools
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 #: Namespace and name; the namespace of a cluster-scoped object is empty.
 Key = tuple[str, str]
@@ -38,6 +39,21 @@ class Kind(NamedTuple):
     def __str__(self) -> str:
         """Return `widgets.example.dev`, as in the name of a CRD."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def manifest(
+    kind: Kind,
+    name: str,
+    namespace: str = "",
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **content: Any,
+) -> dict[str, Any]:
+    """Return the manifest of an object; a child is by default in its owner's namespace."""
+    given = {"namespace": namespace, "labels": labels, "annotations": annotations}
+    metadata = {"name": name, **{field: value for field, value in given.items() if value}}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
 
 
 _cluster = functools.partial(Kind, namespaced=False)

@@ -1,7 +1,8 @@
 """The cached records of objects and their children, and how an author declares both.
 
 A record is small: it holds the hash of a manifest instead of the manifest, and only those parts of
-the object that the author asks for (`project`). `source` creates records, `plan` decides with them.
+the object that the author asks for (`transform`). `source` creates records, `plan` decides with
+them.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -61,19 +62,19 @@ class Owned(Struct, frozen=True):
     type: type[Object]
     update: Update
     #: Returns the part of a child that `status` sees; it must be small.
-    project: Callable[[Any], Any]
+    transform: Callable[[Any], Any]
     #: Returns from the kept part why a child has ended; empty while it may still run.
-    ended: Callable[[Any], str]
+    finished: Callable[[Any], str]
     #: Returns from the kept part why a child is not ready; empty if it is. See `judge`.
     unready: Callable[[Any], str] = lambda _: ""
     #: A child is created or changed only once all children of these kinds are ready.
     after: tuple[Kind, ...] = ()
     #: Whether its children are left out while the API server does not know the kind.
     optional: bool = False
-    #: What becomes of a child that is no longer wanted; None if the author has not said that.
-    on_surplus: Fate | None = Fate.DELETE
+    #: Whether a child that is no longer wanted is deleted; None if the author has not said that.
+    prune: bool | None = True
     #: What becomes of one whose owner is deleted, or a function of the owner that returns that.
-    on_delete: Fate | Callable[[Any], Fate] = Fate.DELETE
+    deletion_policy: Fate | Callable[[Any], Fate] = Fate.DELETE
     #: What becomes of a child that cannot be changed in place as it is wanted.
     on_immutable: Fate | Update = Fate.REFUSE
     #: What decodes a child, if not just its type, and returns from the whole why it is not ready.
@@ -84,20 +85,23 @@ class Owned(Struct, frozen=True):
     @property
     def keeps_surplus(self) -> bool:
         """Whether a child that is no longer wanted stays."""
-        undeclared = self.on_surplus is None and may_hold_data(self.kind)
-        return undeclared or self.on_surplus is Fate.RETAIN
+        undeclared = self.prune is None and may_hold_data(self.kind)
+        return undeclared or self.prune is False
 
     @property
     def may_outlive(self) -> bool:
         """Whether the children of some owners stay when these are deleted."""
-        return self.on_delete is not Fate.DELETE
+        return self.deletion_policy is not Fate.DELETE
 
     def outlives(self, thing: Any) -> bool:
         """Return whether the children of an object stay when it is deleted; raise `TypeError`."""
-        fate = self.on_delete(thing) if callable(self.on_delete) else self.on_delete
+        fate = (
+            self.deletion_policy(thing) if callable(self.deletion_policy) else self.deletion_policy
+        )
         if fate not in (Fate.DELETE, Fate.RETAIN):
             raise TypeError(
-                f"on_delete of {self.kind.kind} returned {fate!r:.80}; use kr.DELETE or kr.RETAIN"
+                f"deletion_policy of {self.kind.kind} returned {fate!r:.80}; use kr.DELETE or "
+                "kr.RETAIN"
             )
         return fate is Fate.RETAIN
 
@@ -108,7 +112,7 @@ class Read(Struct, frozen=True):
     kind: Kind
     type: type[Object]
     #: Returns the part of one that the author's functions see.
-    project: Callable[[Any], Any]
+    transform: Callable[[Any], Any]
     #: Returns the names, or the namespaces and names, of those that an owner names.
     keys: Callable[[Any], Iterable[Any]]
     #: Returns the labels of those that an owner selects.
@@ -162,7 +166,24 @@ class Result(Struct, frozen=True):
     due: float
 
 
-class Owner(Struct, frozen=True):
+class _Named:
+    """What has a namespace and a name."""
+
+    __slots__ = ()
+    key: Key
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.key[1]
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty if it is cluster-scoped."""
+        return self.key[0]
+
+
+class Owner(Struct, _Named, frozen=True):
     """An object of the kind that a controller serves."""
 
     key: Key
@@ -173,7 +194,7 @@ class Owner(Struct, frozen=True):
     finalizers: tuple[str, ...]
     #: The status as stored in the API server.
     status: dict[str, Any]
-    #: The part of it that the author keeps.
+    #: The object without its status, or the part of it that the author keeps.
     view: Any
     wanted: tuple[Wanted, ...]
     #: Why its children cannot be planned; empty if they can.
@@ -224,7 +245,7 @@ def held(status: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-class Child(Struct, frozen=True):
+class Child(Struct, _Named, frozen=True):
     """An object that an owner owns or could own."""
 
     kind: Kind

@@ -170,14 +170,14 @@ class JobRun(Generic[R]):
     def of(
         cls, context: StepContext[Any], name: str, read: Callable[[Sequence[str]], R]
     ) -> "JobRun[R]":
-        """Return how the Job with a name fares, of all its Pods, which are grandchildren.
+        """Return how the Job with a name fares, of all its Pods, which are descendants.
 
         A Pod may run twice, so `read` gets all reports, those of the oldest Pod first.
         """
         views = (job.view for job in context.children_of(JOB) if job.key[1] == name)
         pods = [
             pod.view
-            for pod in sorted(context.grandchildren[POD], key=lambda pod: pod.created)
+            for pod in sorted(context.descendants[POD], key=lambda pod: pod.created)
             if pod.key[1].startswith(f"{name}-")
         ]
         reports = [pod.report for pod in pods if pod.report]

@@ -77,7 +77,7 @@ class Changes:
         for number, index in enumerate(self._declaration.indexes):
             owners = filter(None, map(self._caches.owners.cache.get, keys))
             for value in {value for owner in owners for value in owner.values[number]}:
-                sharing.update(index.holders(value))
+                sharing.update(index.by_index(value))
         return sharing.difference(keys)
 
     def _add(self, key: Key, namespace: str | None = None, *, follows: bool = False) -> None:
@@ -115,7 +115,7 @@ class Changes:
         self._add(left_out.key)
         for unique in self._declaration.uniques.values():
             for key in {
-                key for value in left_out.holds(unique.name) for key in unique.holders(value)
+                key for value in left_out.holds(unique.name) for key in unique.by_index(value)
             }:
                 self._queue.add(key, listed=True)
 
@@ -136,7 +136,7 @@ class Changes:
                 index.add(*has)
             values = {value for entry in (had, has) if entry is not None for value in entry[2]}
             for value in values if turned or (had != has and not listing) else ():
-                for holder in index.holders(value):
+                for holder in index.by_index(value):
                     self._queue.add(holder, listed=True)  # there may be very many
 
     def _values_of(self, owner: Owner, number: int) -> tuple[Hashable, ...]:
@@ -163,12 +163,12 @@ class Changes:
                 parent = self._caches.parent(former)
                 if parent is None or self._caches.owners.cache.get(parent) is not None:
                     self._pace.lost(kind, former, self._client.now())
-            self.grandchild(record, former)
+            self.descendant(record, former)
 
         return changed
 
-    def grandchild(self, record: Child | None, former: Child | None) -> None:
-        """Queue the object that a child or a grandchild names."""
+    def descendant(self, record: Child | None, former: Child | None) -> None:
+        """Queue the object that a child or a descendant names."""
         for child in (record, former):
             if child is not None and (parent := self._caches.parent(child)) is not None:
                 self._external.outdate(parent, child.kind)

@@ -32,7 +32,7 @@ from kopf_runtime.declaring.foreign import foreign
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Object, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
-from kopf_runtime.declaring.rights import Right
+from kopf_runtime.declaring.rights import PolicyRule
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
 from kopf_runtime.endpoints.web import CertificateError, Server
 from kopf_runtime.process import activity, dry_run
@@ -95,7 +95,7 @@ class Manager(Generic[S]):
         self.controllers: list[Controller] = []
         self.runtimes: list[Runtime] = []
         #: What its roles grant beside what its controllers need.
-        self.further_rights: list[Right] = []
+        self.policy_rules: list[PolicyRule] = []
         self._server = Server(self.metrics)
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -117,10 +117,13 @@ class Manager(Generic[S]):
         *,
         where: Mapping[str, Any] | None = None,
         annotation: str = "",
-        project: Callable[[Any], Any] = lambda _: None,
+        transform: Callable[[Any], Any] | None = None,
         workers: int | None = None,
     ) -> Controller:
-        """Return the controller of a class's kind; `project` returns what `status` sees.
+        """Return the controller of a class's kind.
+
+        `status` and the gauges see its objects, or what `transform` returns of them: only that is
+        then kept in memory.
 
         For a `Kind` that others define, `type_` is the class of what is read of its objects, and
         `where`, as `{"labels": {"app": "web"}}`, selects those that are served. Its status is not
@@ -129,11 +132,11 @@ class Manager(Generic[S]):
         Raise `TypeError` or `ValueError` if this cannot be meant.
         """
         if isinstance(kind, Kind):
-            controller = Controller(kind, type_, project, workers, foreign(where, annotation))
+            controller = Controller(kind, type_, transform, workers, foreign(where, annotation))
         else:
             if where is not None or annotation or type_ is not Object:
                 raise TypeError("type_=, where= and annotation= are for a kind of others")
-            controller = Controller(declared(kind).kind, kind, project, workers)
+            controller = Controller(declared(kind).kind, kind, transform, workers)
         self.controllers.append(controller)
         return controller
 
@@ -169,14 +172,14 @@ class Manager(Generic[S]):
         self._tasks.append(function)
         return function
 
-    def rights(self, *rights: Right) -> None:
+    def rbac(self, *rules: PolicyRule) -> None:
         """Declare further rights, for example of what `adapt` asks for.
 
         The generated roles grant them where they grant the others: in the watched namespaces.
         """
-        if odd := [right for right in rights if not isinstance(right, Right)]:
-            raise TypeError(f"{odd[0]!r} is not a kr.Right")
-        self.further_rights += rights
+        if odd := [rule for rule in rules if not isinstance(rule, PolicyRule)]:
+            raise TypeError(f"{odd[0]!r} is not a kr.PolicyRule")
+        self.policy_rules += rules
 
     def run(self, argv: Sequence[str] | None = None) -> int:
         """Run the operator until it is told to stop; return the exit code."""

@@ -137,12 +137,12 @@ class Runtime:
             kind: source(owned, reader.child(owned), changes.child(kind))
             for kind, owned in declaration.owned.items()
         }
-        grandchildren = {
-            kind: source(watched, reader.grandchild(watched), changes.grandchild)
+        descendants = {
+            kind: source(watched, reader.descendant(watched), changes.descendant)
             for kind, watched in declaration.watched.items()
         }
         selects = bool(own.selector)
-        return Caches(owners, children, grandchildren, reads, others, selection, selects)
+        return Caches(owners, children, descendants, reads, others, selection, selects)
 
     def why_unserved(self, namespace: str) -> str:
         """Return why a namespace is not served, or an empty text if it is."""

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import structs
 
 from kopf_runtime.cluster import tracing
-from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Condition, Status, build, condition
 from kopf_runtime.declaring.context import StepContext
 from kopf_runtime.declaring.errors import ApiError
@@ -37,9 +36,8 @@ LONG = 10.0
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Observed(StepContext[Any]):
-    """An object and its children, as an author's `status` sees them: the context with the rest."""
+    """An object's children and how it fares, as `status` sees them: the context with the rest."""
 
-    object: given.Owner
     #: Why the runtime cannot take the next step, or None.
     trouble: Trouble | None = None
     #: Which children are not ready, and why, such as `Job load: it has not completed yet`.
@@ -63,6 +61,10 @@ def default_status(seen: Observed) -> Status:
     return Status(True, "Reconciled", "All of its objects are there.")
 
 
+def _default(_: Any, seen: Observed) -> Status:
+    return default_status(seen)
+
+
 def _troubled(state: Status, trouble: Trouble | None) -> Status:
     """Return a state that says what keeps the runtime from its work, whatever it said before."""
     if trouble is None:
@@ -79,13 +81,13 @@ class StatusReporter:
         deps: Deps,
         owners: Source[Owner],
         observer: Observer,
-        status: Callable[[Any], Status] | None,
+        status: Callable[[Any, Any], Status] | None,
         foreign: Foreign | None = None,
     ) -> None:
         metrics = deps.metrics
         self._refusals = metrics.statuses_refused.labels(metrics.name_of(owners.kind))
         self._owners, self._observer = owners, observer
-        self._recorder, self._status = deps.recorder, status or default_status
+        self._recorder, self._status = deps.recorder, status or _default
         #: What tells the state: in the status, unless that is somebody else's.
         self._writer: StatusWriter | Teller = (
             StatusWriter(deps.client, owners)
@@ -236,7 +238,6 @@ class StatusReporter:
             f"{c.kind.kind} {c.key[1]}: {why}" for c in children if (why := why_unready(c))
         )
         observed = Observed(
-            object=owner,
             trouble=trouble,
             unready=unready,
             missing=missing,
@@ -281,7 +282,9 @@ class StatusReporter:
         """
         failed, trouble = None, observed.trouble if observed is not None else None
         try:
-            state = self._status(observed) if observed is not None else _as_before(owner)
+            state = (
+                self._status(owner.view, observed) if observed is not None else _as_before(owner)
+            )
             now = self._with_pause(owner, _troubled(state, trouble))
             wanted = build(owner.status, owner.generation, now)
             if lost := [n for n in owner.recorded if wanted.get(n) != owner.status.get(n)]:

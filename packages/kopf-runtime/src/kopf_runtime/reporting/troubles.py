@@ -211,7 +211,7 @@ def kept(children: Sequence[Child]) -> str:
     more = f" and {len(children) - 3} more" if len(children) > 3 else ""
     return (
         f"Not wanted any more: {', '.join(names)}{more}. It stays because it may hold data; delete "
-        "it if nobody needs it. (With on_surplus=, the operator's author declares what becomes of "
+        "it if nobody needs it. (With prune=, the operator's author declares what becomes of "
         "it.)"
     )
 

@@ -23,7 +23,7 @@ class Caches:
 
     owners: Source[Owner]
     children: Mapping[Kind, Source[Child]]
-    grandchildren: Mapping[Kind, Source[Child]]
+    descendants: Mapping[Kind, Source[Child]]
     reads: Reads
     mapped: Sequence[Source[Seen]]
     selection: Selection
@@ -36,7 +36,7 @@ class Caches:
         return [
             self.owners,
             *self.children.values(),
-            *self.grandchildren.values(),
+            *self.descendants.values(),
             *self.reads.sources.values(),
             *self.mapped,
             *self.selection.sources,
@@ -68,8 +68,8 @@ class Caches:
         return ""
 
     def why_missing(self, kind: Kind, namespace: str) -> str:
-        """Return why a kind of children or grandchildren cannot be served in a namespace."""
-        sources = (self.children.get(kind), self.grandchildren.get(kind))
+        """Return why a kind of children or descendants cannot be served in a namespace."""
+        sources = (self.children.get(kind), self.descendants.get(kind))
         reasons = (
             source.why_not(Use.CHANGE, namespace) for source in sources if source is not None
         )
@@ -107,7 +107,7 @@ class Caches:
     def list_again(self, *, owners: bool) -> None:
         """Have all kinds listed again on which a plan depends, with the owners if it does, too."""
         peers = {self.kind: self.owners} if owners else {}
-        for kinds in (self.children, self.grandchildren, self.reads.sources, peers):
+        for kinds in (self.children, self.descendants, self.reads.sources, peers):
             for source in kinds.values():
                 source.list_again()
 

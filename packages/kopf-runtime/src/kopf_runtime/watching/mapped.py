@@ -14,7 +14,7 @@ def mapped(client: Client, metrics: Metrics, namers: Namers, read: Read) -> Sour
     def record(thing: Object, _: Seen | None) -> Seen:
         meta = thing.metadata
         others = tuple(keys(read, thing, namers.kind))
-        return Seen(meta.key, meta.uid, meta.version, (others, read.project(thing)))
+        return Seen(meta.key, meta.uid, meta.version, (others, read.transform(thing)))
 
     def changed(record: Seen | None, former: Seen | None) -> None:
         states = [(seen.uid, seen.view) for seen in (record, former) if seen is not None]

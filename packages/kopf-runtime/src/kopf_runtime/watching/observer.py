@@ -19,7 +19,7 @@ class Observer:
     ) -> None:
         self._label = label  # which has an owner's uid
         self._client, self._settings = client, settings
-        self._children, self._grandchildren = caches.children, caches.grandchildren
+        self._children, self._descendants = caches.children, caches.descendants
         self._reads = caches.reads
 
     def served(self, owner: Owner) -> list[Wanted]:
@@ -43,7 +43,7 @@ class Observer:
 
         What is missing of them must not be taken for gone.
         """
-        sources = (*self._children.values(), *self._grandchildren.values())
+        sources = (*self._children.values(), *self._descendants.values())
         # Without its CRD a kind has no objects, and must not keep others from their end.
         space, gone = owner.key[0], owner.deleting
         reasons = {
@@ -59,13 +59,13 @@ class Observer:
             "namespace": owner.key[0],
             "reads": self._reads.views(owner),
             "settings": self._settings(),
-            "outcome": owner.outcome.value if owner.outcome is not None else None,
-            "checked": owner.checked.value if owner.checked is not None else None,
+            "sync_result": owner.outcome.value if owner.outcome is not None else None,
+            "check_result": owner.checked.value if owner.checked is not None else None,
         }
 
     def given(self, owner: Owner, children: Sequence[Child]) -> dict[str, Any]:
         """Return what the context of an object with these children consists of."""
-        # Anybody may label an object as a grandchild, but only where they may create one.
+        # Anybody may label an object as a descendant, but only where they may create one.
         places = {owner.key[0], *(child.key[0] for child in children)}
         return {
             "now": self._client.now(),
@@ -73,9 +73,9 @@ class Observer:
             "serves": lambda kind: self._serves(kind, owner.key[0]),
             "stored": owner.status,
             **self.results(owner),
-            "grandchildren": {
+            "descendants": {
                 kind: [record for record in _sorted(source, owner) if record.key[0] in places]
-                for kind, source in self._grandchildren.items()
+                for kind, source in self._descendants.items()
             },
         }
 

@@ -70,7 +70,7 @@ class Reads:
             for kind, named in record.names:
                 self._parts[kind].add(named)
         for name in former.names if former is not None else ():
-            if not self._namers.index.holders(name):
+            if not self._namers.index.by_index(name):
                 self._parts[name[0]].drop(name[1])
 
     def turned(self, namespace: str) -> None:

@@ -1,6 +1,6 @@
 """The objects of one kind that others name, such as a user's Secret: watched, or polled.
 
-Of an object only what `project` returned is kept, while it is named.
+Of an object only what `transform` returned is kept, while it is named.
 """
 
 import random
@@ -78,7 +78,7 @@ class Namers:
 
     def queue(self, name: Name) -> None:
         """Queue those that name something."""
-        for key in self.index.holders(name):
+        for key in self.index.by_index(name):
             self.changed(key)
 
     def check(self, owner: Owner, kind: Kind, key: Key) -> None:
@@ -112,7 +112,7 @@ class References:
             self._record,
             self._changed,
             self._left_out,
-            lambda left_out: any(map(namers.index.holders, self._names_of(left_out))),
+            lambda left_out: any(map(namers.index.by_index, self._names_of(left_out))),
         )
 
     def names(self, thing: Object) -> Iterator[Any]:
@@ -131,7 +131,7 @@ class References:
         """Queue who is concerned by a namespace that has just been (de)selected."""
 
     def views(self, named: Any) -> dict[Key, Any]:
-        """Return what `project` returned of what is named; None stands for a missing one."""
+        """Return what `transform` returned of what is named; None stands for a missing one."""
         seen = self.source.cache.get(named)
         return {named: seen.view if seen is not None and seen.view is not UNREAD else None}
 
@@ -181,8 +181,8 @@ class References:
 
     def _record(self, thing: Object, _: Seen | None) -> Seen:
         meta = thing.metadata
-        named = self._namers.index.holders((self.kind, meta.key))
-        view = self._read.project(thing) if named else UNREAD
+        named = self._namers.index.by_index((self.kind, meta.key))
+        view = self._read.transform(thing) if named else UNREAD
         return Seen(meta.key, meta.uid, meta.version, view)
 
     def _changed(self, record: Seen | None, former: Seen | None) -> None:
@@ -210,7 +210,7 @@ class Polled(References):
         self._views.pop(key, None)
 
     def views(self, key: Key) -> dict[Key, Any]:
-        """Return what `project` returned of what is named; None stands for a missing one."""
+        """Return what `transform` returned of what is named; None stands for a missing one."""
         return {key: self._views.get(key, (None, 0.0))[0]}
 
     def unread(self, key: Key) -> bool:
@@ -244,10 +244,10 @@ class Polled(References):
                 raise
         else:
             try:
-                view = self._read.project(decode(self._decoder, raw))
+                view = self._read.transform(decode(self._decoder, raw))
             except Exception as error:  # an author's code may also fail
                 raise unreadable(self.kind, key, f"{type(error).__name__}: {error}") from error
-        if owner.key not in self._namers.index.holders((self.kind, key)):
+        if owner.key not in self._namers.index.by_index((self.kind, key)):
             return  # it no longer is
         # Objects that a start has asked for together do not stay together.
         self._views[key] = view, now + self._every * random.uniform(0.9, 1.0)  # noqa: S311

@@ -71,7 +71,7 @@ class Selections(References):
                 self.source.cache.put(replace(seen, view=view, selected=others))
 
     def views(self, labels: Labels) -> dict[Key, Any]:
-        """Return what `project` returned of what is selected."""
+        """Return what `transform` returned of what is selected."""
         seen = {key: self.source.cache.get(key) for key in self._chosen(labels)}
         return {key: one.view if one is not None else None for key, one in seen.items()}
 
@@ -126,7 +126,7 @@ class Selections(References):
     def _record(self, thing: Object, _: Seen | None) -> Seen:
         meta = thing.metadata
         selected = self._selecting(meta.key, meta.labels or {}) or _NOTHING
-        view = self._read.project(thing) if selected else UNREAD
+        view = self._read.transform(thing) if selected else UNREAD
         return Seen(meta.key, meta.uid, meta.version, view, selected)
 
     def _changed(self, record: Seen | None, former: Seen | None) -> None:

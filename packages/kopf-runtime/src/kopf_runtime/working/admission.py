@@ -18,7 +18,7 @@ from kopf_runtime.cluster.fence import for_a_review
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.conditions import stored
 from kopf_runtime.declaring.context import ReviewContext, User
-from kopf_runtime.declaring.errors import Refusal
+from kopf_runtime.declaring.errors import Denied
 from kopf_runtime.declaring.objects import Decoder, Resource
 from kopf_runtime.endpoints.reviews import Admission
 from kopf_runtime.working.ending import ending
@@ -55,7 +55,7 @@ class Asking(ABC):
         try:
             with for_a_review():
                 return await ending(self._judge(request, raw, old), self._webhook.timeout)
-        except Refusal as refusal:
+        except Denied as refusal:
             return _refused(422, "Invalid", str(refusal))
         except TimeoutError:
             return self._failed(f"no answer within {self._webhook.timeout:g} s")

@@ -168,7 +168,7 @@ def plan(seen: Seen, word: str) -> Plan:
         return Plan(change, "Healed", why, edited=edited, verify=True)
     if owned.update is Update.CREATE:
         return KEEP
-    if ended := owned.ended(child.view):
+    if ended := owned.finished(child.view):
         return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
     if child.template != wanted.template:
         return _of_another_template(owner, child, word, change)
@@ -283,7 +283,7 @@ class Family(Struct, frozen=True, kw_only=True):
     @property
     def kept(self) -> list[Child]:
         """What is no longer wanted, and stays because nobody has said what becomes of it."""
-        undeclared = (c for c in self._unwanted(stays=True) if not self.owned[c.kind].on_surplus)
+        undeclared = (c for c in self._unwanted(stays=True) if self.owned[c.kind].prune is None)
         return [child for child in undeclared if self._is_own(child)]
 
     def _unwanted(self, *, stays: bool) -> list[Child]:
@@ -329,10 +329,10 @@ class Family(Struct, frozen=True, kw_only=True):
                 missing = self.missing[kind, namespace]
                 if missing and (kind, namespace) not in self.absent:
                     return [], troubles.missing(kind, missing)
-        if any(self.owned[child.kind].on_surplus is None for child in former) and any(
+        if any(self.owned[child.kind].prune is None for child in former) and any(
             map(self.why_unready, self.wanted)
         ):
-            former = [c for c in former if self.owned[c.kind].on_surplus is not None]
+            former = [c for c in former if self.owned[c.kind].prune is not None]
         step = Plan(Step.DELETE, why=why)
         return [Action(step, None, child) for child in former], DONE
 

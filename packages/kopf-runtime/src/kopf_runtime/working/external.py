@@ -63,6 +63,8 @@ _REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")
 SOONEST = 1.0
 #: The names of the calls' spans, by the field of an owner that has their results.
 _SPANS = {"outcome": "sync", "checked": "check", "": "finalize"}
+#: The fields of a context that have the results.
+_RESULTS = {"outcome": "sync_result", "checked": "check_result"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +273,7 @@ class External:
             raise StepError(failed.stop(failed.until - _now()))
         given = self._observer.given(owner, self._observer.children(owner)) | {
             "stored": owner.status if self._declaration.foreign else thing.status,
+            "client": self._client,
             "leads": self._client.may_write,
             **({} if self._declaration.foreign else {"record": self._recorder(owner, thing)}),
             "unseen": self._observer.unseen(owner),
@@ -282,7 +285,9 @@ class External:
             span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
             with self._queue.outside(owner.key), span:
                 value = await ending(call.function(thing, CallContext(**given)), call.timeout)
-            every = call.period(thing, CallContext(**given | ({field: value} if field else {})))
+            every = call.period(
+                thing, CallContext(**given | ({_RESULTS[field]: value} if field else {}))
+            )
         except _StaleError as error:
             self._stale[owner.key, call.reason] += 1
             if self._stale[owner.key, call.reason] < ATTEMPTS:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.kinds import Kind
-from kopf_runtime.declaring.records import Child, Fate, Owned, Owner, Plan, Step, Update, Wanted
+from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.observer import served
 from kopf_runtime.working.apply import Applier
@@ -123,5 +123,5 @@ class Observation:
 
 def _fated(declaration: Declaration, owned: Owned) -> Owned:
     """Return a kind of children with what becomes of those that a step leaves out."""
-    at_once = declaration.stepwise and owned.on_surplus is None and not owned.keeps_surplus
-    return replace(owned, on_surplus=Fate.DELETE) if at_once else owned
+    at_once = declaration.stepwise and owned.prune is None and not owned.keeps_surplus
+    return replace(owned, prune=True) if at_once else owned

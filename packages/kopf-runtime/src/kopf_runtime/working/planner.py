@@ -93,7 +93,7 @@ class Planner:
 
         What would be changed in the cluster cannot be told then.
         """
-        calls = {"outcome": self._declaration.sync, "checked": self._declaration.check}
+        calls = {"sync_result": self._declaration.sync, "check_result": self._declaration.check}
         return {
             field: PlanError(f"it depends on what {call} returns, which a dry run does not call")
             for field, call in calls.items()
@@ -172,7 +172,7 @@ class Planner:
     async def _is_current(self, owner: Owner) -> bool:
         """Return whether the API server knows nothing newer that the plan depends on."""
         caches = self._caches
-        sources = (*caches.children.values(), *caches.grandchildren.values())
+        sources = (*caches.children.values(), *caches.descendants.values())
         known = [
             await source.is_current(owner, self._marks.uid)
             for source in (sources if self._declaration.stepwise else ())

@@ -43,7 +43,7 @@ class Reader:
         names: Callable[[Any], tuple[Name, ...]],
     ) -> None:
         self._late, self._names = declaration.plans_late, names
-        self._indexes, self._project = declaration.indexes, declaration.project
+        self._indexes, self._transform = declaration.indexes, declaration.transform
         self._marks, self._kind = marks, declaration.kind
         self._templates = templates
         self._ownership, self._foreign = Ownership(marks.manager), declaration.foreign
@@ -79,14 +79,14 @@ class Reader:
         if former is not None and former.state == record.state:
             same = "view", "wanted", "problem", "outcome", "checked", "thing", "names", "values"
             return replace(record, **{name: getattr(former, name) for name in same})
-        record = replace(record, view=self._project(thing))
+        kept = self._kept(thing) if self._late or self._transform is None else thing
+        view = kept if self._transform is None else self._transform(thing)
+        record = replace(record, view=view)
         if not self._late:
             if record.deleting:
                 return record
             wanted, problem = self._templates.plan(thing)
             return replace(record, wanted=wanted, problem=problem)
-        bare = {"metadata": replace(meta, managed_fields=None)}
-        kept = replace(thing, **bare, **({"status": {}} if foreign is None else {}))
         # They see no status either: a change of it alone would not have them called again.
         lists = (several(index.values(kept)) for index in self._indexes)
         values = tuple(tuple(dict.fromkeys(items)) for items in lists)
@@ -101,6 +101,11 @@ class Reader:
         return replace(
             record, wanted=former.wanted, problem=former.problem, outcome=_outdated(former.outcome)
         )
+
+    def _kept(self, thing: Resource) -> Resource:
+        """Return an object as it is kept in memory: without what changes by itself."""
+        bare = {"metadata": replace(thing.metadata, managed_fields=None)}
+        return replace(thing, **bare, **({"status": {}} if self._foreign is None else {}))
 
     def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:
         """Return a function that creates the records of a kind of children."""
@@ -123,7 +128,7 @@ class Reader:
                 uid = made_for if self._ownership.any(meta.managed_fields) else ""
             unlabelled = self._marks.missing(labels, uid or made_for)
             proven = bool(uid and parent) and not unlabelled and named in ("", parent)
-            view = owned.project(thing)
+            view = owned.transform(thing)
             template = annotations.get(self._marks.template, "")[:64]
             return Child(
                 kind=owned.kind,
@@ -155,8 +160,8 @@ class Reader:
 
         return read
 
-    def grandchild(self, watched: Owned) -> Callable[[Object, Child | None], Child]:
-        """Return a function that creates grandchildren's records from the marks they inherit."""
+    def descendant(self, watched: Owned) -> Callable[[Object, Child | None], Child]:
+        """Return a function that creates descendants' records from the marks they inherit."""
         child = self.child(watched)
 
         def read(thing: Object, former: Child | None) -> Child:

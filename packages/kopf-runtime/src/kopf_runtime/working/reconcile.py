@@ -237,7 +237,7 @@ class Reconciler:
             if stop := stop or await self._remove(owner, family, actions):
                 return stop
         left = ((action.child.kind, action.child.key) for action in actions if action.child)
-        watched = ((kind, (owner.key[0], "")) for kind in self._caches.grandchildren)
+        watched = ((kind, (owner.key[0], "")) for kind in self._caches.descendants)
         return family.why_missing((*left, *watched))
 
     async def _child(self, owner: Owner, wanted: Wanted, known: First, *, held: bool) -> Outcome:

@@ -62,7 +62,7 @@ class Marks:
         self.template = f"{prefix}/template-hash"
         #: The annotation that counts replacements in quick succession.
         self.replaced = f"{prefix}/replacements"
-        #: The annotation with the name of the object that a grandchild, or a child without an owner
+        #: The annotation with the name of the object that a descendant, or a child without an owner
         #: reference, belongs to.
         self.name = f"{prefix}/{word}-name"
         #: The annotation of an object that is paused.
