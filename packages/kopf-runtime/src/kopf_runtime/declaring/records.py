@@ -203,9 +203,9 @@ class Owner(Struct, _Named, frozen=True):
     #: fields: after etcd was restored from a backup, one generation may be of another edit.
     content: int
     #: The result of the author's `sync`; None while it is unknown.
-    outcome: Result | None = None
+    sync_result: Result | None = None
     #: The result of the author's `check`; None while it is unknown.
-    checked: Result | None = None
+    check_result: Result | None = None
     #: The object itself without its status, if its children are planned at each reconcile.
     thing: Resource | None = None
     created: float = 0.0

@@ -59,8 +59,8 @@ class Observer:
             "namespace": owner.key[0],
             "reads": self._reads.views(owner),
             "settings": self._settings(),
-            "sync_result": owner.outcome.value if owner.outcome is not None else None,
-            "check_result": owner.checked.value if owner.checked is not None else None,
+            "sync_result": owner.sync_result.value if owner.sync_result is not None else None,
+            "check_result": owner.check_result.value if owner.check_result is not None else None,
         }
 
     def given(self, owner: Owner, children: Sequence[Child]) -> dict[str, Any]:

@@ -62,9 +62,7 @@ _REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")
 #: Seconds between two calls because of a child's change.
 SOONEST = 1.0
 #: The names of the calls' spans, by the field of an owner that has their results.
-_SPANS = {"outcome": "sync", "checked": "check", "": "finalize"}
-#: The fields of a context that have the results.
-_RESULTS = {"outcome": "sync_result", "checked": "check_result"}
+_SPANS = {"sync_result": "sync", "check_result": "check", "": "finalize"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ class External:
         self._owners, self._observer, self._queue = caches.owners, observer, queue
         self._finalizer, self._served = marks.finalizer, marks.served
         # The calls by the field of an owner that has their results.
-        calls = {"outcome": declaration.sync, "checked": declaration.check}
+        calls = {"sync_result": declaration.sync, "check_result": declaration.check}
         self._calls = {field: call for field, call in calls.items() if call is not None}
         self._failed: dict[tuple[Key, str], _Failed] = {}
         self._news: set[tuple[Key, str]] = set()
@@ -129,8 +127,8 @@ class External:
             self._failed.clear()
         for owner in list(self._owners.cache.within(namespace)):
             self.forget(owner.key)
-            if owner.outcome is not None or owner.checked is not None:
-                fresh = replace(owner, outcome=None, checked=None, wanted=(), problem="")
+            if owner.sync_result is not None or owner.check_result is not None:
+                fresh = replace(owner, sync_result=None, check_result=None, wanted=(), problem="")
                 self._owners.cache.put(fresh)
 
     def outdate(self, key: Key, kind: Kind | None) -> None:
@@ -152,19 +150,19 @@ class External:
 
     def may_plan(self, owner: Owner) -> bool:
         """Return whether what the plan needs is known."""
-        return "outcome" not in self._calls or owner.outcome is not None
+        return "sync_result" not in self._calls or owner.sync_result is not None
 
     def unchecked(self, owner: Owner) -> bool:
         """Return whether there is a `check` whose result for an object is not known."""
-        return "checked" in self._calls and owner.checked is None
+        return "check_result" in self._calls and owner.check_result is None
 
     def not_checked_yet(self, owner: Owner) -> None:
         """Record that `check` cannot have returned anything so far; it is still to be called."""
-        self._owners.cache.put(replace(owner, checked=Result(None, 0.0, 0.0)))
+        self._owners.cache.put(replace(owner, check_result=Result(None, 0.0, 0.0)))
 
     def recheck(self, key: Key) -> None:
         """Call `check` again, because a child has been made that it may not have seen."""
-        if call := self._calls.get("checked"):
+        if call := self._calls.get("check_result"):
             self._news.add((key, call.reason))
 
     def due(self, key: Key, since: float = 0.0) -> float | None:
@@ -192,7 +190,7 @@ class External:
         if owner.deleting:
             return ["finalize"] if self.needs_cleanup(owner) else []
         lacks = self._finalize is not None and self._finalizer not in owner.finalizers
-        syncs = not dry and "outcome" in self._calls and not self._due(owner.key, "outcome")
+        syncs = not dry and "sync_result" in self._calls and not self._due(owner.key, "sync_result")
         return ["put the finalizer on"] * lacks + ["sync"] * syncs
 
     # --- steps --------------------------------------------------------------------------------
@@ -204,11 +202,11 @@ class External:
 
     async def sync(self, owner: Owner) -> None:
         """Call `sync` if the object changed or its time has come; raise `StepError`."""
-        await self._look(owner, "outcome")
+        await self._look(owner, "sync_result")
 
     async def check(self, owner: Owner) -> bool:
         """Call `check` as `sync` is called; return whether its result has changed."""
-        return await self._look(owner, "checked")
+        return await self._look(owner, "check_result")
 
     async def _look(self, owner: Owner, field: str) -> bool:
         call = self._calls.get(field)
@@ -285,9 +283,7 @@ class External:
             span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
             with self._queue.outside(owner.key), span:
                 value = await ending(call.function(thing, CallContext(**given)), call.timeout)
-            every = call.period(
-                thing, CallContext(**given | ({_RESULTS[field]: value} if field else {}))
-            )
+            every = call.period(thing, CallContext(**given | ({field: value} if field else {})))
         except _StaleError as error:
             self._stale[owner.key, call.reason] += 1
             if self._stale[owner.key, call.reason] < ATTEMPTS:

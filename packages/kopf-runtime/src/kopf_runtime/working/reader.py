@@ -77,7 +77,16 @@ class Reader:
             annotated=(meta.annotations or {}).get(foreign.annotation, "") if foreign else "",
         )
         if former is not None and former.state == record.state:
-            same = "view", "wanted", "problem", "outcome", "checked", "thing", "names", "values"
+            same = (
+                "view",
+                "wanted",
+                "problem",
+                "sync_result",
+                "check_result",
+                "thing",
+                "names",
+                "values",
+            )
             return replace(record, **{name: getattr(former, name) for name in same})
         kept = self._kept(thing) if self._late or self._transform is None else thing
         view = kept if self._transform is None else self._transform(thing)
@@ -94,12 +103,15 @@ class Reader:
         if former is None or former.uid != record.uid:
             return record
         # A child that is there because of what `check` returned is not dropped by an edit.
-        record = replace(record, checked=_outdated(former.checked))
+        record = replace(record, check_result=_outdated(former.check_result))
         if former.generation != record.generation:
             return record
         # Its children stay as they are until it is reconciled, and `sync` is called then.
         return replace(
-            record, wanted=former.wanted, problem=former.problem, outcome=_outdated(former.outcome)
+            record,
+            wanted=former.wanted,
+            problem=former.problem,
+            sync_result=_outdated(former.sync_result),
         )
 
     def _kept(self, thing: Resource) -> Resource:
