@@ -28,6 +28,9 @@ from kopf_runtime.working.templates import Marks, Templates
 #: owner's uid (a real one has 36), and the number of finalizers.
 _LONGEST_NAME, _LONGEST_UID, _MOST_FINALIZERS = 253, 64, 8
 
+#: What of an owner stays as it was as long as its state does.
+_PLANNED = ("view", "wanted", "problem", "sync_result", "check_result", "thing", "names", "values")
+
 
 class Reader:
     """Creates the records of one kind and of its children.
@@ -77,17 +80,7 @@ class Reader:
             annotated=(meta.annotations or {}).get(foreign.annotation, "") if foreign else "",
         )
         if former is not None and former.state == record.state:
-            same = (
-                "view",
-                "wanted",
-                "problem",
-                "sync_result",
-                "check_result",
-                "thing",
-                "names",
-                "values",
-            )
-            return replace(record, **{name: getattr(former, name) for name in same})
+            return replace(record, **{name: getattr(former, name) for name in _PLANNED})
         kept = self._kept(thing) if self._late or self._transform is None else thing
         view = kept if self._transform is None else self._transform(thing)
         record = replace(record, view=view)
