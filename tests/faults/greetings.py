@@ -1,27 +1,16 @@
-"""The operator of twenty lines as the fault suite sees it, run from docs/runtime.md itself."""
+"""The operator of examples/greeting, as the fault suite sees it."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 from examples.greeting import greetings
 from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.under_test import Parent
 
-_CHECKOUT = Path(__file__).parents[2]
-
-
-def listing() -> str:
-    """Return the first listing of docs/runtime.md: a whole operator."""
-    page = (_CHECKOUT / "docs" / "runtime.md").read_text()
-    code: str = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
-    return code
-
 
 class Greetings(Parent):
-    """The operator of docs/runtime.md, run from the page."""
+    """The operator of twenty lines."""
 
-    program = ("-c", listing())
+    program = (greetings.__file__,)
     manager = greetings.manager
     quick = ("edit",)
     thorough = False

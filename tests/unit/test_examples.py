@@ -31,19 +31,19 @@ def test_there_are_examples() -> None:
     assert {"flightticket", "memcached"} <= {example.name for example in EXAMPLES}
 
 
-def test_the_page_of_the_runtime_shows_the_examples_as_they_are() -> None:
-    page = (paths.CHECKOUT / "docs" / "runtime.md").read_text()
-    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    greetings, memcacheds, flight_tickets = (
+def test_the_pages_of_the_runtime_show_the_examples_as_they_are() -> None:
+    texts = (
+        (paths.CHECKOUT / "docs" / f"{page}.md").read_text() for page in ("runtime", "external")
+    )
+    shown = [part for text in texts for part in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+    memcacheds, flight_tickets = (
         (paths.CHECKOUT / "examples" / file).read_text()
         for file in (
-            "greeting/greetings.py",
             "memcached/operator/memcached_operator/operator.py",
             "flightticket/operator/flightticket_operator/operator.py",
         )
     )
 
-    assert greetings in shown
     assert len([part for part in shown if part in memcacheds]) == 1
     assert [part for part in shown if "async def book(" in part and part in flight_tickets]
 

@@ -56,9 +56,9 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/reliability", r"every (\w+ minutes)", r"(\d+분)마다", OURS["resync_period"]),
     ("docs/architecture", r"Every (\w+ minutes)", r"(\d+분)마다", OURS["resync_period"]),
     ("docs/runtime", r"at most (\d+) of a kind", r"종류마다 (\d+)개까지", selections.MAX_NAMES),
-    ("docs/runtime", r"second to (\w+ minutes)", r"(\d+분)까지 두", external.MAX_PAUSE_SECONDS),
+    ("docs/external", r"second to (\w+ minutes)", r"(\d+분)까지 두", external.MAX_PAUSE_SECONDS),
     (
-        "docs/runtime",
+        "docs/external",
         r"a minimum of up to\s+(\w+ minutes)",
         r"대기 시간\(최대 (\d+분)\)",
         errors.MAX_RETRY_SECONDS,

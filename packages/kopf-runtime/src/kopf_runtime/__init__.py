@@ -1,7 +1,7 @@
 """Level-triggered reconciling for Python, in kopf's process.
 
 An author declares the kind, what it owns, and two pure functions. The runtime does the rest as
-docs/reliability.md describes it. docs/runtime.md shows an operator of twenty lines.
+docs/reliability.md describes it. docs/runtime.md says what it declares.
 """
 
 from kopf_runtime.cluster.failures import describe_error
