@@ -1,9 +1,12 @@
 """What is read of Pods, Jobs and certificates for an author."""
 
+import ssl
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
+import kopf
 import msgspec
 import pytest
 from cryptography import x509
@@ -13,6 +16,7 @@ from cryptography.x509.oid import NameOID
 
 import kopf_runtime as kr
 from kopf_runtime import JobRun
+from kopf_runtime.cluster import credentials, proxies
 from kopf_runtime.declaring.kinds import JOB, POD
 
 META = {"name": "j-1", "uid": "u", "resourceVersion": "1"}
@@ -151,3 +155,31 @@ def test_it_is_late_to_renew_one_a_week_or_a_tenth_of_its_life_before_its_end(
 ) -> None:
     expiry = kr.expiry(certificate(leaf, "leaf", "a"), certificate(authority, "a", "a"))
     assert expiry.late == pytest.approx(day(late))
+
+
+def test_certificates_are_checked_as_programs_in_go_check_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python 3.13 refuses those without an authority key identifier, which kubectl accepts."""
+    former = ssl.create_default_context
+
+    def strict(*args: Any, **options: Any) -> ssl.SSLContext:
+        context = former(*args, **options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    key = KEY.private_bytes(*pem, serialization.NoEncryption()).decode()
+    api = kopf.ConnectionInfo(server="https://localhost")
+
+    contexts = (
+        kr.tls_context(LEAF, key, certificate(98, "a", "a")),
+        credentials.Credentials(api).ssl,
+        proxies.trust(urlsplit("https://localhost")),
+    )
+
+    for context in contexts:
+        assert context is not None
+        assert context.verify_mode is ssl.CERT_REQUIRED
+        assert not context.verify_flags & ssl.VERIFY_X509_STRICT

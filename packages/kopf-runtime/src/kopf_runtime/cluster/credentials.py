@@ -17,6 +17,8 @@ from typing import Any
 import kopf
 import yaml
 
+from kopf_runtime.cluster.tls import as_in_go
+
 logger = logging.getLogger(__name__)
 
 TOKEN_AGE = 60.0  # seconds; the kubelet rotates a token at 80% of its hour or more
@@ -101,7 +103,7 @@ class Credentials:
         trust = _fingerprint(info)
         if trust != getattr(self, "_trust", b""):
             #: The TLS context of new connections; it is replaced when the CA was rotated.
-            self.ssl: ssl.SSLContext = info.as_ssl_context()
+            self.ssl: ssl.SSLContext = as_in_go(info.as_ssl_context())
             self._trust = trust  # only now: a context that could not be made is tried again
 
     async def renew(self) -> None:

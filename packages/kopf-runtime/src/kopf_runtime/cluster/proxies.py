@@ -7,6 +7,8 @@ import ssl
 import urllib.request
 from urllib.parse import SplitResult, unquote
 
+from kopf_runtime.cluster.tls import as_in_go
+
 _PORTS = {"http": 80, "https": 443}
 #: Bytes of a proxy's answer at most.
 _HEAD = 64 * 1024
@@ -56,7 +58,7 @@ def authorization(proxy: SplitResult) -> str:
 
 def trust(proxy: SplitResult) -> ssl.SSLContext | None:
     """Return the TLS context of connections to a proxy, None if they have no TLS."""
-    return ssl.create_default_context() if proxy.scheme == "https" else None
+    return as_in_go(ssl.create_default_context()) if proxy.scheme == "https" else None
 
 
 async def tunnel(

@@ -26,13 +26,22 @@ def file_of(text: bytes) -> Iterator[str]:
         os.close(number)
 
 
+def as_in_go(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Have a client accept the certificates that programs in Go accept, such as kubectl.
+
+    From Python 3.13 on, a default context refuses those without an authority key identifier.
+    """
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
 @functools.lru_cache(maxsize=256)  # connections are kept for a context
 def tls_context(crt: str, key: str, ca: str) -> ssl.SSLContext:
     """Return the TLS context of a client: its certificate, its key, and whom it trusts, as PEM.
 
     The same texts give the same context. Raise `OSError` if they are not usable.
     """
-    tls = ssl.create_default_context(cadata=ca)
+    tls = as_in_go(ssl.create_default_context(cadata=ca))
     with file_of(crt.encode()) as certificate_file, file_of(key.encode()) as key_file:
         tls.load_cert_chain(certificate_file, key_file)
     return tls

@@ -14,6 +14,7 @@ import kopf
 
 from kopf_runtime.cluster import credentials
 from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.tls import as_in_go
 from kopf_runtime.declaring import objects
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.process import kopf_registry
@@ -102,7 +103,7 @@ async def login(client: Client) -> kopf.AiohttpSession:
     """Return kopf's session, whose writes are fenced."""
     info = await asyncio.to_thread(credentials.find)
     session = client.fenced(
-        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        connector=aiohttp.TCPConnector(limit=0, ssl=as_in_go(info.as_ssl_context())),
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
         trust_env=info.trust_env,
