@@ -653,15 +653,16 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
         return False, "CertificateExpired", text
     if seen.latched.cluster_id and not seen.available:
         serves = available(seen)
-        error = next((f" {name}: {why}." for name, why in look.errors.items()), "")
-        text = f"{serves.message}{_stopped(seen)}{error}{_grows(look)}{_quota(spec)}"
+        text = f"{serves.message}{_stopped(seen)}{_silent(look)}{_grows(look)}{_quota(spec)}"
         return False, serves.reason, text
     if step.do is Do.REFUSE:
         return False, "Refused", f"{step.why}.{_stopped(seen)}"
     if step.do is not Do.NOTHING:
-        why = step.why or step.do.name.lower()
-        reason = next((pod.reason for pod in seen.pods.values() if pod.reason), "Progressing")
-        return False, reason, f"{why}.{_stopped(seen)}{_grows(replace(look, step=Step(Do.WAIT)))}"
+        silent = _silent(look)
+        reasons = [*(pod.reason for pod in seen.pods.values()), "Unreachable" if silent else ""]
+        text = f"{step.why or step.do.name.lower()}.{_stopped(seen)}{silent}"
+        reason = next(filter(None, reasons), "Progressing")
+        return False, reason, f"{text}{_grows(replace(look, step=Step(Do.WAIT)))}"
     if seen.refusal:
         return False, "VersionRefused", f"{seen.refusal}."
     text = f"{well} of {spec.size} members are healthy."
@@ -674,6 +675,12 @@ def _stopped(seen: Seen) -> str:
     """Return a sentence about each Pod that does not run."""
     stopped = ((name, pod) for name, pod in seen.pods.items() if pod.reason)
     return "".join(f" {name}: {pod.reason}: {pod.note}." for name, pod in stopped)
+
+
+def _silent(look: Look) -> str:
+    """Return a sentence about a member that is ready, but does not answer the operator."""
+    ready = {name for name, pod in look.seen.pods.items() if pod.ready}
+    return next((f" {name}: {why}." for name, why in look.errors.items() if name in ready), "")
 
 
 def _grows(look: Look) -> str:

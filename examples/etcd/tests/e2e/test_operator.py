@@ -16,7 +16,7 @@ import yaml
 from kopf_kit.testing import Cluster, Installed, Kubectl
 from kopf_kit.testing.waiting import wait_until
 
-from tests.e2e.conftest import VERSIONS, WAIT, Clients, apply
+from tests.e2e.conftest import VERSIONS, WAIT, Clients, apply, remove_sample
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = yaml.safe_load((ROOT / "examples" / "sample.yaml").read_text())
@@ -237,7 +237,7 @@ def test_the_first_steps_of_the_readme_lead_to_a_write_and_a_read_over_tls(
     try:
         printed = [type_(command) for command in commands]
     finally:
-        Kubectl(e2e_cluster, "default")("delete", CLUSTER, "--ignore-not-found", WAIT)
+        remove_sample(Kubectl(e2e_cluster, "default"))
 
     assert "condition met" in printed[1]
     assert printed[2:] == ["OK\n", "greeting\nhello\n"]

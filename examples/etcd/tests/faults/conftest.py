@@ -13,7 +13,7 @@ from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.world import World
 
-from tests.faults.history import Clients, unexplained, wrong
+from tests.faults.history import Clients, Write, unexplained, wrong
 from tests.faults.nodes import NAME, Container, Nodes
 
 
@@ -96,13 +96,17 @@ class Cluster:
                     return status
                 await asyncio.sleep(0.2)
 
-    async def check(self) -> None:
-        """End the clients; check what they have seen, and that all members have the same."""
+    async def check(self) -> list[Write]:
+        """End the clients; check what they have seen, and that all members have the same.
+
+        Return the history.
+        """
         await self.clients.stop()
         histories = [await self.clients.history(self.url(member)) for member in self.ready()]
         assert all(history == histories[0] for history in histories)
         assert wrong(self.clients.operations, histories[0]) == []
         assert await unexplained(self.clients.operations) == ""
+        return histories[0]
 
     def container(self, member: str) -> Container:
         return self.nodes.running(member)

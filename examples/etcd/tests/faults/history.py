@@ -8,6 +8,7 @@ opinion that does not believe these revisions is porcupine's, of the calls of ea
 import asyncio
 import base64
 import bisect
+import itertools
 import json
 import random
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 
 import aiohttp
 
+COUNT = itertools.count()
 Write = tuple[int, str, str]  # a revision, a key and a value
 
 
@@ -44,6 +46,9 @@ class Clients:
     longest: float = 0.0
     #: How they connect, if they need certificates.
     options: dict[str, Any] = field(default_factory=dict)
+    #: The part of the history that a restore has left, and the first revision after it.
+    past: list[Write] = field(default_factory=list)
+    since: int = 1
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -63,15 +68,14 @@ class Clients:
         return sum(call.value is not None and call.revision > 0 for call in self.operations)
 
     async def _work(self, number: int) -> None:
-        clock, count = asyncio.get_running_loop().time, 0
+        clock = asyncio.get_running_loop().time
         last = clock()
         while True:
             await asyncio.sleep(0.03)
             if (url := self.choose()) is None:
                 continue
-            count += 1
             key = f"k{random.randrange(5)}"  # noqa: S311
-            call = Operation(key, None if number == 2 else f"{number}-{count}", clock())
+            call = Operation(key, None if number == 2 else f"{number}-{next(COUNT)}", clock())
             self.operations.append(call)
             try:
                 await self._call(url, call)
@@ -100,8 +104,8 @@ class Clients:
 
     async def history(self, url: str) -> list[Write]:
         """Return all writes that ever took effect."""
-        until = int((await self.ask(f"{url}/v3/kv/range", {"key": "AA=="}))["header"]["revision"])
-        body = {"create_request": {"key": "AA==", "range_end": "AA==", "start_revision": "1"}}
+        until, since = await self.revision(url), str(self.since)
+        body = {"create_request": {"key": "AA==", "range_end": "AA==", "start_revision": since}}
         writes: list[Write] = []
         limit = aiohttp.ClientTimeout(total=60)
         async with self.session.post(
@@ -112,9 +116,22 @@ class Clients:
                     pair = event["kv"]
                     write = int(pair["mod_revision"]), _text(pair["key"]), _text(pair["value"])
                     writes.append(write)
-                if until < 2 or (writes and writes[-1][0] >= until):
+                if until < max(self.since, 2) or (writes and writes[-1][0] >= until):
                     break
-        return writes
+        return [*self.past, *writes]
+
+    async def revision(self, url: str) -> int:
+        return int((await self.ask(f"{url}/v3/kv/range", {"key": "AA=="}))["header"]["revision"])
+
+    def go_back(self, operations: list[Operation], past: list[Write], revision: int) -> None:
+        """Forget what came after a backup, from which a restore goes on after a revision."""
+        kept, last = {value for _, _, value in past}, past[-1][0] if past else 1
+        self.operations = [
+            call
+            for call in operations
+            if (call.revision <= last if call.revision else call.value in kept)
+        ]
+        self.past, self.since = past, revision + 1
 
 
 def wrong(operations: list[Operation], history: list[Write]) -> list[str]:

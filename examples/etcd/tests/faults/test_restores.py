@@ -95,12 +95,14 @@ class Hands(Nodes):
         backups = str(places.get("backups", self.folder))
         message.write_text("")
         if container["name"] == "etcdutl":
-            [program] = await asyncio.to_thread(tools.etcd, "3.7", "etcdutl")
+            minor = container["image"].rpartition(":v")[2].rpartition(".")[0]
+            [program] = await asyncio.to_thread(tools.etcd, minor, "etcdutl")
             paths = [part.replace(DATA, data) for part in container["command"][1:]]
             command = [str(program), *(path.replace(f"$({agent.POD})", uid) for path in paths)]
         else:
             command = [sys.executable, "-c", AGENT, backups, data, str(message)]
-        member = next((process for process in self.containers.values() if process.runs), None)
+        members = (m for m in self.containers.values() if m.runs and not (m.lost or m.ending))
+        member = next(members, None)
         door = f"{self.address(member.name)} {NAME}-client.{self.namespace}.svc\n" if member else ""
         hosts = self.folder / f"hosts-{uid}"
         hosts.write_text(self.hosts.read_text() + door)

@@ -1,7 +1,9 @@
-"""An hour of random edits and faults: nothing that was acknowledged is lost. MINUTES shortens it.
+"""An hour of random orders and faults: nothing that was acknowledged is lost. MINUTES shortens it.
 
 In each round, a new cluster of the same name is made, disturbed under load, checked and deleted,
-while the operator is killed all the time. SEED repeats the same choices.
+while the operator is killed all the time. Backups are taken, and restored in place of what there
+is, two at once, too: the newest backup of each cluster stays, unless somebody says otherwise, and
+an EtcdRestore of a deleted cluster is refused. SEED repeats the same choices.
 """
 
 import asyncio
@@ -13,19 +15,22 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
+from typing import Any
 
 import pytest
-from kopf_kit.testing.requests import RefusedError
+from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 
 from tests.faults import test_members as harms
 from tests.faults.conftest import Cluster
-from tests.faults.history import Clients
+from tests.faults.history import Clients, Operation, Write
 from tests.faults.nodes import NAME
 from tests.faults.test_deletion import OLDER
+from tests.faults.test_identity import back_up, encoded, files
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
+from tests.faults.test_restores import cluster, create, create_claim
 
-__all__ = ["SUBJECTS"]
+__all__ = ["SUBJECTS", "cluster"]
 pytestmark = pytest.mark.long
 
 SECONDS = float(os.environ.get("MINUTES") or "60") * 60
@@ -34,9 +39,21 @@ SEED = int(os.environ.get("SEED") or time.time())
 ROUND, PAUSE = 150.0, 4.0
 KINDS = (
     *("size", "version", "template", "pod", "kill", "stop", "all", "severe"),
-    *("hibernate", "label"),
+    *("hibernate", "label", "pause", "backup", "backup", "restore"),
 )
 SEVERE = (harms.volume_gone, harms.disk_emptied, harms.disk_corrupted, harms.node_lost)
+
+
+@dataclass
+class Backup:
+    """A backup, with what was done until it was taken, and later; None while that goes on."""
+
+    taken: Raw
+    past: tuple[list[Operation], list[Write]] | None = None
+
+    @property
+    def source(self) -> Raw:
+        return {"backup": {"name": "daily", "entry": self.taken["name"]}}
 
 
 @dataclass
@@ -46,8 +63,16 @@ class Soak:
     here: World
     cluster: Cluster
     dice: random.Random
+    store: Raw
     done: Counter[str] = field(default_factory=Counter)
     size: int = 3
+    #: The newest backup of this cluster, and those of former ones.
+    newest: Backup | None = None
+    former: list[Backup] = field(default_factory=list)
+    #: The path of an EtcdRestore that the last cluster has left.
+    stale: str = ""
+    acknowledged: int = 0
+    longest: float = 0.0
 
     async def round(self) -> None:
         """Make a cluster, disturb it under load, check it, and delete it."""
@@ -58,20 +83,122 @@ class Soak:
         await cluster.settles(self.size, patience=300)
         cluster.clients = Clients(cluster.nodes.session, cluster.url_of_any)
         cluster.clients.start()
+        if self.stale:
+            await self.ends([self.stale], "Refused")
         while time.monotonic() < until:
             await asyncio.sleep(self.dice.uniform(0, PAUSE))
             await self.disturb()
         await asyncio.sleep(PAUSE)  # then the status knows of the last disturbance
         await cluster.settles(self.size, patience=600)
-        await cluster.check()
+        await self.check()
+        self.stale = ""
+        if self.newest is not None:
+            self.former.append(self.newest)
+            if self.dice.random() < 0.5:
+                await self.leave_a_restore(self.newest)
+            self.newest = None
         await self.here.delete(NAME)
         for container in cluster.nodes.containers.values():
             container.lost = False  # their nodes are back
             container.send(Signals.SIGCONT)
         async with self.here.within(300, "nothing is left"):
-            claims = cluster.nodes.path("persistentvolumeclaims")
-            while await self.here.cluster.items(claims):  # noqa: ASYNC110
+            while await self.claims():  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
+
+    async def claims(self) -> list[str]:
+        claims = await self.here.cluster.items(self.cluster.nodes.path("persistentvolumeclaims"))
+        names = [claim["metadata"]["name"] for claim in claims]
+        return [name for name in names if name.startswith("data-")]
+
+    async def check(self) -> None:
+        """Check what the clients have seen, and that all is there that can be restored."""
+        clients = self.cluster.clients
+        before = sum(call.value in {w[2] for w in clients.past} for call in clients.operations)
+        history = await self.cluster.check()
+        self.acknowledged += clients.acknowledged - before
+        self.longest = max(self.longest, clients.longest)
+        if self.newest is not None and self.newest.past is None:
+            self.newest.past = clients.operations, history
+        if self.former:
+            there = await files(self.here, self.cluster)
+            assert {backup.taken["name"] for backup in self.former} <= there
+
+    # --- backups and restores -------------------------------------------------------------------
+
+    async def back_up(self) -> None:
+        discard = []
+        if len(self.former) > 2 and self.dice.random() < 0.3:
+            gone = self.former.pop(self.dice.randrange(len(self.former)))
+            discard.append(gone.taken["clusterId"])
+        status = await back_up(self.here, self.store, last=2, discard=discard)
+        self.newest = Backup(status["backups"][0])
+
+    async def restore(self) -> None:
+        """Replace the data with a backup, and check that this is what is there."""
+        here, cluster = self.here, self.cluster
+        if self.newest is None:
+            await self.back_up()
+        assert self.newest is not None
+        await cluster.edit(version=VERSION)  # a backup may be of this one
+        await cluster.settles(self.size, patience=600)
+        await self.check()
+        sources = [(self.newest, self.newest.source)]
+        if self.former:
+            other = self.dice.choice(self.former)
+            store = {"store": self.store, "name": other.taken["name"]}
+            sources.append((other, {"store": store}))
+            self.dice.shuffle(sources)
+        orders = sources[: self.dice.randint(1, 2)]
+        paths = [
+            await create(here, "EtcdRestore", name, cluster=NAME, confirm=NAME, source=source)
+            for name, (_, source) in zip(self.names(), orders, strict=False)
+        ]
+        phases = await self.ends(paths, "Complete", "Refused")
+        assert phases.count("Complete") == 1, phases
+        await cluster.settles(self.size, patience=600)
+        backup = orders[phases.index("Complete")][0]
+        assert backup.past is not None
+        await self.goes_on(backup, *backup.past)
+
+    def names(self) -> list[str]:
+        self.done["orders"] += 2
+        return [f"{letter}-{self.done['orders']}" for letter in "ab"]
+
+    async def goes_on(self, backup: Backup, operations: list[Operation], all_: list[Write]) -> None:
+        """Check what was restored, and let the clients go on from there."""
+        clients, url = self.cluster.clients, self.cluster.url_of_any()
+        body = {"key": "AA==", "range_end": "AA=="}
+        answer = await clients.ask(f"{url}/v3/kv/range", body)
+        pairs = {(int(pair["mod_revision"]), pair["value"]) for pair in answer.get("kvs", ())}
+        last = max((revision for revision, _ in pairs), default=1)
+        past = [write for write in all_ if write[0] <= last]
+        kept = {key: (revision, encoded(value)) for revision, key, value in past}
+        assert pairs == {*kept.values()}, "what the backup has"
+        assert last >= int(backup.taken["revision"])
+        clients.go_back(operations, past, int(answer["header"]["revision"]))
+        clients.start()
+
+    async def ends(self, paths: list[str], *phases: str) -> list[str]:
+        """Wait until all EtcdRestores have one of the phases; return their phases."""
+        async with self.cluster.within(600, f"{paths} {phases}"):
+            while True:
+                objects = [await self.here.cluster.ask("GET", path) for path in paths]
+                now = [str((it.get("status") or {}).get("phase")) for it in objects]
+                if all(phase in phases for phase in now):
+                    return now
+                await asyncio.sleep(0.2)
+
+    async def leave_a_restore(self, backup: Backup) -> None:
+        """Create an EtcdRestore; return as soon as it knows what it is for."""
+        wants: Any = {"cluster": NAME, "confirm": NAME, "source": backup.source}
+        self.stale = await create(self.here, "EtcdRestore", self.names()[0], **wants)
+        async with self.here.within(60, "it knows its cluster"):
+            status: Any = {}
+            while "basis" not in status:
+                await asyncio.sleep(0.05)
+                status = (await self.here.cluster.ask("GET", self.stale)).get("status") or {}
+
+    # --- disturbances ---------------------------------------------------------------------------
 
     async def disturb(self) -> None:
         """Edit what is wanted, or break something."""
@@ -104,6 +231,15 @@ class Soak:
                 path = cluster.nodes.path("pods", dice.choice(names))
                 with contextlib.suppress(RefusedError):  # it is gone
                     await self.here.cluster.patch(path, label)
+            case "pause":
+                await cluster.edit(paused=True)
+                await harms.all_killed(cluster, names[:1])
+                await asyncio.sleep(dice.uniform(0, 5))
+                await cluster.edit(paused=False)
+            case "backup":
+                await self.back_up()
+            case "restore":
+                await self.restore()
             case "all":
                 await harms.all_killed(cluster, names)
             case "severe":
@@ -126,20 +262,18 @@ async def test_an_hour_of_random_faults_loses_nothing(
 ) -> None:
     print(f"SEED={SEED}")
     cluster.nodes.etcd |= older_etcd
-    await cluster.clients.stop()
     await here.start()
     kill_after_each_write(here, cluster, 7)
-    soak, end = Soak(here, cluster, random.Random(SEED)), time.monotonic() + SECONDS  # noqa: S311
-    rounds = acknowledged = 0
-    longest = 0.0
+    store, rounds, end = await create_claim(here, cluster), 0, time.monotonic() + SECONDS
+    soak = Soak(here, cluster, random.Random(SEED), store)  # noqa: S311
     while time.monotonic() < end or not rounds:
         await soak.round()
         rounds += 1
-        acknowledged += cluster.clients.acknowledged
-        longest = max(longest, cluster.clients.longest)
+        print(f"round {rounds}: {soak.acknowledged} writes, {dict(soak.done)}", flush=True)
         del here.writes[:]  # the story of an hour would fill this process
     print(
-        f"{rounds} clusters, {acknowledged} acknowledged writes, none lost; the longest pause "
-        f"{longest:.1f} s; the operator ended {len(here.operator.exits)} times; {dict(soak.done)}"
+        f"{rounds} clusters, {soak.acknowledged} acknowledged writes, none lost; the longest pause "
+        f"{soak.longest:.1f} s; the operator ended {len(here.operator.exits)} times; "
+        f"{dict(soak.done)}"
     )
-    assert acknowledged > rounds * 100
+    assert soak.acknowledged > rounds * 100
