@@ -166,11 +166,7 @@ controller.reads(
     transform=_left,
 )
 controller.owns(
-    BACKUP,
-    EtcdBackup,
-    update=kr.CREATE,
-    transform=lambda backup: backup.status,
-    prune=True,
+    BACKUP, EtcdBackup, update=kr.CREATE, transform=lambda backup: backup.status, prune=True
 )
 controller.owns(POD, kr.Pod, update=kr.CREATE, transform=pod)
 controller.reads(SECRET, kr.Secret, keys=secrets, transform=kr.Secret.texts, every=60)

@@ -1,68 +1,35 @@
 """What these tests stand on: images of etcd, volumes, a bucket, and clients in the cluster."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kopf_kit.rig import tools, versions
-from kopf_kit.testing import Cluster, Installed, Kubectl, in_node, push_image, stand_in
+from kopf_kit.rig import tools
+from kopf_kit.testing import Cluster, Installed, Kubectl, in_node, push_image
 from kopf_kit.testing.installed import HOME
 from kopf_kit.testing.waiting import wait_until
 
-from etcd_operator.settings import Settings
+from tests.e2e import offline
+from tests.e2e.offline import apply, dockerfile
 
 HERE = Path(__file__).parent
-ETCDS = {**versions.OLDER_ETCD, versions.NEWEST_ETCD: versions.ETCD}
 #: The version of etcd of each minor version, the oldest first.
-VERSIONS = [version.removeprefix("v") for version in ETCDS.values()]
+VERSIONS = [version.removeprefix("v") for version in offline.ETCDS.values()]
 KEYS = {"AWS_ACCESS_KEY_ID": "backup", "AWS_SECRET_ACCESS_KEY": "not-a-real-secret"}
 WAIT = "--timeout=300s"
-#: Enough for all members ever: a volume is used once.
-VOLUMES = 19
-_CLASS = "etcd-e2e"
 _LOGS = ("logs", "clients", "--tail=20")
-_FOLDER = f"/var/lib/{_CLASS}"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def volumes(e2e_cluster: Cluster) -> Iterator[None]:
-    """Provide volumes, by default of a class of their own: kind itself does not promise one."""
-    kubectl = Kubectl(e2e_cluster, HOME)
-    _remove(kubectl)
-    names = [f"{_CLASS}-{n}" for n in range(VOLUMES)]
-    in_node(e2e_cluster, "install", "-d", "-m", "777", *(f"{_FOLDER}/{name}" for name in names))
-    default = {"storageclass.kubernetes.io/is-default-class": "true"}
-    apply(
-        kubectl,
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": _CLASS, "annotations": default},
-            "provisioner": "kubernetes.io/no-provisioner",
-        },
-        *(_volume(name) for name in names),
-    )
+def provided(e2e_cluster: Cluster) -> Iterator[None]:
+    """Provide etcd and volumes, even if a registry can be reached: kind promises no class."""
+    _remove(Kubectl(e2e_cluster, HOME))
+    offline.provide_volumes(e2e_cluster)
+    offline.provide_images(e2e_cluster)
     yield
-    _remove(kubectl)
-
-
-def _volume(name: str) -> dict[str, Any]:
-    spec = {
-        "storageClassName": _CLASS,
-        "capacity": {"storage": "8Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "hostPath": {"path": f"{_FOLDER}/{name}", "type": "Directory"},
-    }
-    labels = {"of": _CLASS}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name, "labels": labels},
-        "spec": spec,
-    }
+    _remove(Kubectl(e2e_cluster, HOME))
 
 
 def _remove(kubectl: Kubectl) -> None:
@@ -70,9 +37,9 @@ def _remove(kubectl: Kubectl) -> None:
     delete = ("delete", "--ignore-not-found", WAIT)
     kubectl(*delete, "namespace", HOME)
     remove_sample(Kubectl(kubectl.cluster, "default"))
-    kubectl(*delete, "persistentvolumes", f"--selector=of={_CLASS}")
-    kubectl(*delete, "storageclass", _CLASS)
-    in_node(kubectl.cluster, "rm", "-rf", _FOLDER)
+    kubectl(*delete, "persistentvolumes", f"--selector=of={offline.CLASS}")
+    kubectl(*delete, "storageclass", offline.CLASS)
+    in_node(kubectl.cluster, "rm", "-rf", offline.FOLDER)
 
 
 def remove_sample(kubectl: Kubectl) -> None:
@@ -83,28 +50,6 @@ def remove_sample(kubectl: Kubectl) -> None:
     for kind in ("pods", "persistentvolumeclaims"):  # the former use the latter
         kubectl(*delete, kind, "--selector=etcd.example.com/cluster=sample")
     kubectl(*delete, "secret/sample-peers", "secret/sample-clients")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def etcd(e2e_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Provide an image of each minor version where the operator looks for it."""
-    repository = Settings().etcd_repository
-    for minor, version in ETCDS.items():
-        programs = *tools.etcd(minor, "etcd", "etcdutl"), *tools.built("etcdctl")
-        file = dockerfile(tmp_path_factory.mktemp(minor), *programs)
-        stand_in(e2e_cluster, f"{repository}:{version}", file)
-
-
-def dockerfile(folder: Path, *programs: Path) -> Path:
-    """Write what an image of programs without any library is built from."""
-    names = [program.name.partition("-")[0] for program in programs]
-    for program, name in zip(programs, names, strict=True):
-        shutil.copy(program, folder / name)
-    file = folder / "Dockerfile"
-    file.write_text(
-        f"FROM scratch\nCOPY {' '.join(names)} /usr/local/bin/\nENV PATH=/usr/local/bin\n"
-    )
-    return file
 
 
 @pytest.fixture(scope="session")
@@ -122,12 +67,7 @@ def bucket(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     labels = {"app": "s3"}
     apply(
         kubectl,
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "keys"},
-            "stringData": KEYS,
-        },
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": KEYS},
         {
             "apiVersion": "v1",
             "kind": "Service",
@@ -148,24 +88,10 @@ class Clients:
         files = (HERE / "clients.py", HERE.parent / "faults" / "history.py")
         texts = {file.name: file.read_text() for file in files}
         mounts = [{"name": "clients", "mountPath": "/clients"}]
-        apply(
-            kubectl,
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "clients"},
-                "data": texts,
-            },
-            pod(
-                "clients",
-                image,
-                self.command,
-                {},
-                [],
-                mounts,
-                [{"name": "clients", "configMap": {"name": "clients"}}],
-            ),
-        )
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "clients"}}
+        volumes = [{"name": "clients", "configMap": {"name": "clients"}}]
+        clients = pod("clients", image, self.command, {}, [], mounts, volumes)
+        apply(kubectl, {**config, "data": texts}, clients)
         kubectl("wait", "--for=condition=Ready", "pod/clients", WAIT)
 
     def stop(self) -> dict[str, Any]:
@@ -217,13 +143,3 @@ def pod(
         "metadata": {"name": name, "labels": labels},
         "spec": {**spec, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1},
     }
-
-
-def apply(kubectl: Kubectl, *manifests: dict[str, Any]) -> None:
-    """Apply objects."""
-    kubectl(
-        "apply",
-        "-f",
-        "-",
-        stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": manifests}),
-    )

@@ -16,7 +16,8 @@ import yaml
 from kopf_kit.testing import Cluster, Installed, Kubectl
 from kopf_kit.testing.waiting import wait_until
 
-from tests.e2e.conftest import VERSIONS, WAIT, Clients, apply, remove_sample
+from tests.e2e.conftest import VERSIONS, WAIT, Clients, remove_sample
+from tests.e2e.offline import apply
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = yaml.safe_load((ROOT / "examples" / "sample.yaml").read_text())
@@ -212,7 +213,7 @@ def test_the_deletion_of_a_cluster_leaves_its_data_and_its_backups(kubectl: Kube
     assert kubectl.get("pvc", "backups")["status"]["phase"] == "Bound"
 
 
-def test_the_first_steps_of_the_readme_lead_to_a_write_and_a_read_over_tls(
+def test_f10_f11_the_first_steps_of_the_readme_lead_to_a_write_and_a_read_over_tls(
     e2e_cluster: Cluster, installed: Installed
 ) -> None:
     """All but the first command, which is how the operator was installed."""

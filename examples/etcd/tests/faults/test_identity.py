@@ -111,7 +111,7 @@ async def files(here: World, cluster: Cluster) -> set[str]:
     return {str(file.relative_to(folder)) for file in folder.rglob("*.db")}
 
 
-async def test_f2_of_two_restores_at_once_one_is_carried_out_and_what_follows_stays(
+async def test_f2_f13_of_two_restores_at_once_one_is_carried_out_and_what_follows_stays(
     here: World, cluster: Cluster
 ) -> None:
     await here.start()

@@ -8,6 +8,7 @@ an EtcdRestore of a deleted cluster is refused. SEED repeats the same choices.
 
 import asyncio
 import contextlib
+import itertools
 import os
 import random
 import time
@@ -42,6 +43,13 @@ KINDS = (
     *("hibernate", "label", "pause", "backup", "backup", "restore"),
 )
 SEVERE = (harms.volume_gone, harms.disk_emptied, harms.disk_corrupted, harms.node_lost)
+
+
+NUMBERS = itertools.count()
+
+
+def order(source: Raw) -> Raw:
+    return {"cluster": NAME, "confirm": NAME, "source": source}
 
 
 @dataclass
@@ -150,8 +158,8 @@ class Soak:
             self.dice.shuffle(sources)
         orders = sources[: self.dice.randint(1, 2)]
         paths = [
-            await create(here, "EtcdRestore", name, cluster=NAME, confirm=NAME, source=source)
-            for name, (_, source) in zip(self.names(), orders, strict=False)
+            await create(here, "EtcdRestore", f"{letter}-{next(NUMBERS)}", **order(source))
+            for letter, (_, source) in zip("ab", orders, strict=False)
         ]
         phases = await self.ends(paths, "Complete", "Refused")
         assert phases.count("Complete") == 1, phases
@@ -159,10 +167,6 @@ class Soak:
         backup = orders[phases.index("Complete")][0]
         assert backup.past is not None
         await self.goes_on(backup, *backup.past)
-
-    def names(self) -> list[str]:
-        self.done["orders"] += 2
-        return [f"{letter}-{self.done['orders']}" for letter in "ab"]
 
     async def goes_on(self, backup: Backup, operations: list[Operation], all_: list[Write]) -> None:
         """Check what was restored, and let the clients go on from there."""
@@ -190,8 +194,8 @@ class Soak:
 
     async def leave_a_restore(self, backup: Backup) -> None:
         """Create an EtcdRestore; return as soon as it knows what it is for."""
-        wants: Any = {"cluster": NAME, "confirm": NAME, "source": backup.source}
-        self.stale = await create(self.here, "EtcdRestore", self.names()[0], **wants)
+        name = f"stale-{next(NUMBERS)}"
+        self.stale = await create(self.here, "EtcdRestore", name, **order(backup.source))
         async with self.here.within(60, "it knows its cluster"):
             status: Any = {}
             while "basis" not in status:

@@ -204,10 +204,7 @@ async def test_a_store_that_answers_too_slowly_is_told(monkeypatch: pytest.Monke
     [
         ({}, {}),
         ({"encryption": "AES256"}, {"": "AES256"}),
-        (
-            {"encryption": "aws:kms", "kms_key": "key"},
-            {"": "aws:kms", "-aws-kms-key-id": "key"},
-        ),
+        ({"encryption": "aws:kms", "kms_key": "key"}, {"": "aws:kms", "-aws-kms-key-id": "key"}),
     ],
 )
 async def test_the_store_is_asked_to_encrypt(

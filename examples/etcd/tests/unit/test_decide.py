@@ -231,19 +231,6 @@ def test_the_newest_member_that_does_not_lead_goes_first() -> None:
     assert member(decide(leading), 11).leaving
 
 
-def test_a_member_leaves_the_cluster_then_its_pod_goes_then_its_volume() -> None:
-    s = entry(healthy(3, size=2), 3, leaving="why")
-    assert (decide(s).do, decide(s).body) == (Do.REMOVE, {"ID": "a3"})
-    s = replace(s, members=(s.members or ())[:2])
-    assert (decide(s).do, decide(s).uid) == (Do.DELETE_POD, "p-c-3")
-    s = silent(s, 3, keep_pods=False)
-    assert (decide(s).do, decide(s).uid) == (Do.DELETE_VOLUME, "v3")
-    step = decide(alone(s, 3))
-    assert step.latched is not None
-    assert [member.name for member in step.latched.members] == ["c-1", "c-2"]
-    assert step.latched.last_member == 3, "its name never comes back"
-
-
 @pytest.mark.parametrize(("count", "sick"), [(3, [2]), (2, [2]), (5, [2, 3]), (1, [])])
 def test_no_voter_leaves_if_the_others_would_be_no_quorum(count: int, sick: list[int]) -> None:
     s = silent(entry(healthy(count), 1, leaving="why"), *sick)
@@ -317,13 +304,6 @@ def test_a_crash_loop_says_nothing_of_the_data_of_a_member_that_was_just_changed
     assert decide(s).do is Do.WAIT
 
 
-def test_who_never_ran_as_it_is_is_replaced_if_its_node_is_lost() -> None:
-    lost = {"deleting": True, "stuck": "its node is lost"}
-    for s in (learner(healthy(3), 3), entry(silent(healthy(3), 3), 3, proved=False)):
-        assert decide(pod(s, 3, deleting=True)).do is Do.WAIT
-        assert member(decide(pod(s, 3, **lost)), 3).leaving == "its node is lost"
-
-
 def test_a_pod_that_has_ended_is_made_anew() -> None:
     step = decide(pod(silent(healthy(3), 2), 2, ended=True))
 
@@ -365,14 +345,6 @@ def test_f5_a_member_that_is_added_after_it_was_given_up_is_removed() -> None:
     ):
         step = decide(replace(s, members=(*(s.members or ()), other)))
         assert (step.do, "added the member f" in step.why) == (Do.REFUSE, True)
-
-
-def test_a_foreign_member_is_left_alone() -> None:
-    s = healthy(3)
-    for name in ("", "c-4"):
-        step = decide(replace(s, members=(*(s.members or ()), Listed("f", name))))
-        assert step.do is Do.REFUSE
-        assert "added the member f" in step.why
 
 
 # --- space --------------------------------------------------------------------------------------
@@ -540,14 +512,6 @@ def test_a_change_waits_until_all_are_healthy() -> None:
     assert decide(wanting(silent(healthy(3), 2), version=NEW)).do is Do.WAIT
 
 
-def test_a_version_that_never_ran_is_taken_back_and_nobody_else_is_touched() -> None:
-    s = wanting(healthy(3), version="3.6.99")
-    s = replace(s, latched=decide(s).latched or s.latched)
-    s = silent(pod(s, 2, version="3.6.99"), 2)
-    assert decide(s).do is Do.WAIT
-    assert member(decide(wanting(s, version=OLD)), 2).version == OLD
-
-
 def test_without_a_quorum_a_member_that_ran_as_it_is_does_not_change() -> None:
     s = wanting(replace(silent(healthy(1), 1), members=None), version=NEW)
 
@@ -586,10 +550,6 @@ def test_who_was_to_follow_a_downgrade_that_ended_early_runs_what_the_others_run
     assert decide(s).latched is None, "it is under way"
 
 
-def test_a_member_that_ran_as_it_is_does_not_change_because_it_is_sick() -> None:
-    assert decide(wanting(silent(healthy(3), 2), version=NEW)).do is Do.WAIT
-
-
 @pytest.mark.parametrize(
     ("running", "wanted", "complaint"),
     [
@@ -611,10 +571,6 @@ def test_a_version_that_cannot_follow_is_refused_in_words_and_all_else_goes_on(
     if complaint:
         assert decide(s).do is Do.NOTHING
         assert member(decide(wanting(s, size=4)), 4).version == running
-
-
-def test_a_new_template_is_rolled_out_as_a_version_is() -> None:
-    assert member(decide(wanting(healthy(3), template="new")), 2).template == "new"
 
 
 def test_nothing_is_done_when_all_is_well() -> None:

@@ -1,6 +1,5 @@
 """The documents: the tests and the fields that they name exist."""
 
-import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ def test_each_point_of_the_level_has_a_test_that_exists() -> None:
 
 
 @pytest.mark.parametrize("page", ["comparison.md", "comparison.ko.md"])
-def test_each_row_of_the_comparison_has_a_test_and_a_source_in_each_operator(page: str) -> None:
+def test_f12_each_row_of_the_comparison_has_a_test_and_a_source_in_each_operator(page: str) -> None:
     rows = numbers(r"^\| (\d+) \|", (ROOT / "docs" / page).read_text())
     inventory = (ROOT / "tests" / "README.md").read_text()
     _, here, *others = re.split(r"^\*\*", inventory, flags=re.MULTILINE)
@@ -80,53 +79,6 @@ def test_the_certificates_on_the_page_are_those_that_the_cluster_needs(page: str
     assert leaf["dnsNames"] == [manifests.host(cluster, "*"), "sample-client.default.svc"]
     assert {"server auth", "client auth"} <= set(leaf["usages"])
     assert "commonName" not in leaf
-
-
-@pytest.mark.parametrize("page", ["code.md", "code.ko.md"])
-def test_the_modules_and_what_the_runtime_lacks_have_as_many_lines_as_the_page_says(
-    page: str,
-) -> None:
-    text = (ROOT / "docs" / page).read_text()
-    modules = {file.name: Module(file) for file in (ROOT / "operator").rglob("*.py")}
-    rows = re.findall(r"^\| (`.+`) \| (\d+) \|", text, re.MULTILINE)
-    lacks = re.findall(r"^\| [^`|]+ \| (\d+) \| (`.+`) \|$", text, re.MULTILINE)
-
-    assert sorted(name for names, _ in rows for name in quoted(names)) == sorted(modules)
-    for names, number in rows:
-        assert sum(len(modules[name].code) for name in quoted(names)) == int(number), names
-    assert lacks
-    for number, names in lacks:
-        parts = [name.split(".") for name in quoted(names)]
-        assert sum(modules[f"{m}.py"].lines_of(name) for m, name in parts) == int(number), names
-    total = sum(len(module.code) for module in modules.values())
-    assert re.findall(r"\d,\d+", text) == [f"{total:,}", "2,000", "2,000"]
-    assert sum(int(number) for number, _ in lacks) == int(
-        re.findall(r"(\d+)(?: lines\.|줄입)", text)[-1]
-    )
-
-
-def quoted(text: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", text)
-
-
-class Module:
-    """A module, with the numbers of its lines that are neither empty, comments nor docstrings."""
-
-    def __init__(self, file: Path) -> None:
-        text = file.read_text()
-        self.tree = ast.parse(text)
-        lines = (line.strip() for line in text.splitlines())
-        self.code = {n for n, line in enumerate(lines, 1) if line and not line.startswith("#")}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                self.code -= set(range(node.lineno, (node.end_lineno or 0) + 1))
-
-    def lines_of(self, name: str) -> int:
-        """Return how many lines of code a function or a class has."""
-        kinds = ast.ClassDef | ast.FunctionDef
-        [node] = (n for n in ast.walk(self.tree) if isinstance(n, kinds) and n.name == name)
-        first = min((part.lineno for part in node.decorator_list), default=node.lineno)
-        return len(self.code & set(range(first, (node.end_lineno or 0) + 1)))
 
 
 def is_field(kind: Any, path: str) -> bool:

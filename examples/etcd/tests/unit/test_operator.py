@@ -507,10 +507,7 @@ def test_clients_outside_reach_the_service_and_learn_its_name() -> None:
         (cluster(service=outside), "LoadBalancer", {"lb": "internal"}),
     ):
         _, service, _ = manifests.always(wants, 3)
-        assert (service["spec"]["type"], service["metadata"]["annotations"]) == (
-            type_,
-            annotations,
-        )
+        assert (service["spec"]["type"], service["metadata"]["annotations"]) == (type_, annotations)
 
 
 def test_a_version_that_cannot_follow_is_told() -> None:

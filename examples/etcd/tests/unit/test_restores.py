@@ -50,14 +50,7 @@ FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
     ("it", "status", "to", "check", "fill", "news"),
     [
         (FROM_BACKUP, Status(), WELL, RUNS, NONE, None),
-        (
-            FROM_BACKUP,
-            Status(),
-            WELL,
-            READ,
-            NONE,
-            {"accepted": True, "backup": TAKEN},
-        ),
+        (FROM_BACKUP, Status(), WELL, READ, NONE, {"accepted": True, "backup": TAKEN}),
         (FROM_BACKUP, Status(), WELL, FAILED, NONE, {"refused": "it is not what was backed up"}),
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, RUNS, None),
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, FAILED, None),
