@@ -84,7 +84,7 @@ class Soak:
 
     async def round(self) -> None:
         """Make a cluster, disturb it under load, check it, and delete it."""
-        cluster, until = self.cluster, time.monotonic() + min(ROUND, SECONDS)
+        cluster = self.cluster
         self.size = self.dice.choice((1, 3, 5))
         version = self.dice.choice((OLDER, VERSION))
         await cluster.create(self.size, version=version, storage={"whenDeleted": "Delete"})
@@ -93,6 +93,7 @@ class Soak:
         cluster.clients.start()
         if self.stale:
             await self.ends([self.stale], "Refused")
+        until = time.monotonic() + min(ROUND, SECONDS)
         while time.monotonic() < until:
             await asyncio.sleep(self.dice.uniform(0, PAUSE))
             await self.disturb()

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from etcd_operator import versions
 from etcd_operator.client import Alarm, Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, meanwhile, quorum, refuse
 from etcd_operator.kinds import Compared, Defragmented, Entry, Status
@@ -516,26 +515,6 @@ def test_without_a_quorum_a_member_that_ran_as_it_is_does_not_change() -> None:
     s = wanting(replace(silent(healthy(1), 1), members=None), version=NEW)
 
     assert decide(s).do is Do.WAIT
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"version": "3.{}.99"}, {"template": "bad"}, {"version": "3.{}.99", "template": "bad"}],
-)
-@pytest.mark.parametrize(("running", "wanted"), [(OLD, "3.7.3"), ("3.7.3", OLD), ("3.5.35", OLD)])
-def test_who_does_not_run_is_mended_before_a_minor_version_that_needs_all_members(
-    running: str, wanted: str, wrong: dict[str, str]
-) -> None:
-    wrong = {key: text.format(versions.minor(running)) for key, text in wrong.items()}
-    three, one = healthy(3, version=running), healthy(1, version=running)
-    for s, number in (
-        (learner(three, 3), 3),
-        (silent(three, 3), 3),
-        (replace(silent(one, 1), members=None), 1),
-    ):
-        s = entry(s, number, **{"proved": False, "ran": running, **wrong})
-        mended = member(decide(wanting(s, version=wanted, backup=True)), number)
-        assert (mended.version, mended.template, mended.ran) == (running, "t", running)
 
 
 @pytest.mark.parametrize("runs", [True, False])
