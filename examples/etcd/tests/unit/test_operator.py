@@ -473,11 +473,10 @@ def test_f14_why_members_do_not_answer_is_told() -> None:
 
 
 def test_why_the_first_member_does_not_answer_is_told_if_it_is_ready() -> None:
-    owner: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
     pods = {"c-1": Pod(ready=True), "c-2": Pod()}
     seen = replace(healthy(2), latched=Status(), members=None, voices={}, pods=pods)
     look = Look(seen, Step(Do.WAIT, why="c-1 starts"), errors={"c-2": "no", "c-1": "no trust"})
-    status = clusters.status(kr.Observed(None, object=owner, outcome=look, now=seen.now))
+    status = clusters.status(cluster(), kr.Observed(None, sync_result=look, now=seen.now))
 
     assert (status.reason, status.message) == ("Unreachable", "c-1 starts. c-1: no trust.")
 
