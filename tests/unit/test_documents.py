@@ -158,15 +158,15 @@ def test_the_naive_operator_is_shown_as_it_is_run(page: str) -> None:
 
 
 def test_what_people_wrote_can_be_read_in_an_hour() -> None:
-    """Those who decide and those who learn: what is generated, code and decisions do not count."""
-    generated = {"reasons.md", "runbooks.md"}
+    """Users and authors: what is generated, for contributors, code and decisions do not count."""
+    others = {"reasons.md", "runbooks.md", "development.md"}
     pages = [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]
-    written = [page for page in pages if page not in KOREAN and page.name not in generated]
+    written = [page for page in pages if page not in KOREAN and page.name not in others]
     texts = [re.sub(_NOT_WRITTEN, "", page.read_text(), flags=_BLOCK) for page in written]
     words = sum(bool(re.search(r"\w", word)) for text in texts for word in text.split())
 
     assert words <= 16_000
-    assert len(written) <= 30
+    assert len(written) <= 20
 
 
 def test_there_are_few_decisions() -> None:
