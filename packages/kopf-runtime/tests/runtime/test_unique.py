@@ -35,9 +35,9 @@ SECOND = "2026-01-01T00:00:01Z"
 TAKEN = "Another Widget has the text"
 
 
-def controller(on_taken: Fate = kr.RETAIN) -> Controller:
+def controller(on_taken: Fate = kr.RETAIN, **owns: Any) -> Controller:
     """Return a controller of Widgets, no two of which may have the same text."""
-    one = widgets.controller()
+    one = widgets.controller(**owns)
     one.unique(
         "text", lambda thing: [thing.spec.text] if thing.spec.text else [], on_taken=on_taken
     )
@@ -116,6 +116,39 @@ async def test_a2_after_a_restore_without_status_who_has_children_keeps_the_valu
     async with operating(server, controller()):
         await until(lambda: reason(server, older) == "TextTaken" and recorded(server, key))
     assert has(server, older) == ""
+
+
+async def test_a2_who_finds_its_retained_child_again_has_the_value_again(
+    server: ApiServer,
+) -> None:
+    """As after a restore by Velero: the objects have new uids, and no status."""
+    one = controller(on_delete=kr.RETAIN)
+    key = put(server, "one", "a")
+    async with operating(server, one):
+        await until(lambda: has(server, key))
+    server.remove(WIDGET, key)
+    older, key = put(server, "older", "a", "another"), put(server, "one", "a", uid="restored")
+    async with operating(server, one):
+        await until(lambda: reason(server, older) == "TextTaken" and recorded(server, key))
+    assert not has(server, older)
+
+
+async def test_a2_what_is_being_given_goes_to_no_older_object(server: ApiServer) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def late(request: Any) -> None:
+        if request.method == "PATCH" and request.path.endswith("/widgets/one/status"):
+            asked.set()
+            await go_on.wait()
+
+    server.answers.append(late)
+    key = put(server, "one", "a")
+    async with operating(server, controller()):
+        await asked.wait()
+        older = put(server, "older", "a", creationTimestamp="2025-01-01T00:00:00Z")
+        await until(lambda: reason(server, older) == "TextTaken")
+        go_on.set()
+        await until(lambda: has(server, key))
 
 
 async def test_a2_nothing_is_made_before_the_api_server_has_kept_the_record(

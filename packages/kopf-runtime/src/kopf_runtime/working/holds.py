@@ -153,20 +153,17 @@ class Holds:
         """Return what the first of several is told by: who has children keeps what they serve."""
         space, name = owner.key
         has = any(
-            source.owned(owner)
-            or any(child.parent == name for child in source.cache.within(space) if child.template)
+            child.parent == name and child.template
             for source in self._children.values()
+            for child in source.cache.within(space or None)
         )
         return not has, owner.created, owner.key
 
     def _has_current_children(self, owner: Owner) -> bool:
         """Return whether an object has children that were made from what it is now."""
         generation = owner.generation - owner.deleting  # which its deletion has raised
-        return any(
-            child.made_for == owner.uid and child.generation >= generation
-            for source in self._children.values()
-            for child in source.cache.within(owner.key[0])
-        )
+        every = (child for source in self._children.values() for child in source.owned(owner))
+        return any(child.generation >= generation for child in every)
 
     async def _record(self, owner: Owner, held: Held) -> None:
         """Record what an object has, unless it changed meanwhile."""
