@@ -241,7 +241,7 @@ class Search:
         """Return a child, and what an apply of its plan would make of it."""
         live = await self.cluster.ask("GET", self.path(child))
         if child.left is not None:
-            return {**live, "status": None}, {**child.left, "status": None}
+            return live, child.left
         plan = {**child.plan, "metadata": {**child.plan["metadata"], "name": child.name}}
         query = f"dryRun=All&force=true&fieldManager={NAME}"
         meta, names = live["metadata"], ("labels", "annotations", "ownerReferences")
@@ -377,11 +377,12 @@ def _differences(live: Any, fresh: Any, path: str = "", *, emptied: bool) -> Ite
 
 
 def _bare(raw: Raw) -> Raw:
+    """Return an object without what nobody plans: its controller may write the status meanwhile."""
     meta = {name: value for name, value in raw["metadata"].items() if name not in OWN}
     for part in ("labels", "annotations"):  # without the marks, which follow the plan
         kept = (meta.get(part) or {}).items()
         meta[part] = {name: value for name, value in kept if not name.startswith(MARKS)}
-    return {**raw, "metadata": meta}
+    return {**raw, "metadata": meta, "status": None}
 
 
 def _without_nulls(part: Any) -> Any:
@@ -475,7 +476,7 @@ async def test_b1_b2_b12_t2_what_the_plan_says_the_object_has(kinds: Cluster) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", range(100, 108))
 async def test_what_the_plan_says_the_object_has_in_many_more_cases(
     kinds: Cluster, seed: int
 ) -> None:
