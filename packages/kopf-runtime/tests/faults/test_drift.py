@@ -22,7 +22,17 @@ import pytest
 
 import kopf_runtime as kr
 from faults import holders
-from faults.manifests import EMPTY, FEATURES, KINDS, THING, Draw, admitted, definition, features
+from faults.manifests import (
+    ADMITTED,
+    EMPTY,
+    FEATURES,
+    KINDS,
+    THING,
+    Draw,
+    admitted,
+    definition,
+    features,
+)
 from faults.test_situations import HOLDER, Holder
 from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.requests import Cluster, Raw, RefusedError
@@ -473,6 +483,26 @@ async def drawn(cluster: Cluster, seed: int, count: int) -> None:
 
 async def test_b1_b2_b12_t2_what_the_plan_says_the_object_has(kinds: Cluster) -> None:
     await drawn(kinds, 66, 30)
+
+
+async def test_b1_what_others_add_to_a_set_that_admission_changes_is_written_once(
+    kinds: Cluster,
+) -> None:
+    one = Search(kinds, kr.APPLY, Draw("no edits"))
+    spec = {"set": ["a", "b"], "whole": {"a": "x", "b": ""}}
+    plan = {"apiVersion": THING.api_version, "kind": THING.kind, "spec": spec}
+    async with one.webhook():
+        await one.create([{**plan, "metadata": {"annotations": {ADMITTED: "yes"}}}])
+        async with one.operator() as engine:
+            await one.settle(engine)
+        (child,) = one.children
+        await kinds.patch(one.path(child, "fieldManager=someone"), {"spec": {"set": ["other"]}})
+        async with one.operator() as engine:
+            await one.settle(engine)
+        await one.check()
+        async with one.operator() as engine:
+            await one.settle(engine)
+    assert not one.written
 
 
 @pytest.mark.long

@@ -57,7 +57,7 @@ class Applier:
         self._query = urlencode({"fieldValidation": "Strict", "fieldManager": client.manager})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
-        self._drift = Drift(client, caches.children)
+        self._drift = Drift(client, caches.children, marks.generation)
 
     async def create(self, owner: Owner, wanted: Wanted, update: Update) -> Child | None:
         """Create a child; return None if an object of its name exists."""

@@ -36,8 +36,10 @@ _PREFIX = 47
 class Drift:
     """Knows which children are as their manifests say."""
 
-    def __init__(self, client: Client, children: Mapping[Kind, Source[Child]]) -> None:
-        self._client, self._children = client, children
+    def __init__(
+        self, client: Client, children: Mapping[Kind, Source[Child]], generation: str
+    ) -> None:
+        self._client, self._children, self._generation = client, children, generation
         self._ownership = Ownership(client.manager)
         # By the digests of the manifest's fields and of the recorded ones.
         self._altered: dict[tuple[str, str], bool] = {}
@@ -89,6 +91,7 @@ class Drift:
         seen = self._ownership.compare(should, live)
         altered, certain = seen.altered, not seen.vague
         if altered and wanted.shape not in self._as_sent:  # perhaps admission removes something
+            certain = False  # another child with the same record may be as it is admitted
             made = await self._try(wanted, should, update)
             if made is not None and self._is_admitted(should, made, live):
                 remember(self._as_made, child.uid, fresh.fields)
@@ -108,10 +111,19 @@ class Drift:
 
     def _is_admitted(self, sent: Raw, made: Raw, live: Raw) -> bool:
         """Return whether an object is as the API server makes it now of what was sent."""
+        if self._planned(made) == self._planned(live):
+            return True
         admitted = _admitted(sent, made, live)
         made["metadata"]["managedFields"] = live["metadata"].get("managedFields")
         seen, new = (self._ownership.compare(admitted, one) for one in (live, made))
         return not seen.altered and seen.absent <= new.absent
+
+    def _planned(self, raw: Raw) -> Raw:
+        """Return an object without what the API server keeps, and the generation of its owner."""
+        kept = ("managedFields", "resourceVersion", "generation")
+        meta = {name: value for name, value in raw["metadata"].items() if name not in kept}
+        notes = {**(meta.get("annotations") or {}), self._generation: ""}
+        return {**raw, "metadata": {**meta, "annotations": notes}, "status": None}
 
     async def _try(self, wanted: Wanted, manifest: Raw, update: Update) -> Raw | None:
         """Return what the API server would make of a manifest, or None if it refuses it."""
