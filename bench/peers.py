@@ -69,9 +69,8 @@ class Peer:
     tells_generation: bool = True
     #: Whether its speed is measured only once, because no goal depends on it.
     slow: bool = False
-    #: Whether it is also measured with 10,000 Messages: the peer from the tutorials would take too
-    #: long, and the number of workers does not affect the memory.
-    scales: bool = False
+    #: The most Messages with which its memory is measured; the default one would take too long.
+    scales: int = 0
 
     @property
     def on_our_runtime(self) -> bool:
@@ -97,14 +96,19 @@ class Peer:
 
 
 _QUIET = ("--metrics-bind-address=0", "--health-probe-bind-address=0", "--webhook-bind-address=0")
-OURS = Peer("ours", "message-operator", "ours", scales=True)
-DEFAULT = Peer("controller-runtime-1", "controller-runtime, 1 worker", "controller-runtime-peer")
+OURS = Peer("ours", "message-operator", "ours", scales=100_000)
+DEFAULT = Peer(
+    "controller-runtime-1",
+    "controller-runtime, 1 worker",
+    "controller-runtime-peer",
+    scales=10_000,
+)
 TUNED = Peer(
     "controller-runtime-10",
     "controller-runtime, 10 workers",
     "controller-runtime-peer",
     ("-workers=10", "-slim"),
-    scales=True,
+    scales=100_000,
 )
 TUTORIAL = Peer(
     "kopf-tutorial", "kopf as in tutorials", "tutorial", tells_generation=False, slow=True

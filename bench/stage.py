@@ -17,6 +17,7 @@ from kopf_kit.rig.control_plane import ControlPlane
 #: A measurement's results by their names, which `report` knows; None if it never happened.
 Numbers = dict[str, float | None]
 
+NAMESPACES_OF_MESSAGES = "/apis/myorg.dev/v1/namespaces"
 #: Timeout in seconds for 1,000 Messages; the peer from the tutorials needs most of it.
 PATIENCE = 300.0
 
@@ -29,6 +30,23 @@ def texts(count: int, say: str, first: int = 0) -> dict[str, str]:
 async def create(api: Api, wanted: dict[str, str], path: str = MESSAGES) -> None:
     """Create Messages."""
     await api.each(wanted.items(), lambda item: api.request("POST", path, message(*item)))
+
+
+def spread_path(name: str, each: int) -> str:
+    """Return the path of a Message's collection, if a namespace has so many each."""
+    return f"{NAMESPACES_OF_MESSAGES}/team-{int(name[1:]) // each}/messages"
+
+
+async def spread(api: Api, wanted: dict[str, str], each: int) -> list[str]:
+    """Create Messages in namespaces with so many each; return the namespaces."""
+    names = [f"team-{number}" for number in range(-(-len(wanted) // each))]
+    for name in names:
+        await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    await api.each(
+        wanted.items(),
+        lambda item: api.request("POST", spread_path(item[0], each), message(*item)),
+    )
+    return names
 
 
 async def edit(api: Api, wanted: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from bench import peers, stage
-from bench.api import Api, message
+from bench.api import Api
 from bench.peers import Peer
 from bench.stage import Numbers
 from kopf_kit.rig.control_plane import ControlPlane
@@ -34,7 +34,6 @@ _EACH = 4
 _Spoils = Callable[[web.Request], Awaitable[bool]]
 _NEIGHBOUR = "neighbour"
 _NAMESPACES = "/api/v1/namespaces"
-_NAMESPACES_OF_MESSAGES = "/apis/myorg.dev/v1/namespaces"
 _HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 _HEADERS = ("Authorization", "Content-Type", "User-Agent", "Accept")
 
@@ -74,15 +73,9 @@ async def late(peer: Peer, count: int) -> Numbers:
         await asyncio.sleep(delay)
         return False
 
-    def messages(name: str) -> str:
-        return f"{_NAMESPACES_OF_MESSAGES}/late-{int(name[1:]) // _EACH}/messages"
-
     async with stage.observed(peer) as (plane, api, world), _spoiling(plane, delays) as server:
         texts = stage.texts(count, "안녕")
-        for number in range(-(-count // _EACH)):
-            await api.request("POST", _NAMESPACES, {"metadata": {"name": f"late-{number}"}})
-        for name, text in texts.items():
-            await api.request("POST", messages(name), message(name, text))
+        await stage.spread(api, texts, _EACH)
         world.want(texts)
         async with peers.running(plane, peer, _RESYNC, name="late", server=server) as process:
 
@@ -91,7 +84,8 @@ async def late(peer: Peer, count: int) -> Numbers:
                 world.want(texts)
                 began, used = time.monotonic(), process.cpu()
                 for name, text in texts.items():
-                    await api.patch(f"{messages(name)}/{name}", {"spec": {"text": text}})
+                    path = f"{stage.spread_path(name, _EACH)}/{name}"
+                    await api.patch(path, {"spec": {"text": text}})
                 if not await world.until_right(_LATE_PATIENCE):
                     raise KitError(f"{len(world.podless | world.untold)} Messages are not right")
                 took = time.monotonic() - began
@@ -175,7 +169,7 @@ async def fairness(peer: Peer, stuck: int, creates: int) -> Numbers:
         ):
             await stage.quiet(process)
             usual = await stage.latencies(api, world, creates, "usual")
-            path = f"{_NAMESPACES_OF_MESSAGES}/{_NEIGHBOUR}/messages"
+            path = f"{stage.NAMESPACES_OF_MESSAGES}/{_NEIGHBOUR}/messages"
             await stage.create(api, stage.texts(stuck, "막힘"), path)
             asked, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(hook), 60)
             with asked:
