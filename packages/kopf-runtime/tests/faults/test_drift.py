@@ -189,7 +189,7 @@ class Search:
         for kind in KINDS:
             one.owns(kind, update=self.update, unready=lambda _: "")
         one.desired(desired)
-        client = Counting(NAME, "1", 10.0, Metrics(NAME))
+        client = Counting(NAME, "1", 60.0, Metrics(NAME))
         client.written = self.written = []
         client.may_write = lambda: working
         server = self.cluster.plane.server

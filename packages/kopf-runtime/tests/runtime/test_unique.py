@@ -122,7 +122,7 @@ async def test_a2_who_finds_its_retained_child_again_has_the_value_again(
     server: ApiServer,
 ) -> None:
     """As after a restore by Velero: the objects have new uids, and no status."""
-    one = controller(on_delete=kr.RETAIN)
+    one = controller(deletion_policy=kr.RETAIN)
     key = put(server, "one", "a")
     async with operating(server, one):
         await until(lambda: has(server, key))
