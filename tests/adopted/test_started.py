@@ -176,23 +176,35 @@ LACKING = {
 }
 
 
+def own_image(tutorial: Path, root: Path, command: str, files: Mapping[str, str]) -> None:
+    """Adopt a copy of the tutorial's repository with a Dockerfile that copies its handlers."""
+    base = said(tutorial, "image", "build").split()[-1]
+    shutil.copytree(tutorial, root, dirs_exist_ok=True, symlinks=True)
+    for name in ("PROJECT", "requirements.txt", "ephemeral.py"):
+        (root / name).unlink()
+    write(root, {"Dockerfile": f"FROM {base}\nCOPY handlers.py ./\n{command}\n", **files})
+    said(root, "adopt", HOME, "--name=lacking", "--rights=rbac.yaml", "--no-run")
+
+
 @pytest.mark.parametrize("lacking", LACKING)
 def test_what_an_image_lacks_is_told_when_it_is_built(
     lacking: str, tutorial: Path, tmp_path: Path
 ) -> None:
     code, command, expected = LACKING[lacking]
-    base = said(tutorial, "image", "build").split()[-1]
-    dockerfile = f"FROM {base}\nCOPY handlers.py ./\n{command}\n"
-    shutil.copytree(tutorial, tmp_path, dirs_exist_ok=True, symlinks=True)
-    (tmp_path / "PROJECT").unlink()
-    (tmp_path / "requirements.txt").unlink()
-    (tmp_path / "ephemeral.py").unlink()
     # Both are in the repository, so that only the image lacks them.
-    write(tmp_path, {"helpers.py": "", "settings.yaml": "", "Dockerfile": dockerfile})
-    write(tmp_path, {"handlers.py": f"{code}\n{HANDLERS}"})
-    said(tmp_path, "adopt", HOME, "--name=lacking", "--rights=rbac.yaml", "--no-run")
+    files = {"helpers.py": "", "settings.yaml": "", "handlers.py": f"{code}\n{HANDLERS}"}
+    own_image(tutorial, tmp_path, command, files)
 
     told = said(tmp_path, "image", "build", fails=True)
 
     assert re.search(f"error: .*{re.escape(expected)}", told), told
     assert "Traceback" not in told
+
+
+def test_an_image_lacks_nothing_whose_program_reads_its_kubeconfig_at_once(
+    tutorial: Path, tmp_path: Path
+) -> None:
+    command = 'CMD ["python3", "-c", "import os; open(os.environ[\'KUBECONFIG\'])"]'
+    own_image(tutorial, tmp_path, command, {"handlers.py": HANDLERS})
+
+    assert "once, without a cluster" in said(tmp_path, "image", "build")

@@ -178,6 +178,72 @@ def test_o5_o10_o12_b6_b7_a_dockerfile_is_read(name: str, tmp_path: Path) -> Non
     assert adopted.module == "main"
 
 
+def deployment(container: dict[str, Any], image: str = "ghcr.io/acme/notes-operator:1") -> str:
+    pod = {"containers": [{"name": "a", "image": image, **container}]}
+    spec = {"selector": {}, "template": {"spec": pod}}
+    about = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+    return documents.text({**about, "spec": spec})
+
+
+_SECRET = {"valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
+#: Containers of Deployments, what PROJECT has of each, and what is said.
+DEPLOYED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "o3-variables": (
+        {"env": [{"name": "BUCKET", "value": "b"}, {"name": "KEY", **_SECRET}, 1], "ports": 1},
+        {"environment": {"BUCKET": "b", "PYTHONPATH": "/src"}, "command": ()},
+        "its Deployment takes the variables KEY from Secrets or the like",
+    ),
+    "o12-a namespace": (
+        {"command": ["kopf"], "args": ["run", "-n", "$(AT)", "/src/main.py"]}
+        | {"env": [{"name": "AT", "value": "jobs"}]},
+        {"watch_namespaces": ("jobs",), "command": ()},
+        "the chart watches jobs by default, as deploy/operator.yaml does",
+    ),
+    "o12-its own namespace": (
+        {"args": ["kopf", "run", "-n", "$(SPACE)", "-m", "main"]}
+        | {"env": [{"name": "SPACE", **_SECRET}]},
+        {"watch_namespaces": ("$(POD_NAMESPACE)",)},
+        "deploy/operator.yaml watches $(SPACE), which only its start says",
+    ),
+    "o5-its own program": (
+        {"args": ["python", "-m", "serving"], "ports": [{"containerPort": 8080}]},
+        {"command": ("python", "-m", "serving"), "ports": (8080,)},
+        "deploy/operator.yaml starts it by `python -m serving`, and so does the chart",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_o3_o5_o12_a_deployment_is_read(name: str, tmp_path: Path) -> None:
+    container, expected, sentence = DEPLOYED[name]
+    files = {
+        "Dockerfile": DOCUMENTED,
+        "deploy/operator.yaml": deployment(container),
+        "deploy/other.yaml": deployment({"args": ["other"]}, "example.com/other"),
+        "serving.py": "",
+    }
+    root = repository(tmp_path, "main.py", files)
+    (root / "requirements.txt").unlink()
+
+    code, said = adopt(root)
+
+    assert code == 0, said
+    assert sentence in said
+    adopted = definition.load(root).adopted
+    assert {key: getattr(adopted, key) for key in expected} == expected
+
+
+def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: Path) -> None:
+    root = repository(tmp_path, "main.py", {"Dockerfile": DOCUMENTED})
+
+    code, said = adopt(root, "--requirements", "requirements.txt")
+
+    assert code == 0, said
+    adopted = definition.load(root).adopted
+    assert adopted
+    assert adopted.environment == {}
+
+
 #: Handlers that call programs, and what is said of these.
 CALLING = {
     "list": ('import subprocess\nsubprocess.run(["kubectl", "get"])', "kubectl (main.py:7)"),

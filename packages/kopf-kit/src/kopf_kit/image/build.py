@@ -119,7 +119,10 @@ def _help(image: str) -> None:
     try:
         _run(image, *PROJECT.command, "--help")
     except CommandError as error:
-        if missing := next(filter(_MISSING.search, reversed(str(error).splitlines())), ""):
+        lines = reversed(str(error).splitlines())
+        # It may read its kubeconfig before its options, and here it has none.
+        found = (line for line in lines if _MISSING.search(line) and _KUBECONFIG not in line)
+        if missing := next(found, ""):
             raise KitError(
                 f"{image} cannot run `{' '.join(PROJECT.command)}`, as the chart has it: "
                 f"{missing.rpartition('exec: ')[2].strip()}; put that into the image, "

@@ -1,7 +1,7 @@
 """What an author's Dockerfile says of its container: user, folder, variables, files, command.
 
 The last stage counts, with what it has from the earlier stage that it is built from. What a base
-image of others says is not known.
+image of others says is not known. A Pod's manifest may say the command and variables otherwise.
 """
 
 import argparse
@@ -19,6 +19,7 @@ _STARTERS = (
     *(("poetry", "run"), ("pipenv", "run"), ("pdm", "run")),
 )
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?(-|\+)([^}]*))?\})")
+_OF_A_POD = re.compile(r"\$\((\w+)\)")
 #: Variables that are about the image, not about the operator.
 _OF_THE_IMAGE = re.compile("PATH|HOME|LANG|LC_.*|(PYTHON|PIP_|POETRY_|UV_|PDM_|DEBIAN_|VIRTUAL_).*")
 
@@ -101,6 +102,48 @@ def read(text: str) -> Container:
             stage = replace(stage, **_changes(stage, instruction, rest, known))
         stages[name] = stage
     return stage
+
+
+def started(image: Container, manifest: Mapping[str, Any]) -> Container:
+    """Return the container of an image as a Pod's manifest has it.
+
+    A variable that is not in the manifest itself, such as one of a Secret, stays $(NAME).
+    """
+    listed = (each for each in _objects(manifest, "env") if {"name", "value"} <= each.keys())
+    given = {str(each["name"]): str(each["value"]) for each in listed}
+    known = {**image.environment, **given}
+    command, arguments = (_started(manifest.get(key), known) for key in ("command", "args"))
+    served = (each.get("containerPort") for each in _objects(manifest, "ports"))
+    ports = [port for port in served if isinstance(port, int)]
+    return replace(
+        image,
+        environment=known,
+        entrypoint=command or image.entrypoint,
+        arguments=arguments or (() if command else image.arguments),
+        ports=tuple(dict.fromkeys((*image.ports, *ports))),
+    )
+
+
+def referred(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the variables that a Pod's manifest takes from a Secret or the like."""
+    return tuple(str(e.get("name")) for e in _objects(manifest, "env") if "valueFrom" in e)
+
+
+def _objects(manifest: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    listed = manifest.get(key)
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def runs_kopf(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a Pod's manifest itself has a container run kopf."""
+    return kopf_run(started(Container(), manifest).command) is not None
+
+
+def _started(words: Any, known: Mapping[str, str]) -> tuple[str, ...]:
+    if not isinstance(words, list):
+        return ()
+    filled = (_OF_A_POD.sub(lambda m: known.get(m[1], m[0]), str(word)) for word in words)
+    return _words(json.dumps([*filled]), known)
 
 
 def _changes(

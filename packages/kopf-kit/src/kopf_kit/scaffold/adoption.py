@@ -191,28 +191,33 @@ def _about_the_code(operator: Operator, handlers: rbac.Handlers) -> Iterator[str
 
 def _about_the_container(operator: Operator) -> Iterator[str]:
     """Yield sentences on how the image runs, and what of that is not as its Dockerfile has it."""
-    file, image = operator.dockerfile, operator.container
+    file, image, how = operator.dockerfile, operator.container, operator.started_in
     if operator.command:
         yield (
-            f"{file} starts it by `{' '.join(image.command)}`, and so does the chart: watched "
+            f"{how} starts it by `{' '.join(image.command)}`, and so does the chart: watched "
             "namespaces, probes and log are the program's own, and so are webhooks; with --module "
             f"{operator.module}, `kopf run` starts it"
         )
     elif image.command and not container.kopf_run(image.command):
         yield (
-            f"{file} starts it by `{' '.join(image.command)}`, and the chart by `kopf run -m "
+            f"{how} starts it by `{' '.join(image.command)}`, and the chart by `kopf run -m "
             f"{operator.module}`: what else the former does is missing"
         )
     if file and not operator.requirements and image.is_root:
         yield f"{file} has no user, so the image gets the user 65532"
+    if referred := [name for name in operator.referred if not name.startswith("POD_")]:
+        yield (
+            f"its Deployment takes the variables {', '.join(referred)} from Secrets or the like, "
+            "which PROJECT cannot have: users give them by the chart's value extraEnv"
+        )
     spaces = operator.namespaces or ()
     if any(space.startswith("$(") for space in spaces):
         yield (
-            f"{file} watches {', '.join(spaces)}, which only its start says: watchNamespaces in "
+            f"{how} watches {', '.join(spaces)}, which only its start says: watchNamespaces in "
             "PROJECT has the operator's own namespace"
         )
     elif spaces:
-        yield f"the chart watches {', '.join(spaces)} by default, as {file} does"
+        yield f"the chart watches {', '.join(spaces)} by default, as {how} does"
 
 
 def _about_programs(operator: Operator) -> Iterator[str]:

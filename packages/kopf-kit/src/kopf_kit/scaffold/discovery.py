@@ -44,6 +44,10 @@ class Operator:
     #: The author's own Dockerfile, if there is one.
     dockerfile: str = ""
     container: Container = field(default_factory=Container)
+    #: The file that says how it is started: that Dockerfile, or a Deployment.
+    started_in: str = ""
+    #: Variables that the Deployment takes from elsewhere.
+    referred: tuple[str, ...] = ()
     #: What starts it, if not `kopf run`.
     command: tuple[str, ...] = ()
     #: What that command says to watch; None where it does not say it.
@@ -71,30 +75,31 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     }
     dockerfile = said.dockerfile or ("Dockerfile" if (root / "Dockerfile").is_file() else "")
     image = container.read(reading.text(root / dockerfile)) if dockerfile else Container()
+    name = said.name or str(about.get("name") or (said.home or home).rpartition("/")[2]).lower()
+    deployment, manifest = _deployed(root, name)
+    image = container.started(image, manifest)
     started = container.kopf_run(image.command)
     modules = [*_modules(root)]
     named = [*started.modules, *map(_stem, started.files)] if started else modules
     module = said.module or (named[0] if len(named) == 1 else "")
+    # An image of the kit's has the module where its own PYTHONPATH finds it.
+    path = {} if said.requirements else _path(root, module, image, started)
     installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
     required = next((name for name in _REQUIRED if (root / name).is_file()), "")
     if not required and contents.is_package(root):
         required = "pyproject.toml"
     return replace(
         said,
-        name=said.name or str(about.get("name") or (said.home or home).rpartition("/")[2]).lower(),
+        name=name,
         module=module,
         modules=tuple(modules),
         dockerfile=dockerfile,
         container=image,
+        started_in=deployment if {"command", "args"} & manifest.keys() else dockerfile,
+        referred=container.referred(manifest),
         command=() if said.module or started else _entry(image.command, about),
         namespaces=started.namespaces if started else None,
-        environment=tuple(
-            {
-                **image.own_environment,
-                **_path(root, module, image, started),
-                **dict(said.environment),
-            }.items()
-        ),
+        environment=tuple({**image.own_environment, **path, **dict(said.environment)}.items()),
         home=said.home or home,
         crds=crds,
         samples=said.samples or _found(root, lambda one: sampled(one) in kinds),
@@ -103,6 +108,34 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
         version=_version(file, about, run=run),
         description=said.description or about.get("description", ""),
     )
+
+
+def _deployed(root: Path, name: str) -> tuple[str, Manifest]:
+    """Return the container of the operator's Pods, and the file that has it; empty if none is.
+
+    It runs kopf, or its image has the operator's name. Where containers differ, nothing says which.
+    """
+    found = [
+        (str(file.relative_to(root)), each)
+        for file in files(root, "*.yaml", "*.yml")
+        for manifest in manifests(file)
+        if granted.runs_as(manifest)
+        for each in manifest["spec"]["template"]["spec"]["containers"]
+        if isinstance(each, dict)
+    ]
+    running = [(f, each) for f, each in found if container.runs_kopf(each)]
+    named = [(f, each) for f, each in found if _is_called(str(each.get("image")), name)]
+    chosen = running or named
+    same = ("command", "args", "env", "ports")
+    if len({str([each.get(key) for key in same]) for _, each in chosen}) != 1:
+        return "", {}
+    return chosen[0]
+
+
+def _is_called(image: str, name: str) -> bool:
+    """Return whether an image, such as a.example/b/notes:1.0, has a name."""
+    last = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    return bool(last and name) and (last in name or name in last)
 
 
 def _stem(file: str) -> str:
