@@ -13,7 +13,15 @@ import pytest
 from kit.called import called
 from kopf_kit.cli.new import adopt_command
 from kopf_kit.image import dockerfile
-from kopf_kit.project import adopted, contents, definition, documents, nested, registered
+from kopf_kit.project import (
+    adopted,
+    contents,
+    definition,
+    documents,
+    nested,
+    registered,
+    shared,
+)
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, output
 
@@ -393,12 +401,21 @@ def test_o11_a_crd_is_found_beside_other_objects(tmp_path: Path) -> None:
     assert "packages notes-operator" in adopt(root)[1]
 
 
-def test_o11_an_owner_in_upper_case_has_images_all_the_same(tmp_path: Path) -> None:
+def test_o11_b13_a_page_of_any_host_and_name_stays_and_an_image_is_in_lower_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = repository(tmp_path, "main.py", {})
-    called(adopt_command, root, "--home=https://github.com/MyOrg/notes", *SAID[2:])
+    code, said = called(adopt_command, root, "--home=https://gitlab.com/MyOrg/a/n", *SAID[2:])
+    assert code == 0, said
+    ours = definition.load(root)
+    monkeypatch.setattr(shared, "PROJECT", ours)
 
-    chart = adopted.metadata(definition.load(root))
-    assert "ghcr.io/myorg/notes" in chart["annotations"]["artifacthub.io/images"]
+    images = adopted.metadata(ours)["annotations"]["artifacthub.io/images"]
+    values = shared.text(shared.FOLDER / "chart" / "values.yaml")
+
+    assert "ghcr.io/a/n:" in images
+    assert "repository: myorg/n\n" in values
+    assert "runbookUrl: https://gitlab.com/MyOrg/a/n/blob/v" in values
 
 
 BY_VARIABLE = f'{HANDLER}\n\nif os.getenv("ASKED"):\n    kopf.on.validate("notes")(create)\n'
@@ -436,6 +453,23 @@ def test_b15_a_module_of_python_s_own_name_is_refused_by_that_name(tmp_path: Pat
 
     with pytest.raises(KitError, match="operator is also a module of Python's own"):
         registered.read("operator", root, {})
+
+
+def test_b3_names_that_yaml_takes_for_something_else_are_quoted(tmp_path: Path) -> None:
+    root = repository(tmp_path, "no.py", {})
+    for name, other in (("crd.yaml", "a, b.yaml"), ("sample.yaml", "1.0"), ("role.yaml", "1e3")):
+        text = (root / name).read_text().replace("kind: Note", "kind: 'Yes'")
+        (root / name).unlink()
+        (root / other).write_text(text)
+    options = ("--crd=a, b.yaml", "--sample=1.0", "--rights=1e3", "--name=off")
+
+    code, said = called(adopt_command, root, "--home=https://example.com/a/b", *options)
+
+    assert code == 0, said
+    ours = definition.load(root)
+    assert ours.adopted
+    assert (ours.name, ours.adopted.module) == ("off", "no")
+    assert ours.adopted.samples == {"Yes": "1.0"}
 
 
 def test_b15_what_generate_would_refuse_adopt_does_not_write(tmp_path: Path) -> None:

@@ -22,8 +22,16 @@ from kopf_kit.rig import paths
 FOLDER = paths.KIT / "reference"
 #: The template of the alerts that all operators have, each of which has a runbook of its name.
 ALERTS = FOLDER / "chart" / "templates" / "monitoring" / "prometheusrule.yaml"
-#: All spellings of the reference's name, after the owner of its images.
-_NAMES = ("acme/", "widget-operator", "WIDGET_OPERATOR_", "widget_operator_", "WidgetOperator")
+#: All spellings of the reference's name, after its page and the owner of its images.
+_HOME = "https://github.com/acme/widget-operator"
+_NAMES = (
+    _HOME,
+    "acme/",
+    "widget-operator",
+    "WIDGET_OPERATOR_",
+    "widget_operator_",
+    "WidgetOperator",
+)
 #: All spellings of its kind's name, the longest first, as one may contain another.
 _WORDS = ("widgets.acme.example", "acme.example", "Widgets", "Widget", "widgets", "widget")
 #: Files whose commands concern all kinds, such as those that remove everything.
@@ -37,7 +45,9 @@ _COMMAND = re.compile(r"^(?:\$ )?kubectl .*$", re.MULTILINE)
 
 def renamed(text: str, kind: Kind) -> str:
     """Return a text of the reference with the names of the project and of a kind."""
-    ours = f"{_owner()}/", PROJECT.name, PROJECT.variables, PROJECT.metrics, PROJECT.alerts
+    home = _home()
+    owner = home.split("/")[3].lower()  # an image's name has no upper case
+    ours = home, f"{owner}/", PROJECT.name, PROJECT.variables, PROJECT.metrics, PROJECT.alerts
     names = dict(zip(_NAMES, ours, strict=True))
     kinds = kind.crd, kind.qualified_group, kind.many, kind.kind, kind.plural, kind.kind.lower()
     words = dict(zip(_WORDS, kinds, strict=True))
@@ -81,10 +91,9 @@ def source(file: Path) -> str:
     return f"kopf_kit/{file.relative_to(FOLDER.parent)}"
 
 
-def _owner() -> str:
-    """Return the owner of the chart's home, such as myorg for https://github.com/myorg/…."""
-    home: str = adopted.metadata(PROJECT)["home"]
-    return home.split("/")[3]
+def _home() -> str:
+    """Return the page of the chart, such as https://github.com/myorg/notes-operator."""
+    return str(adopted.metadata(PROJECT)["home"])
 
 
 def _of_all_kinds(command: str) -> str:

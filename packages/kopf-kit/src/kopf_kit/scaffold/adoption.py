@@ -66,7 +66,7 @@ _NO_OLM = (
 _READ = ("uv.lock", "poetry.lock", "pyproject.toml", "setup.cfg")
 #: The version where nothing says it.
 _FIRST = "0.1.0"
-_STAGE = re.compile(r"^\s*FROM\s", re.MULTILINE | re.IGNORECASE)
+_BARE = re.compile(r"[\w./@+-]*")
 
 
 def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
@@ -122,7 +122,7 @@ def _check(operator: Operator) -> None:
 def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
     resources = [_resource(crd) for crd in crds]
     kinds = [resource["kind"] for resource in resources]
-    optional = _REQUIREMENTS.format(operator.requirements) if operator.requirements else ""
+    optional = _REQUIREMENTS.format(_word(operator.requirements)) if operator.requirements else ""
     optional += _RIGHTS.format(_listed(operator.rights)) if operator.rights else ""
     if operator.environment:
         optional += _ENVIRONMENT.format(json.dumps(dict(operator.environment), ensure_ascii=False))
@@ -132,7 +132,7 @@ def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
         optional += _COMMAND.format(json.dumps(operator.command, ensure_ascii=False))
         optional += f"    ports: {json.dumps(operator.container.ports)}\n"
     if operator.dockerfile not in ("", "Dockerfile"):
-        optional += f"    dockerfile: {operator.dockerfile}\n"
+        optional += f"    dockerfile: {_word(operator.dockerfile)}\n"
     optional += "" if olm else _NO_OLM
     served = (
         f"A Kubernetes operator that serves the kind{'s' * (len(kinds) > 1)} {', '.join(kinds)}"
@@ -141,15 +141,15 @@ def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
         kit=repository.version(),
         domain=resources[0]["domain"],
         plugin=paths.PLAIN,
-        module=operator.module,
+        module=_word(operator.module),
         version=operator.version or _FIRST,
         today=f"{datetime.now(UTC):%Y-%m-%d}",
         home=operator.home,
         description=documents.scalar(operator.description or served),
-        crds=", ".join(operator.crds),
+        crds=", ".join(map(_word, operator.crds)),
         samples="\n".join(_samples(operator, kinds)),
         optional=optional,
-        name=operator.name,
+        name=_word(operator.name),
         resources=textwrap.indent(documents.text(resources), "  "),
     )
 
@@ -348,11 +348,18 @@ def _samples(operator: Operator, kinds: list[str]) -> Iterator[str]:
     for kind, listed in files.items():
         if not listed and kind == kinds[0]:
             raise KitError(f"there is no sample of {kind}; name a file with one with --sample")
-        yield f"      {kind}: {_listed(listed)}"
+        yield f"      {_word(kind)}: {_listed(listed)}"
 
 
 def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+    words = [*map(_word, names)]
+    return words[0] if len(words) == 1 else f"[{', '.join(words)}]"
+
+
+def _word(text: str) -> str:
+    """Return a text as it is in YAML, also within a list in brackets."""
+    bare = documents.scalar(text)
+    return bare if _BARE.fullmatch(bare) else json.dumps(text, ensure_ascii=False)
 
 
 def _resource(crd: Manifest) -> Manifest:
