@@ -302,69 +302,32 @@ def _description() -> str:
 
 def csv(release: Release) -> Manifest:
     """Return the ClusterServiceVersion."""
-    chart, place = templates.read(), release.place
     said = reading.document(WRITTEN / "csv.yaml", written.ServiceVersion)
     kinds: Mapping[str, Any] = said.get("kinds", {})
     definitions = crds(release)
     if not PROJECT.adopted:  # then the CRDs are as they are
         _check_kinds(kinds, definitions)
-    examples = _examples(kinds)
     webhooks = [*_conversion(), *_admission(), *further().webhooks]
-    titles = {
-        listed["name"]: listed["displayName"] for listed in templates.listed("crds", written.Titles)
-    }
+    place = release.place
     return {
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
         "metadata": {
             "name": release.name,
             "labels": _labels(definitions[0]["metadata"]["labels"], release) | _platforms(),
-            "annotations": {
-                **said["metadata"]["annotations"],
-                "alm-examples": _json(examples),
-                "capabilities": chart["annotations"]["artifacthub.io/operatorCapabilities"],
-                "containerImage": release.image,
-                "operatorframework.io/initialization-resource": _json(
-                    {key: value for key, value in examples[0].items() if key != "status"}
-                ),
-                "repository": chart["home"],
-                "support": f"{chart['home']}/issues",
-                **_internal(examples),
-                **({"olm.skipRange": place.skip_range} if place and place.skip_range else {}),
-            },
+            "annotations": {**said["metadata"]["annotations"], **_annotations(release, kinds)},
         },
         "spec": {
             **said["spec"],
             "version": release.version,
             **({"replaces": place.replaces} if place and place.replaces else {}),
             **({"skips": [*place.skips]} if place and place.skips else {}),
-            "description": _description(),
-            "minKubeVersion": chart["kubeVersion"].removeprefix(">=").removesuffix("-0"),
-            "keywords": chart["keywords"],
-            "links": templates.listed("links", written.Links),
-            "icon": [
-                {
-                    "base64data": base64.b64encode(PROJECT.icon.read_bytes()).decode(),
-                    "mediatype": "image/svg+xml",
-                }
-            ],
+            **_about(),
             "installModes": _install_modes(),
-            "customresourcedefinitions": {
-                "owned": [
-                    _owned(
-                        definition,
-                        kinds[definition["spec"]["names"]["kind"]],
-                        _title(titles, definition["metadata"]["name"]),
-                    )
-                    for definition in definitions
-                ]
-            },
+            "customresourcedefinitions": {"owned": [*_all_owned(definitions, kinds)]},
             "install": {
                 "strategy": "deployment",
-                "spec": {
-                    **_rights(),
-                    "deployments": [_deployment(release)],
-                },
+                "spec": {**_rights(), "deployments": [_deployment(release)]},
             },
             **({"webhookdefinitions": webhooks} if webhooks else {}),
             "relatedImages": [
@@ -373,6 +336,45 @@ def csv(release: Release) -> Manifest:
             ],
         },
     }
+
+
+def _annotations(release: Release, kinds: Mapping[str, Manifest]) -> dict[str, str]:
+    """Return the annotations that nobody writes."""
+    chart, place, examples = templates.read(), release.place, _examples(kinds)
+    first = {key: value for key, value in examples[0].items() if key != "status"}
+    return {
+        "alm-examples": _json(examples),
+        "capabilities": chart["annotations"]["artifacthub.io/operatorCapabilities"],
+        "containerImage": release.image,
+        "operatorframework.io/initialization-resource": _json(first),
+        "repository": chart["home"],
+        "support": f"{chart['home']}/issues",
+        **_internal(examples),
+        **({"olm.skipRange": place.skip_range} if place and place.skip_range else {}),
+    }
+
+
+def _about() -> Manifest:
+    """Return what consoles show of the operator."""
+    chart, icon = templates.read(), base64.b64encode(PROJECT.icon.read_bytes()).decode()
+    return {
+        "description": _description(),
+        "minKubeVersion": chart["kubeVersion"].removeprefix(">=").removesuffix("-0"),
+        "keywords": chart["keywords"],
+        "links": templates.listed("links", written.Links),
+        "icon": [{"base64data": icon, "mediatype": "image/svg+xml"}],
+    }
+
+
+def _all_owned(
+    definitions: Iterable[Manifest], kinds: Mapping[str, Manifest]
+) -> Iterator[Manifest]:
+    """Yield the descriptions of the owned kinds."""
+    listed = templates.listed("crds", written.Titles)
+    titles = {each["name"]: each["displayName"] for each in listed}
+    for definition in definitions:
+        names = definition["spec"]["names"], definition["metadata"]["name"]
+        yield _owned(definition, kinds[names[0]["kind"]], _title(titles, names[1]))
 
 
 def _title(titles: Mapping[str, str], crd: str) -> str:
