@@ -10,14 +10,13 @@ import os
 import time
 from pathlib import Path
 
-from kopf_kit.cli import e2e
+from kopf_kit.cli import e2e, lanes
 from kopf_kit.program import passing_on
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import control_plane, olm, paths, tools, versions
 from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
-from kopf_kit.tiers import lanes
 
 _TESTS = paths.CHECKOUT / "tests"
 #: Each has its own fixtures, so each is a run of its own.

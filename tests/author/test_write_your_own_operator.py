@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.project import packages
+from kopf_kit.release import files
 from tests.support.console import Step
 from tests.support.walkthrough import Reader, steps
 
@@ -47,7 +47,7 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Reader:
         **{f"GIT_{who}_EMAIL": "author@example.com" for who in ("AUTHOR", "COMMITTER")},
         "PATH": ":".join([str(scratch / "bin"), *path]),
         # What builds, for a machine without an image registry, as if it was installed.
-        "PYTHONPATH": str(packages.PACKAGES / "kopf-offline" / "src"),
+        "PYTHONPATH": str(files.PACKAGES / "kopf-offline" / "src"),
         "UV_CACHE_DIR": str(scratch / "uv"),
         "UV_SYSTEM_CERTS": "1",
     }
@@ -55,7 +55,7 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Reader:
     for command in (_BUILD, _FIND):
         assert f"`{command}`" in TEXT
     out = f"--quiet --out-dir={scratch}/dist"  # not into the checkout itself
-    reader.type(f"cd '{packages.PACKAGES.parent}' && {_BUILD} {out} && cd -")
+    reader.type(f"cd '{files.PACKAGES.parent}' && {_BUILD} {out} && cd -")
     reader.type(_FIND.replace("…", str(scratch)))
     reader.follow(PAGE[:2])
     reader.type("uv add --quiet --dev kopf-offline")  # builds what this machine does not have

@@ -25,8 +25,7 @@ from kopf_kit.project.definition import load
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from kopf_kit.testing.api_server import kubectl
-from kopf_kit.testing.requests import NODE, Raw
-from kopf_kit.testing.waiting import wait_until
+from kopf_kit.testing.requests import NODE, Raw, wait_until
 from tests.support import control_plane
 from tests.support.plugin import Plugin, support_bundle
 

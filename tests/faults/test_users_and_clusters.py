@@ -6,9 +6,9 @@ import pytest
 
 from faults.worlds import policies_served
 from kopf_kit.testing import calls
+from kopf_kit.testing.conformance import a_foreign_child
 from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.requests import Raw, RefusedError
-from kopf_kit.testing.scenarios import a_foreign_child
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD
 from tests.faults.asking import why

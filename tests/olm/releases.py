@@ -6,10 +6,11 @@ catalog are pulled as a user's cluster pulls them, so that OLM unpacks them by i
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kopf_kit.olm import bundle, catalog, images
+from kopf_kit.olm import bundle, catalog
 from kopf_kit.olm.bundle import Manifest, Release
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.release import artifacts
 from kopf_kit.rig import registry
 
 #: The release before this one, this one, and some that come later.
@@ -45,7 +46,7 @@ def publish_bundle(
         definition = documents.load(files[path])
         alter(definition)
         files[path] = bundle.dump(definition)
-    return images.push_bundle(release, files)
+    return artifacts.push_bundle(release, files)
 
 
 def publish_catalog(
@@ -58,4 +59,4 @@ def publish_catalog(
     tag = tag or "-".join(release.version for release in releases)
     ref = f"{registry.ADDRESS}/{PROJECT.name}-catalog:{tag}"
     files = catalog.catalog(releases) | {catalog.DEPRECATIONS.name: deprecations}
-    return images.push_catalog(ref, files, programs)
+    return artifacts.push_catalog(ref, files, programs)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.project import packages
+from kopf_kit.release import files
 from kopf_offline import golang
 from message_operator import __version__
 from tests.support import package_index
@@ -45,11 +45,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An index with the distributions of this version and of a later one, by its address."""
     scratch = tmp_path_factory.mktemp("index")
     with package_index.serving(scratch / "packages") as address:
-        raised = shutil.copytree(packages.PACKAGES, scratch / "raised" / "packages")
-        for file, text in packages.raised(_NEXT, raised).items():
+        raised = shutil.copytree(files.PACKAGES, scratch / "raised" / "packages")
+        for file, text in files.raised(_NEXT, raised).items():
             file.write_text(text)
-        for folder in (packages.PACKAGES, raised):
-            packages.build(scratch / "packages", folder)
+        for folder in (files.PACKAGES, raised):
+            files.build(scratch / "packages", folder)
         yield address
 
 

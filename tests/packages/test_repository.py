@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.project import packages
-from kopf_kit.release import signatures
+from kopf_kit.release import files, signatures
 from kopf_offline import golang
 from message_operator import __version__
 from tests.packages.test_index import Author
@@ -26,12 +25,12 @@ _GIT = ("git", "-c", "user.name=An Author", "-c", "user.email=author@example.com
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An index with these distributions, and with later ones."""
     scratch = tmp_path_factory.mktemp("later")
-    later = shutil.copytree(packages.PACKAGES, scratch / "later" / "packages")
-    for file, text in packages.raised(LATER, later).items():
+    later = shutil.copytree(files.PACKAGES, scratch / "later" / "packages")
+    for file, text in files.raised(LATER, later).items():
         file.write_text(text)
     with package_index.serving(scratch / "packages") as address:
-        for folder in (packages.PACKAGES, later):
-            packages.build(scratch / "packages", folder)
+        for folder in (files.PACKAGES, later):
+            files.build(scratch / "packages", folder)
         yield address
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.project import packages
+from kopf_kit.release import files
 from kopf_kit.rig import control_plane, locked, paths
 from kopf_offline import golang
 
@@ -25,7 +25,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lock.write_text(
         locked.part(paths.LOCK.read_text(), "kopf-runtime", "kopf-kit", "pyproject.toml:dev")
     )
-    built = packages.build(folder)
+    built = files.build(folder)
     wheels = [file for file in built if file.suffix == ".whl" and "offline" not in file.name]
     subprocess.run([UV, "venv", "--quiet", folder / "venv"], check=True)
     into = (

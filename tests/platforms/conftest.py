@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from kopf_kit.image.references import pinned
+from kopf_kit.image.build import pinned
 from kopf_kit.project.releases import NAME, Release, in_registry
 from kopf_kit.rig import dockerfiles, registry
 from tests.make.commands import CHECKOUT, Make

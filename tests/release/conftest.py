@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.project import packages
+from kopf_kit.release import files
 from kopf_kit.release.signatures import Keys
 from kopf_kit.rig import steps
 from message_operator import __version__
@@ -78,6 +78,6 @@ def released(scratch: Path, keys: Keys, address: str) -> Iterator[Released]:
     clone.environment |= releasing.push_images(prefix, scratch, clone.git("rev-parse", "HEAD"))
     clone.release(__version__)
     with package_index.serving(scratch / "index") as index:
-        for package in packages.files(clone.files(__version__)):
+        for package in files.files(clone.files(__version__)):
             shutil.copy(package, scratch / "index")
         yield Released(address, clone, keys, index)

@@ -18,12 +18,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kopf_kit.project import packages
+from kopf_kit.release import files
 from kopf_kit.rig.run import KitError
 from message_operator import __version__
 
 CHECKOUT = Path(__file__).parents[2]
-FOLDERS = sorted(file.parent for file in packages.PACKAGES.glob("*/pyproject.toml"))
+FOLDERS = sorted(file.parent for file in files.PACKAGES.glob("*/pyproject.toml"))
 HOME = "https://github.com/myorg/message-operator/"
 #: Distributions that are run as programs, or are loaded as plugins.
 PROGRAMS = {
@@ -46,7 +46,7 @@ def project(folder: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """What is built, by its name."""
-    return {file.name: file for file in packages.build(tmp_path_factory.mktemp("built"))}
+    return {file.name: file for file in files.build(tmp_path_factory.mktemp("built"))}
 
 
 def wheel(built: dict[str, Path], folder: Path) -> Path:
@@ -56,11 +56,11 @@ def wheel(built: dict[str, Path], folder: Path) -> Path:
 def test_another_checkout_builds_the_same_bytes_at_another_time(
     built: dict[str, Path], tmp_path: Path
 ) -> None:
-    copied = shutil.copytree(packages.PACKAGES, tmp_path / "a-longer-path" / "packages")
+    copied = shutil.copytree(files.PACKAGES, tmp_path / "a-longer-path" / "packages")
     for file in copied.rglob("*"):
         os.utime(file, (1_000_000_000, 1_000_000_000))
 
-    again = packages.build(tmp_path, copied)
+    again = files.build(tmp_path, copied)
 
     assert len(built) == 2 * len(FOLDERS)
     assert [file.name for file in again] == list(built)
@@ -220,7 +220,7 @@ def link(distribution: metadata.Distribution, folder: Path) -> None:
 
 
 def test_all_distributions_have_the_version_of_the_operator_and_pin_each_other() -> None:
-    raised = packages.raised(__version__)
+    raised = files.raised(__version__)
     assert raised.keys() >= {folder / "pyproject.toml" for folder in FOLDERS}
     assert raised == {file: file.read_text() for file in raised}
     asked = [line for folder in FOLDERS for line in project(folder)["dependencies"]]
@@ -235,7 +235,7 @@ def test_raising_the_version_raises_the_pins(tmp_path: Path) -> None:
         text = f'version = "0.1.0"  # raised\ndependencies = [{asks}]\n'
         (tmp_path / name / "pyproject.toml").write_text(text)
 
-    one, two = packages.raised("1.2.3-rc.1", tmp_path).values()
+    one, two = files.raised("1.2.3-rc.1", tmp_path).values()
 
     assert one == 'version = "1.2.3-rc.1"  # raised\ndependencies = []\n'
     assert two.endswith('[""one[extra]==1.2.3-rc.1", "onerous==0.1.0"]\n'.replace('[""', '["'))
@@ -251,7 +251,7 @@ def test_raising_the_version_raises_what_the_examples_ask_for(tmp_path: Path) ->
         folder.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
 
-    _, pins, project = packages.raised("0.3.1", package.parent).values()
+    _, pins, project = files.raised("0.3.1", package.parent).values()
 
     assert pins == '["kopf-kit[testing]>=0.3.1,<0.4", "mypy>=1.18"]'
     assert project == "cliVersion: 0.3.1\ndomain: example.com\n"
@@ -262,4 +262,4 @@ def test_a_distribution_without_a_version_is_told(tmp_path: Path) -> None:
     (tmp_path / "one" / "pyproject.toml").write_text('dynamic = ["version"]\n')
 
     with pytest.raises(KitError, match=r'pyproject\.toml: 0 lines look like version = "1\.0\.0"'):
-        packages.raised("1.0.0", tmp_path)
+        files.raised("1.0.0", tmp_path)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from kopf_kit.cli import lanes
 from kopf_kit.cli.test import TIERS
 from kopf_kit.project import documents
 from kopf_kit.rig import versions
-from kopf_kit.tiers import lanes
 
 CHECKOUT = Path(__file__).parents[2]
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yaml"))

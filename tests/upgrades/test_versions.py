@@ -28,7 +28,7 @@ from kopf_kit.rig.paths import BUILD, CHECKOUT
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say, step
 from kopf_kit.testing.installed import Installed, Kubectl, namespace, subscribe
-from kopf_kit.testing.waiting import wait_until
+from kopf_kit.testing.requests import wait_until
 from tests.support.walkthrough import listings
 
 NAME, GROUP = "memcached-operator", "cache.example.com"

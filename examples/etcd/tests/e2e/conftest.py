@@ -9,7 +9,7 @@ import pytest
 from kopf_kit.rig import tools
 from kopf_kit.testing import Cluster, Installed, Kubectl, in_node, push_image
 from kopf_kit.testing.installed import HOME
-from kopf_kit.testing.waiting import wait_until
+from kopf_kit.testing.requests import wait_until
 
 from tests.e2e import offline
 from tests.e2e.offline import apply, dockerfile

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from kopf_kit.testing import Cluster, Installed, Kubectl
-from kopf_kit.testing.waiting import wait_until
+from kopf_kit.testing.requests import wait_until
 
 from tests.e2e.conftest import VERSIONS, WAIT, Clients, remove_sample
 from tests.e2e.offline import apply

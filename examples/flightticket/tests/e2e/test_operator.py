@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kopf_kit.testing.installed import Installed, Kubectl
-from kopf_kit.testing.waiting import wait_until
+from kopf_kit.testing.requests import wait_until
 
 from booking import install as booking
 from tests.e2e.conftest import BookingService

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kopf_kit.testing.installed import Kubectl
-from kopf_kit.testing.waiting import wait_until
+from kopf_kit.testing.requests import wait_until
 
 OBJECT = f"--filename={Path(__file__).parents[2] / 'examples' / 'sample.yaml'}"
 READY = ("wait", "--for=condition=Ready", OBJECT, "--timeout=150s")

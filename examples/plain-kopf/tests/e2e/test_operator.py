@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.testing import Cluster, Kubectl, stand_in
-from kopf_kit.testing.waiting import wait_until
+from kopf_kit.testing.requests import wait_until
 
 OBJECT = f"--filename={Path(__file__).parents[2] / 'sample.yaml'}"
 POD = "pod/note-hello"

@@ -60,6 +60,16 @@ def _line(version: Version) -> tuple[int, ...]:
     return version.release[:1] if version.release[0] else version.release[:2]
 
 
+def specifier(version: str) -> str:
+    """Return the specifier of a version and of those that fit without an edit.
+
+    Before 1.0, a minor version may break what uses it: https://semver.org/#spec-item-4
+    """
+    major, minor, *_ = version.split(".")
+    below = f"0.{int(minor) + 1}" if major == "0" else str(int(major) + 1)
+    return f">={version},<{below}"
+
+
 def _of_pins(root: Path) -> Iterator[str]:
     """Compare what pyproject.toml asks for with what is installed."""
     file = root / "pyproject.toml"

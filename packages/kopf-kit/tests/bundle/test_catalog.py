@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from bundle.package import opm, opm_render, release, write, write_both
 from chart.helm import VERSION
-from kopf_kit.olm import bundle, catalog, images
+from kopf_kit.olm import bundle, catalog
 from kopf_kit.olm.catalog import CATALOG
 from kopf_kit.project import documents
+from kopf_kit.release import artifacts
 from kopf_kit.rig.run import KitError
 
 Manifest = dict[str, Any]
@@ -150,7 +151,7 @@ def test_p14_a_release_can_be_deprecated(tmp_path: Path, monkeypatch: pytest.Mon
     blob = {"schema": "olm.deprecations", "package": "widget-operator", "entries": [told]}
     written.write_text(yaml.safe_dump(blob))
 
-    pushed = write(images.catalog_with(release("0.3.0")), tmp_path / "pushed")
+    pushed = write(artifacts.catalog_with(release("0.3.0")), tmp_path / "pushed")
 
     assert opm("validate", pushed) == ""
     assert blob in opm_render(pushed)
@@ -162,7 +163,7 @@ def test_p14_a_release_can_be_deprecated(tmp_path: Path, monkeypatch: pytest.Mon
     # What it names has to be there.
     bad["name"] = "widget-operator.v9.9.9"
     written.write_text(yaml.safe_dump(blob))
-    wrong = write(images.catalog_with(release("0.3.0")), tmp_path / "wrong")
+    wrong = write(artifacts.catalog_with(release("0.3.0")), tmp_path / "wrong")
     assert "widget-operator.v9.9.9" in opm("validate", wrong)
 
 

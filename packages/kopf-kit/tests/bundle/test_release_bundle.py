@@ -11,7 +11,7 @@ from msgspec import structs
 from bundle.package import DIGEST, copy_both, release, write_both
 from chart.helm import VERSION
 from kopf_kit.cli import release as cli_release
-from kopf_kit.image import references
+from kopf_kit.image import build
 from kopf_kit.olm import bundle, catalog
 from kopf_kit.olm.bundle import Release
 from kopf_kit.project import documents
@@ -137,7 +137,7 @@ def test_what_was_pushed_to_a_registry_is_recorded_by_the_digests_that_it_has_th
     def looked_up(ref: str, _: str) -> str:
         return f"{ref.rpartition(':')[0]}@{DIGEST}"
 
-    monkeypatch.setattr(references, "looked_up", looked_up)
+    monkeypatch.setattr(build, "looked_up", looked_up)
     monkeypatch.setattr(engine, "up", lambda: None)
     yours = "registry.example.com/you"
 

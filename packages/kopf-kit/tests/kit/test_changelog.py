@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.cli import release
-from kopf_kit.project import documents, packages
+from kopf_kit.project import documents
 from kopf_kit.project import releases as project_releases
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.release import changelog, numbered
+from kopf_kit.release import changelog, files, numbered
 from kopf_kit.rig.run import KitError
 
 HEADING = "## 0.1.0 (2026-01-31)\n"
@@ -78,7 +78,7 @@ def test_changes_stand_under_the_area_that_they_concern(repository: Repository) 
 
 @pytest.mark.parametrize("name", ["kopf-runtime", "kopf-kit", "kopf-offline"])
 def test_a_distribution_s_page_leads_to_what_changed_in_it(name: str) -> None:
-    content = (packages.PACKAGES / name / "pyproject.toml").read_text()
+    content = (files.PACKAGES / name / "pyproject.toml").read_text()
     page, _, anchor = tomllib.loads(content)["project"]["urls"]["Changelog"].partition("#")
 
     assert page.endswith("/CHANGELOG.md")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from kopf_kit.compatible import specifier
 from kopf_kit.project import definition, documents
-from kopf_kit.project.packages import compatible
 from kopf_kit.rig.run import KitError
 from kopf_kit.scaffold import repository
 from kopf_kit.scaffold.repository import Answers
@@ -252,8 +252,8 @@ def test_its_workflows_are_safe_and_right(written: Path) -> None:
 
 
 def test_its_kit_and_its_runtime_are_pinned_to_what_is_compatible() -> None:
-    assert compatible("0.1.3") == ">=0.1.3,<0.2"
-    assert compatible("1.4.0") == ">=1.4.0,<2"
+    assert specifier("0.1.3") == ">=0.1.3,<0.2"
+    assert specifier("1.4.0") == ">=1.4.0,<2"
     assert re.search(r'"kopf-runtime>=0', repository.files(CACHE)[Path("pyproject.toml")])
 
 

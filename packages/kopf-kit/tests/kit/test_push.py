@@ -11,10 +11,10 @@ from chart.helm import render
 from kopf_kit.cli import deploy, push
 from kopf_kit.cli import release as cli_release
 from kopf_kit.image import build
-from kopf_kit.image.references import image_parts, pinned, prefix
+from kopf_kit.image.build import image_parts, pinned, prefix
 from kopf_kit.olm import bundle, catalog
-from kopf_kit.olm import images as olm_images
 from kopf_kit.project import documents
+from kopf_kit.release import artifacts as olm_images
 from kopf_kit.release import charts
 from kopf_kit.rig import cluster, dockerfiles, engine, paths, public_images, registry
 from kopf_kit.rig.run import KitError

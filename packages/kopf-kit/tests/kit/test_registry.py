@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from kopf_kit.image.references import looked_up, pinned
+from kopf_kit.image.build import looked_up, pinned
 from kopf_kit.rig import registry
 from kopf_kit.rig.run import KitError
 

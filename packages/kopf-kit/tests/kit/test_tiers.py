@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.cli import release
+from kopf_kit.cli import lanes, release
 from kopf_kit.cli import test as command
 from kopf_kit.release import source
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
-from kopf_kit.tiers import lanes
 
 REAL = command.TIERS
 #: Runs `make test` with other tiers in another folder.

@@ -12,7 +12,7 @@ import click
 
 from kopf_kit.cli import crd
 from kopf_kit.cli.crd import NAMESPACE, RELEASE
-from kopf_kit.image.references import check_given
+from kopf_kit.image.build import check_given
 from kopf_kit.program import passing_on
 from kopf_kit.project import documents, nested, registered, releases
 from kopf_kit.project.definition import PROJECT

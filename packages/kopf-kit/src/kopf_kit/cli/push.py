@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import click
 
-from kopf_kit.image import build, references
-from kopf_kit.olm import catalog, images
+from kopf_kit.image import build
+from kopf_kit.olm import catalog
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release, current, in_registry
-from kopf_kit.release import charts
+from kopf_kit.release import artifacts, charts
 from kopf_kit.rig import dockerfiles, engine, public_images, registry
 from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import say
@@ -50,14 +50,14 @@ def check_olm() -> None:
 
 def push_bundle() -> str:
     """Push the operator's images and its bundle; return the bundle's image, by its digest."""
-    destination = references.prefix()
+    destination = build.prefix()
     _check_not_released(destination)
-    return images.push_bundle(_push_images(destination)).bundle_image
+    return artifacts.push_bundle(_push_images(destination)).bundle_image
 
 
 def push_catalog() -> str:
     """Push the catalog with the bundle that was pushed; return its image, by its digest."""
-    destination = references.prefix()
+    destination = build.prefix()
     _check_not_released(destination)
     _check_given()
     engine.up()
@@ -68,7 +68,7 @@ def push_catalog() -> str:
             f"`REGISTRY={destination}{PROJECT.option} kopf-kit push catalog` pushes both"
         )
     ref = f"{destination}/{NAME}-catalog:v{PROJECT.version}"
-    pushed = images.push_catalog(ref, images.catalog_with(release))
+    pushed = artifacts.push_catalog(ref, artifacts.catalog_with(release))
     say(f"A CatalogSource or a ClusterCatalog takes {ref}, or, so that it stays as it is, {pushed}")
     if not registry.is_local(destination):
         say(
@@ -80,7 +80,7 @@ def push_catalog() -> str:
 
 def push_chart() -> str:
     """Push the operator's images and the charts; return its chart's name in the registry."""
-    destination = references.prefix()
+    destination = build.prefix()
     chart = charts.push_chart(f"{destination}/charts", _push_images(destination))
     plain = " --plain-http" if registry.is_local(destination) else ""
     say(f"helm install {NAME} {chart} --version {PROJECT.version}{plain}")
@@ -141,20 +141,20 @@ def _named(destination: str) -> Release:
 def _check_given() -> None:
     """Raise KitError where a variable is wrong, before anything is started."""
     public_images.choice()
-    references.check_given("IMG", *(pods.variable for pods in PROJECT.images))
+    build.check_given("IMG", *(pods.variable for pods in PROJECT.images))
 
 
 def _given(variable: str) -> str | None:
     """Return the image that a variable names, by its digest; None where it is not set."""
     ref = os.environ.get(variable)
-    return references.looked_up(ref, variable) if ref else None
+    return build.looked_up(ref, variable) if ref else None
 
 
 def _pinned(release: Release) -> Release:
     """Return a release with the digests of the images that were pushed from here."""
     return replace(
         release,
-        image=references.pinned(release.image),
-        pod_images={name: references.pinned(ref) for name, ref in release.pod_images.items()},
-        bundle_image=references.pinned(release.bundle_image),
+        image=build.pinned(release.image),
+        pod_images={name: build.pinned(ref) for name, ref in release.pod_images.items()},
+        bundle_image=build.pinned(release.bundle_image),
     )

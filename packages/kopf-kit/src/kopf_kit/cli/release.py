@@ -14,10 +14,10 @@ import click
 
 from kopf_kit.chart import templates
 from kopf_kit.cli import test
-from kopf_kit.image import references
+from kopf_kit.image import build
 from kopf_kit.olm import catalog
 from kopf_kit.program import Entry, Program
-from kopf_kit.project import packages, releases
+from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release, current, in_registry
 from kopf_kit.release import artifacts, changelog, charts, files, signatures, source
@@ -53,7 +53,7 @@ def bump(version: str) -> None:
         **(_adopted(version, today) if PROJECT.adopted else _own(version, today)),
         **changelog.files(version),
         PROJECT.root / templates.RUNBOOKS: templates.runbooks(),
-        **(packages.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
+        **(files.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
     }
     with reading.all_or_none() as write:
         for file, text in texts.items():
@@ -178,9 +178,9 @@ def _release(version: str) -> Release:
         )
     catalog.check_records(version)
     if os.environ.get("REGISTRY"):
-        references.check_given("IMG", "BUNDLE_IMG", *(pods.variable for pods in PROJECT.images))
+        build.check_given("IMG", "BUNDLE_IMG", *(pods.variable for pods in PROJECT.images))
         engine.up()
-        pushed = in_registry(references.prefix())
+        pushed = in_registry(build.prefix())
         return Release(
             version=version,
             image=_looked_up("IMG", pushed.image),
@@ -200,7 +200,7 @@ def _release(version: str) -> Release:
 
 def _looked_up(variable: str, pushed: str) -> str:
     """Return the image that a variable names, or else the pushed one, by its digest."""
-    return references.looked_up(os.environ.get(variable) or pushed, variable)
+    return build.looked_up(os.environ.get(variable) or pushed, variable)
 
 
 def _pinned(variable: str, default: str = "") -> str:
@@ -209,7 +209,7 @@ def _pinned(variable: str, default: str = "") -> str:
     if not image and default:
         return default
     if image:
-        references.check_form(image, variable)
+        build.check_form(image, variable)
     if not re.fullmatch(r"[^\s@]+@sha256:[0-9a-f]{64}", image):
         raise KitError(
             f"{variable}={image} has no digest; set {variable}=registry/name@sha256:…, as "
@@ -271,7 +271,7 @@ def signer() -> Signer:
 
 def release(version: str) -> None:
     """Run `kopf-kit release`; raise KitError if something prevents it."""
-    destination, who = references.prefix(), signer()
+    destination, who = build.prefix(), signer()
     _check(version, who, destination)
     if version != PROJECT.version:
         _commit_version(version)

@@ -1,6 +1,6 @@
 """`kopf-kit check`, `test` and `test-all`: the tiers of tests/tiers.toml; `slowest`.
 
-A repository without that file has the kit's own tiers: `kopf_kit.tiers.lanes.DEFAULT`.
+A repository without that file has the kit's own tiers: `kopf_kit.cli.lanes.DEFAULT`.
 
     kopf-kit test --tier unit,chart          only these tiers
     kopf-kit test --tier faults -k frozen    further words go to pytest
@@ -21,12 +21,12 @@ from pathlib import Path
 
 import click
 
+from kopf_kit.cli import lanes
+from kopf_kit.cli.lanes import Result, Set, Tier
 from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import cluster, engine, paths, preflight, public_images
 from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
-from kopf_kit.tiers import lanes
-from kopf_kit.tiers.lanes import Result, Set, Tier
 
 _OURS = paths.CHECKOUT / "tests" / "tiers.toml"
 TIERS = _OURS if _OURS.is_file() else lanes.DEFAULT

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import json
-from typing import Any, NamedTuple
+from typing import Any
 
-from kopf_kit.kubectl import client, subject
+from kopf_kit.kubectl import client, subject, survey
 from kopf_kit.kubectl.advice import FAILS, NOTE, UNKNOWN, WELL, Finding
-from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.installation import Operator
+from kopf_kit.kubectl.client import Kubectl, KubectlError, Question
 from kopf_kit.kubectl.status import age
 from kopf_kit.kubectl.subject import Right
+from kopf_kit.kubectl.survey import Operator
 from kopf_kit.kubectl.text import Text, ago, some
 
 Object = dict[str, Any]
 
 
-class Question(NamedTuple):
-    """Whether an account has a right, in a namespace or in all, to an object or to all."""
-
-    account: str
-    right: Right
-    namespace: str = ""
-    name: str = ""
-
-
 #: A test compares them with the chart's roles.
 LEASE = tuple(Right("coordination.k8s.io", "leases", verb) for verb in ("get", "update", "create"))
 SELECTING = tuple(Right("", "namespaces", verb) for verb in ("list", "watch"))
-#: Maximum number of namespaces to check: each takes one request per right.
-MAX_NAMESPACES = 10
-#: The largest number of questions to a kubectl: it sends so many requests without a pause.
-BATCH = 300
 
 
 def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list[str]:
@@ -43,7 +29,7 @@ def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list
     account = operator.account
     questions = [
         Question(account, right, namespace, right.name)
-        for namespace in (namespaces or [""])[:MAX_NAMESPACES]
+        for namespace in (namespaces or [""])[: survey.MAX_NAMESPACES]
         for right in subject.current().rights
     ]
     if operator.selector:
@@ -56,56 +42,9 @@ def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list
         ]
     return [
         f"{question.right} ({question.namespace or '*'})"
-        for question, allowed in zip(questions, answers(kubectl, questions))
+        for question, allowed in zip(questions, client.answers(kubectl, questions))
         if not allowed
     ]
-
-
-def answers(kubectl: Kubectl, questions: list[Question]) -> list[bool]:
-    """Return the API server's answers; raise `KubectlError`."""
-    allowed: list[bool] = []
-    flags = ("--validate=false", "--output=json", "--filename=-")
-    for start in range(0, len(questions), BATCH):
-        reviews = [_review(*question) for question in questions[start : start + BATCH]]
-        printed = kubectl.ask("create", *flags, send=_list(reviews))
-        allowed += [bool(answer["status"].get("allowed")) for answer in _documents(printed)]
-    return allowed
-
-
-def _list(items: list[Object]) -> Object:
-    return {"apiVersion": "v1", "kind": "List", "items": items}
-
-
-def _review(user: str, right: Right, namespace: str, name: str) -> Object:
-    resource, _, sub = right.resource.partition("/")
-    attributes = {
-        "group": right.group,
-        "resource": resource,
-        "subresource": sub,
-        "verb": right.verb,
-        "namespace": namespace,
-        "name": name,
-    }
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": user,
-            "groups": ["system:serviceaccounts", "system:authenticated"],
-            "resourceAttributes": {key: value for key, value in attributes.items() if value},
-        },
-    }
-
-
-def _documents(printed: str) -> list[Object]:
-    """Return the JSON documents in kubectl's output: one after the other, or in one List."""
-    documents: list[Object] = []
-    decoder, rest = json.JSONDecoder(), printed.strip()
-    while rest:
-        document, end = decoder.raw_decode(rest)
-        documents += document["items"] if document.get("kind") == "List" else [document]
-        rest = rest[end:].strip()
-    return documents
 
 
 #: What the administrators of a namespace installed, they could have made to be misunderstood: a

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kopf_kit.kubectl import subject
+from kopf_kit.kubectl.subject import Right
 from kopf_kit.kubectl.text import Text, printable
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -316,3 +317,63 @@ class _Errors:
         lines = [line.strip() for line in self._lines if line.strip()]
         plain = [line for line in lines if not line[:5].removeprefix("E").isdigit()]
         return "\n".join((plain or lines)[-_LINES:])
+
+
+class Question(NamedTuple):
+    """Whether an account has a right, in a namespace or in all, to an object or to all."""
+
+    account: str
+    right: Right
+    namespace: str = ""
+    name: str = ""
+
+
+#: The largest number of questions to a kubectl: it sends so many requests without a pause.
+BATCH = 300
+
+
+def answers(kubectl: Kubectl, questions: list[Question]) -> list[bool]:
+    """Return the API server's answers; raise `KubectlError`."""
+    allowed: list[bool] = []
+    flags = ("--validate=false", "--output=json", "--filename=-")
+    for start in range(0, len(questions), BATCH):
+        reviews = [_review(*question) for question in questions[start : start + BATCH]]
+        printed = kubectl.ask("create", *flags, send=_list(reviews))
+        allowed += [bool(answer["status"].get("allowed")) for answer in _documents(printed)]
+    return allowed
+
+
+def _list(items: list[Object]) -> Object:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _review(user: str, right: Right, namespace: str, name: str) -> Object:
+    resource, _, sub = right.resource.partition("/")
+    attributes = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": sub,
+        "verb": right.verb,
+        "namespace": namespace,
+        "name": name,
+    }
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {key: value for key, value in attributes.items() if value},
+        },
+    }
+
+
+def _documents(printed: str) -> list[Object]:
+    """Return the JSON documents in kubectl's output: one after the other, or in one List."""
+    documents: list[Object] = []
+    decoder, rest = json.JSONDecoder(), printed.strip()
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        documents += document["items"] if document.get("kind") == "List" else [document]
+        rest = rest[end:].strip()
+    return documents

@@ -24,10 +24,9 @@ from kopf_kit.kubectl.advice import (
     mark,
 )
 from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.installation import Operator
 from kopf_kit.kubectl.status import fare
 from kopf_kit.kubectl.subject import Kind
-from kopf_kit.kubectl.survey import RELEASE, Trouble, ended, is_ready, trouble
+from kopf_kit.kubectl.survey import RELEASE, Operator, Trouble, ended, is_ready, trouble
 from kopf_kit.kubectl.text import Text, pad, some, width
 
 #: For the reason of a Pod whose node the cluster has lost.

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from kopf_kit.kubectl import client, diagnosis, subject, survey
 from kopf_kit.kubectl.advice import FAILS, Finding, complain
 from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.installation import Operator
 from kopf_kit.kubectl.subject import Kind
+from kopf_kit.kubectl.survey import Operator
 from kopf_kit.kubectl.text import Text, escaped
 
 Object = dict[str, Any]

@@ -13,17 +13,124 @@ write are objects without a namespace, and rights in namespaces that they do not
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kopf_kit.kubectl import checks, client, subject
-from kopf_kit.kubectl.checks import Question
-from kopf_kit.kubectl.client import Kubectl, KubectlError
-from kopf_kit.kubectl.installation import Operator, is_operator
+from kopf_kit.kubectl import client, subject
+from kopf_kit.kubectl.client import Kubectl, KubectlError, Question
 from kopf_kit.kubectl.status import age, ready
 
 Object = dict[str, Any]
+
+#: OLM sets this annotation on the operator's Pods to the namespaces to serve.
+OLM = "olm.targetNamespaces"
+
+
+class Operator(NamedTuple):
+    """An installed operator: its Deployment, Pods and Lease."""
+
+    deployment: Object
+    pods: list[Object]
+    #: None if it elects no leader or has no Lease yet.
+    lease: Object | None
+    #: The nodes that are not ready, of those with Pods that are not.
+    lost: tuple[str, ...] = ()
+    #: The namespaces whose administrators vouch for it; None if one of the cluster's does.
+    only: tuple[str, ...] | None = None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that it is installed in."""
+        return str(self.deployment["metadata"]["namespace"])
+
+    @property
+    def name(self) -> str:
+        """The name of its Deployment."""
+        return str(self.deployment["metadata"]["name"])
+
+    @property
+    def title(self) -> str:
+        """What a finding calls it."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def version(self) -> str:
+        """Its version, or empty if its Deployment does not say."""
+        labels = self.deployment["metadata"].get("labels") or {}
+        return str(labels.get("app.kubernetes.io/version", ""))
+
+    @property
+    def account(self) -> str:
+        """Its user name at the API server."""
+        spec = self.deployment["spec"]["template"]["spec"]
+        name = spec.get("serviceAccountName") or "default"
+        return f"system:serviceaccount:{self.namespace}:{name}"
+
+    @property
+    def elects(self) -> bool:
+        """Whether its replicas elect a leader."""
+        return setting(self.deployment, "leader-elect").lower() == "true"
+
+    @property
+    def lease_name(self) -> str:
+        """The name of the Lease."""
+        return setting(self.deployment, "lease-name") or subject.current().name
+
+    @property
+    def lease_namespace(self) -> str:
+        """The namespace of the Lease."""
+        namespace = setting(self.deployment, "lease-namespace") if self.only is None else ""
+        return namespace or self.namespace
+
+    @property
+    def selector(self) -> str:
+        """The label selector of the namespaces that it serves; empty if it uses none."""
+        return setting(self.deployment, "namespace-selector") if self.only is None else ""
+
+    @property
+    def namespaces(self) -> list[str]:
+        """The namespaces that it is to serve; empty for all, or with a selector."""
+        return self.named if self.only is None else [*self.only]
+
+    @property
+    def named(self) -> list[str]:
+        """The namespaces that it is configured to serve, trusted or not."""
+        arguments, env = _container(self.deployment)
+        named = [a.partition("=")[2] for a in arguments if a.startswith("--namespace=")]
+        if not named and "--all-namespaces" not in arguments:
+            template = self.deployment["spec"]["template"]["metadata"]
+            text = env.get("WATCH_NAMESPACE") or (template.get("annotations") or {}).get(OLM) or ""
+            named = [name.strip() for name in text.split(",") if name.strip()]
+        return named
+
+
+def is_operator(deployment: Object) -> bool:
+    """Return whether a Deployment looks like an operator's."""
+    ours = subject.current()
+    arguments, env = _container(deployment)
+    image = str(deployment["spec"]["template"]["spec"]["containers"][0].get("image", ""))
+    by_image = re.split("[:@]", image.rpartition("/")[2])[0] == ours.name
+    return by_image or any(word.startswith(ours.signs) for word in (*arguments, *env))
+
+
+def _container(deployment: Object) -> tuple[list[str], dict[str, str]]:
+    """Return the arguments and the environment of the first container, which is the operator's."""
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    arguments = [str(argument) for argument in container.get("args") or ()]
+    return arguments, {v["name"]: v.get("value", "") for v in container.get("env") or ()}
+
+
+def setting(deployment: Object, flag: str) -> str:
+    """Return the value of a flag or of its environment variable; empty if neither is set."""
+    arguments, env = _container(deployment)
+    for argument in reversed(arguments):
+        name, _, value = argument.partition("=")
+        if name == f"--{flag}":
+            return value or "true"
+    return env.get(subject.current().variables + flag.upper().replace("-", "_"), "")
+
 
 #: The label of all objects of the chart, unless its value nameOverride changes it.
 NAME = "app.kubernetes.io/name"
@@ -33,6 +140,8 @@ RELEASE, RELEASE_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-
 OLM_LABEL, OLM_SIZE = "operators.coreos.com/", 63
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 ROLES = "clusterroles.rbac.authorization.k8s.io,clusterrolebindings.rbac.authorization.k8s.io"
+#: Maximum number of namespaces to check: each takes one request per right.
+MAX_NAMESPACES = 10
 #: The largest number of Deployments in a namespace to ask about.
 MAX_DEPLOYMENTS = 5
 
@@ -123,10 +232,10 @@ def _granted(kubectl: Kubectl, operators: list[Operator]) -> list[Operator]:
     pairs = [
         (operator, namespace)
         for operator in operators
-        for namespace in ["", *filter(client.is_namespace, operator.named[: checks.MAX_NAMESPACES])]
+        for namespace in ["", *filter(client.is_namespace, operator.named[:MAX_NAMESPACES])]
     ]
     writes = subject.current().writes
-    answers = checks.answers(
+    answers = client.answers(
         kubectl, [Question(operator.account, writes, where) for operator, where in pairs]
     )
     granted = []

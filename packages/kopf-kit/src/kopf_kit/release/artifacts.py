@@ -1,23 +1,24 @@
 """The images of a release or of an installation: given, found by digest, or built and pushed."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from kopf_kit.image import build, references
-from kopf_kit.image.references import image_parts, looked_up, pinned
-from kopf_kit.olm import bundle, images
+from kopf_kit.image import build
+from kopf_kit.image.build import image_parts, looked_up, pinned
+from kopf_kit.olm import bundle, catalog
 from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT, Image
 from kopf_kit.project.releases import NAME, Release, current, in_registry
 from kopf_kit.release import charts, source
-from kopf_kit.rig import dockerfiles, engine, registry
+from kopf_kit.rig import dockerfiles, engine, olm, paths, public_images, registry, tools
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import KitError
-from kopf_kit.rig.steps import step
+from kopf_kit.rig.steps import Step, step
 
 CHART = PROJECT.chart
 
@@ -132,7 +133,7 @@ def publish_catalog(release: Release, destination: str) -> str:
     if given := _given("CATALOG_IMG"):
         return given
     ref = f"{destination}/{NAME}-catalog:v{release.version}"
-    files = images.catalog_with(release)
+    files = catalog_with(release)
     if existing := registry.pinned(ref):
         held = registry.files(existing, "configs/")
         if held != {path: text.encode() for path, text in files.items()}:
@@ -142,14 +143,14 @@ def publish_catalog(release: Release, destination: str) -> str:
             )
         return existing
     engine.up()
-    return _pushed(ref, images.push_catalog(ref, files))
+    return _pushed(ref, push_catalog(ref, files))
 
 
 def _given(variable: str) -> str | None:
     """Return the image that a variable names, by its digest; None where it is not set."""
     if not (ref := os.environ.get(variable)):
         return None
-    references.image_parts(ref, variable)
+    build.image_parts(ref, variable)
     if pinned := registry.pinned(ref):
         return pinned
     raise KitError(
@@ -193,3 +194,71 @@ def _pushed(ref: str, printed: str) -> str:
     if pinned := registry.pinned(printed):
         return pinned
     raise KitError(f"{ref} was pushed, and the registry does not have it; run the command again")
+
+
+_BUILD = paths.BUILD / "olm"
+
+
+def push_bundle(release: Release, files: Mapping[str, str] | None = None) -> Release:
+    """Build and push the bundle's image under the release's name; return the release with digest.
+
+    `files` are the bundle's files, if they are not those generated for the release.
+    """
+    folder = _write(
+        release.bundle_image,
+        {f"bundle/{path}": text for path, text in (files or bundle.bundle(release)).items()},
+        bundle.dockerfile(release),
+    )
+    with step(f"Bundle {release.bundle_image}") as work:
+        _build(work, release.bundle_image, folder)
+    return replace(release, bundle_image=pinned(release.bundle_image))
+
+
+def push_catalog(ref: str, files: Mapping[str, str], opm_image: str = "") -> str:
+    """Build a catalog's image from its files and push it; return the image by its digest.
+
+    It is based on the public image of `opm`, or, if that cannot be reached, on one built here.
+    """
+    folder = _write(
+        ref, {f"catalog/{path}": text for path, text in files.items()}, catalog.dockerfile()
+    )
+    opm_image = opm_image or _opm_image()
+    with step(f"Catalog {ref}") as work:
+        _build(work, ref, folder, OPM_IMAGE=opm_image)
+    return pinned(ref)
+
+
+def catalog_with(release: Release) -> dict[str, str]:
+    """Return the files of the catalog in git with a release, which replaces the same version."""
+    released = map(catalog.file, catalog.known())
+    return {
+        **{file: (catalog.CATALOG / file).read_text() for file in released},
+        **catalog.with_release(release),
+    }
+
+
+def _opm_image() -> str:
+    if public_images.are_in_reach():
+        return public_images.pull(catalog.OPM_IMAGE)
+    targets = dockerfiles.requested()
+    if not targets:
+        return olm.image()
+    return tools.builder("opm's image cannot be pulled:").image("opm", targets=targets)
+
+
+def _build(work: Step, ref: str, folder: Path, **arguments: str) -> None:
+    """Build and push an image for this machine, or for the platforms in PLATFORMS."""
+    targets = dockerfiles.requested()
+    dockerfiles.build(work, ref, folder, folder / "Dockerfile", targets, **arguments)
+    dockerfiles.push(work, ref, targets)
+
+
+def _write(ref: str, files: Mapping[str, str], dockerfile: str) -> Path:
+    """Write the files of an image's build into a new folder; return the folder."""
+    folder = _BUILD / ref.replace("/", "_").replace(":", "_")
+    shutil.rmtree(folder, ignore_errors=True)
+    for path, text in {**files, "Dockerfile": dockerfile}.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder

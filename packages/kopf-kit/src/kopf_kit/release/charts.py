@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.image.references import image_parts
+from kopf_kit.image.build import image_parts
 from kopf_kit.olm import bundle
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import Release

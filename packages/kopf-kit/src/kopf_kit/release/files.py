@@ -1,22 +1,29 @@
-"""All files of a release with their checksums: Python packages, manifests, and an image of them."""
+"""All files of a release with their checksums: Python packages, manifests, and an image of them.
+
+The Python packages of a repository are one folder each in `packages/`, all of one version; the same
+sources make the same bytes: uv's own builder gives every file one date.
+"""
 
 import hashlib
 import importlib
 import json
+import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from kopf_kit.chart import templates
-from kopf_kit.image.references import image_parts
+from kopf_kit.compatible import specifier
+from kopf_kit.image.build import image_parts
 from kopf_kit.olm import manifests
-from kopf_kit.project import packages
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release
 from kopf_kit.release import krew
 from kopf_kit.rig import paths, registry
+from kopf_kit.rig.run import KitError, output
 
 CHECKSUMS = "checksums.txt"
 #: Only releases need what it imports, so it is imported where it is used.
@@ -42,7 +49,7 @@ def write(
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    packages.build(folder)
+    build(folder)
     krew.write(folder)
     texts = {
         **manifests.texts(*_naming_images(release)),
@@ -160,3 +167,72 @@ def _checksums(folder: Path) -> str:
 def home() -> str:
     """Return the repository's address, as the chart says it."""
     return str(templates.read()["home"])
+
+
+#: The folder of the distributions, each of which has its version in its `pyproject.toml`.
+PACKAGES = paths.CHECKOUT / "packages"
+
+#: The names of what is built: wheels, and archives of the sources.
+_FILES = ("*.whl", "*.tar.gz")
+
+
+def build(folder: Path, packages: Path = PACKAGES) -> list[Path]:
+    """Write wheels and source archives into a folder; return their paths."""
+    scratch = folder / ".distributions"
+    shutil.rmtree(scratch, ignore_errors=True)
+    for package in _packages(packages):
+        sources = scratch / package.name
+        shutil.copytree(package, sources, ignore=shutil.ignore_patterns("__pycache__"))
+        uv = Path(sys.executable).with_name("uv")
+        options = ("--quiet", "--offline", "--no-config", "--sdist", "--wheel")
+        output([uv, "build", *options, "--out-dir", scratch / "built", sources], timeout=120)
+    archives = files(scratch / "built")
+    built = [file.replace(folder / file.name) for file in archives]
+    shutil.rmtree(scratch, ignore_errors=True)
+    return built
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the wheels and source archives in a folder."""
+    return sorted(file for kind in _FILES for file in folder.glob(kind))
+
+
+def raised(version: str, packages: Path = PACKAGES) -> dict[Path, str]:
+    """Return each distribution's `pyproject.toml` with a version, and with the pins of the others.
+
+    Raise KitError where one does not name its version in a line of its own.
+    """
+    names = "|".join(package.name for package in _packages(packages))
+    pins = re.compile(rf'(?<=")((?:{names})(?:\[[^\]]*\])?==)[^"]+')
+    texts = {}
+    for package in _packages(packages):
+        file = package / "pyproject.toml"
+        text, times = re.subn(
+            r'^version = "[^"]*"', f'version = "{version}"', file.read_text(), flags=re.MULTILINE
+        )
+        if times != 1:
+            raise KitError(
+                f'{file}: {times} lines look like version = "{version}"; there must be one'
+            )
+        texts[file] = pins.sub(rf"\g<1>{version}", text)
+    return texts | _of_examples(version, names, packages.parent / "examples")
+
+
+def _of_examples(version: str, names: str, examples: Path) -> dict[Path, str]:
+    """Return what an example's author writes to use a version of the distributions."""
+    patterns = {
+        "pyproject.toml": (
+            rf'"((?:{names})(?:\[[^\]]*\])?)>=[^"]*"',
+            rf'"\1{specifier(version)}"',
+        ),
+        "PROJECT": (r"^cliVersion: .*$", f"cliVersion: {version}"),
+    }
+    return {
+        file: re.sub(pattern, newer, file.read_text(), flags=re.MULTILINE)
+        for name, (pattern, newer) in patterns.items()
+        for file in sorted(examples.glob(f"*/{name}"))
+    }
+
+
+def _packages(folder: Path) -> list[Path]:
+    return sorted(file.parent for file in folder.glob("*/pyproject.toml"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.project import adopted, container, contents, granted, registered, written
+from kopf_kit.project import adopted, container, granted, registered, written
 from kopf_kit.project.container import Container, KopfRun
 from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import KitError, answer
@@ -86,7 +86,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     path = {} if said.requirements else _path(root, module, image, started)
     installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
     required = next((name for name in _REQUIRED if (root / name).is_file()), "")
-    if not required and contents.is_package(root):
+    if not required and container.is_package(root):
         required = "pyproject.toml"
     return replace(
         said,

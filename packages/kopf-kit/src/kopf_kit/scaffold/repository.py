@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kopf_kit.compatible import specifier
 from kopf_kit.project import documents
-from kopf_kit.project.packages import compatible
 from kopf_kit.rig import reading, versions
 from kopf_kit.rig.run import KitError, output
 from kopf_runtime.declaring import kinds
@@ -304,8 +304,8 @@ def version() -> str:
 def pins() -> dict[str, str]:
     """Return the requirements that a repository has of this kit and of its runtime."""
     return {
-        "runtime_pin": f"kopf-runtime{compatible(importlib.metadata.version('kopf-runtime'))}",
-        "kit_pin": f"kopf-kit[release,testing]{compatible(version())}",
+        "runtime_pin": f"kopf-runtime{specifier(importlib.metadata.version('kopf-runtime'))}",
+        "kit_pin": f"kopf-kit[release,testing]{specifier(version())}",
     }
 
 

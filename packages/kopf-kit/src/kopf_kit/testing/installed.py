@@ -10,7 +10,7 @@ from typing import Any
 
 from kopf_kit.cli import crd, deploy, push
 from kopf_kit.image import build
-from kopf_kit.image.references import pinned
+from kopf_kit.image.build import pinned
 from kopf_kit.project import nested
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import cluster as clusters

@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
-from kopf_kit.testing.waiting import BOUND
 from kopf_runtime.declaring.kinds import Kind
 
 Raw = dict[str, Any]
@@ -185,3 +185,26 @@ def _collection(manifest: Raw) -> str:
     namespace = manifest["metadata"].get("namespace")
     scope = f"/namespaces/{namespace}" if namespace else ""
     return f"{root}{scope}/{kind.lower()}s"
+
+
+T = TypeVar("T")
+
+#: Seconds. Far more than anything takes on a busy machine: only what never comes runs into it.
+BOUND = 300.0
+
+
+def wait_until(
+    what: str, look: Callable[[], T], holds: Callable[[T], object], *, bound: float = BOUND
+) -> T:
+    """Look again and again until it holds; return what was seen then.
+
+    Fails after `bound` seconds with `what`, which completes "waited for …".
+    """
+    deadline = time.monotonic() + bound
+    while True:
+        seen = look()
+        if holds(seen):
+            return seen
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {bound:g} s for {what}; last seen: {seen}")
+        time.sleep(0.2)

@@ -10,7 +10,7 @@ import pytest
 from kopf_kit.project import documents, rbac
 from kopf_kit.project.definition import PROJECT, Kind
 from kopf_kit.testing.installed import Installed, Kubectl
-from kopf_kit.testing.waiting import wait_until
+from kopf_kit.testing.requests import wait_until
 
 _SAMPLES = [(kind, file) for kind in PROJECT.kinds for file in PROJECT.samples[kind.kind]]
 _NAMES = [file.stem for _, file in _SAMPLES]

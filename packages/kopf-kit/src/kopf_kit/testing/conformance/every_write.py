@@ -7,7 +7,7 @@ always takes, are tried at once, and then one more after the other, until one do
 import asyncio
 from signal import Signals
 
-from kopf_kit.testing import calls, scenarios
+from kopf_kit.testing import calls, conformance
 from kopf_kit.testing.calls import Call, Forward
 from kopf_kit.testing.conformance import each_scenario
 from kopf_kit.testing.requests import Cluster
@@ -46,7 +46,7 @@ async def test_killed_after_every_single_write(
 
 
 async def _killed_after(cluster: Cluster, subject: Parent, scenario: str, number: int) -> bool:
-    steps, writes = scenarios.of(subject, scenario), subject.writes[scenario]
+    steps, writes = conformance.scenario(subject, scenario), subject.writes[scenario]
     async with world(cluster, subject) as here:
         await here.start()
         await steps.before(here, "hello")
@@ -103,7 +103,7 @@ async def _with_faults(
 
     `tried` has the names of all objects so far, and gets those of the new ones.
     """
-    steps, writes = scenarios.of(here.parent, scenario), here.parent.writes[scenario]
+    steps, writes = conformance.scenario(here.parent, scenario), here.parent.writes[scenario]
     # A name begins with a letter, as that of a Service has to.
     names = {f"at-{fault}-{number:02}": (fault, number) for fault, number in cases}
     tried.update(names)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kopf_kit.testing import scenarios
+from kopf_kit.testing import conformance
 from kopf_kit.testing.conformance import essential
 from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.world import World
@@ -91,7 +91,7 @@ async def take(here: World, name: str, text: str | None, step: str | Disturb | N
         return step
     try:
         if step.name in here.parent.writes:
-            await scenarios.of(here.parent, step.name).act(here, name)
+            await conformance.scenario(here.parent, step.name).act(here, name)
     except RefusedError as error:  # nothing there to disturb, or it has just changed
         if error.status not in (404, 409, 422):
             raise
