@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -111,3 +112,31 @@ def test_a_runbook_says_how_long_until_its_alert(alert: str, time: str, ending: 
 
     said = [plain("".join(found)) for found in re.findall(TIMES[ending], runbook)]
     assert time == "0m" or plain(time) in said
+
+
+#: What a page says without exception: docs/decisions/repository.md has why it is these words.
+_ABSOLUTE = re.compile(r"\b(?:always|everything|never|nothing)\b", re.IGNORECASE)
+_CODE = re.compile(r"^ *```.*?^ *```$|`[^`]+`|\]\([^)]+\)", re.MULTILINE | re.DOTALL)
+#: Tests type these pages, or compare each figure; contributors and machines write the others.
+_SHOWN = {"tutorial.md", "in-go.md", "benchmarks.md", "reasons.md", "runbooks.md", "development.md"}
+_JUDGED = [
+    page
+    for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
+    if not page.name.endswith(".ko.md") and page.name not in _SHOWN
+]
+
+
+@pytest.mark.parametrize("page", _JUDGED, ids=lambda page: page.stem)
+def test_what_a_page_says_without_exception_names_the_test_that_shows_it(page: Path) -> None:
+    sources = (
+        file for folder in ("tests", "packages") for file in (CHECKOUT / folder).rglob("*.py")
+    )
+    known = set(re.findall(r"def (test_\w+)", "".join(file.read_text() for file in sources)))
+    unproved = []
+    for block in re.split(r"\n\n|\n(?= *(?:- |\d+\. |\| ))", _CODE.sub("", page.read_text())):
+        said, *comments = re.split(r"<!--|-->", block)
+        named = set(re.findall(r"test_\w+", " ".join(comments[::2])))
+        if _ABSOLUTE.search(said + " ".join(comments[1::2])) and (not named or named - known):
+            unproved.append(block)
+
+    assert unproved == []
