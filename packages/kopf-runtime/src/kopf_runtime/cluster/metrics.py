@@ -5,6 +5,7 @@
 
 import asyncio
 import functools
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
@@ -31,6 +32,8 @@ _SHARED = ("controller_runtime_", "workqueue_", "rest_client_")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 #: Objects of a gauge that are shown before other tasks have their turn.
 _TURN = 500
+#: Seconds for which another installation counts that was seen, and the most that count.
+RECENT, MOST_OTHERS = 600.0, 10
 
 
 class _Only(Collector):
@@ -80,6 +83,7 @@ class Metrics:
         self.gauge("build_info", "Always 1.", "version").labels(version).set(1)
         self._unserved: dict[tuple[str, str], set[int]] = {}
         self._groups: dict[str, str] = {}
+        self._others: dict[str, float] = {}
         self._unreadable: dict[str, list[Callable[[], int]]] = {}
         self._add_those_of_work()
         self._add_those_of_watches()
@@ -182,6 +186,18 @@ class Metrics:
             "lease_refused", "1 while the API server refuses the Lease to this replica."
         )
         self.leader = self.gauge("leader", "1 while this replica leads.")
+        others = "Other installations that changed the same objects in the last ten minutes."
+        self.gauge("other_installations", others).set_function(self._count_others)
+
+    def saw_other(self, installation: str, now: float) -> bool:
+        """Note that another installation is at work; return whether that is news."""
+        recent = {name for name, at in self._others.items() if now - at < RECENT}
+        if len(recent) < MOST_OTHERS or installation in recent:  # anybody may write such a name
+            self._others = {name: self._others[name] for name in recent} | {installation: now}
+        return installation not in recent and len(recent) < MOST_OTHERS
+
+    def _count_others(self) -> int:
+        return sum(time.monotonic() - at < RECENT for at in self._others.values())
 
     def tell_unserved(self, resource: str, namespace: str, who: object, *, waited: bool) -> None:
         """Set whether one of those that list a resource cannot; several may list the same."""

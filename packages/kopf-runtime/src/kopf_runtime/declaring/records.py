@@ -288,6 +288,8 @@ class Child(Struct, _Named, frozen=True):
     #: Whether all marks name one owner, and the operator itself has set them: a copy that somebody
     #: made has them, too, and anybody may write others.
     proven: bool = False
+    #: The installation of the operator that has written it last; empty if it does not say so.
+    installation: str = ""
 
     @property
     def watched(self) -> bool:

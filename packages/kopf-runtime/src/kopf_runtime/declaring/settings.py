@@ -132,6 +132,11 @@ class Settings:
     )
     log_format: str = flag("text", "text or json", one_of("text", "json"), "FORMAT")
 
+    @property
+    def installation(self) -> str:
+        """Which installation of the operator this is: its Lease's namespace and name."""
+        return f"{self.lease_namespace}/{self.lease_name}" if self.lease_name else ""
+
 
 #: Variables that Kubernetes sets in each Pod for the Services of its namespace.
 SERVICE_LINK = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_.*)?)")

@@ -14,6 +14,7 @@ from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.watching.availability import Use
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working.external import External
+from kopf_runtime.working.others import Others
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.queue import WorkQueue
 from kopf_runtime.working.templates import Templates
@@ -25,6 +26,7 @@ class Changes:
     _caches: Caches
     _external: External
     _reporter: StatusReporter
+    _others: Others
 
     def __init__(
         self,
@@ -37,9 +39,12 @@ class Changes:
         self._client, self._declaration, self._queue = client, declaration, queue
         self._templates, self._pace = templates, pace
 
-    def begin(self, caches: Caches, external: External, reporter: StatusReporter) -> None:
+    def begin(
+        self, caches: Caches, external: External, reporter: StatusReporter, others: Others
+    ) -> None:
         """Take the parts that are built from the sources."""
         self._caches, self._external, self._reporter = caches, external, reporter
+        self._others = others
 
     # --- lists and selections -----------------------------------------------------------------
 
@@ -159,6 +164,7 @@ class Changes:
         def changed(record: Child | None, former: Child | None) -> None:
             if record is not None:
                 self._pace.made(kind, record)
+                self._others.saw(record, former)
             elif former is not None:
                 parent = self._caches.parent(former)
                 if parent is None or self._caches.owners.cache.get(parent) is not None:

@@ -40,6 +40,7 @@ from kopf_runtime.working.ending import keep
 from kopf_runtime.working.external import External
 from kopf_runtime.working.holds import Holds
 from kopf_runtime.working.observe import Observation
+from kopf_runtime.working.others import Others
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.planner import Planner
 from kopf_runtime.working.queue import WorkQueue
@@ -67,7 +68,12 @@ class Runtime:
         workers = declaration.workers or deps.settings.workers
         self.queue = WorkQueue(name, self._reconcile, workers, deps.metrics)
         foreign = declaration.foreign
-        marks = Marks(deps.client.manager, self.kind, foreign=foreign is not None)
+        marks = Marks(
+            deps.client.manager,
+            self.kind,
+            foreign=foreign is not None,
+            installation=deps.settings.installation,
+        )
         self.marks, self.pace = marks, (pace := Pace())
         self.templates = templates = Templates(
             self.kind,
@@ -86,9 +92,10 @@ class Runtime:
         planner = Planner(deps, declaration, self.caches, observer, templates, marks, self.queue)
         self.external = External(deps, declaration, self.caches, observer, self.queue, marks)
         reporter = StatusReporter(deps, self.caches.owners, observer, declaration.status, foreign)
-        changes.begin(self.caches, self.external, reporter)
+        self._others = others = Others(deps, self.kind, self.caches.children, marks.installation)
+        changes.begin(self.caches, self.external, reporter, others)
         self._holds = Holds(self.caches, declaration.uniques)
-        self._applier = Applier(deps.client, templates, marks, self.caches, pace, planner)
+        self._applier = Applier(deps.client, templates, marks, self.caches, pace, planner, others)
         observation = Observation(deps.client, declaration, self.caches, self._applier, pace)
         actor = Actor(deps.client, self.caches, planner, self._applier, pace, reporter, self.queue)
         self._reconciler = Reconciler(
@@ -213,6 +220,7 @@ class Runtime:
         """Reconcile until cancelled, while this replica leads."""
         self.external.invalidate()
         self._holds.begin()
+        self._others.begin()
         if self.declaration.plans_late:
             # What the former leader did or went by may be newer than what our watches have brought.
             self.caches.list_again(owners=bool(self.declaration.indexes))

@@ -200,6 +200,12 @@ def contribution_conflict(word: str, message: str) -> Outcome:
     return _stop("ContributionConflict", text, rule="Conflict")
 
 
+def left_to(other: str, again: float) -> Outcome:
+    """Return the outcome for what is left to another installation, which also tells the status."""
+    text = f"it is left to another installation of the operator, {other}"
+    return Outcome(Trouble("AnotherInstallation", text), text, again, told=True)
+
+
 def author_waits(reason: str, message: str, again: float) -> Outcome:
     """Return the outcome for an object whose author waits."""
     return Outcome(Trouble(reason, message), message, max(SOONEST, again), waits=True)

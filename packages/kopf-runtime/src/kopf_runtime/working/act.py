@@ -76,6 +76,8 @@ class Actor:
 
     async def remove(self, owner: Owner, child: Child, update: Update) -> Outcome:
         """Delete a child that is not wanted any more."""
+        if self._applier.others.contends(owner, child):
+            return DONE
         why = f"the {self._word} does not want it any more"
         with self.serving(owner, child.kind, child.key):
             await self._planner.verify(owner)

@@ -26,6 +26,7 @@ from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working.decide import stripped
 from kopf_runtime.working.drift import Drift, remember
 from kopf_runtime.working.fields import OWNER
+from kopf_runtime.working.others import Others
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.planner import Planner
 from kopf_runtime.working.templates import Marks, Templates
@@ -49,8 +50,9 @@ class Applier:
         caches: Caches,
         pace: Pace,
         planner: Planner,
+        others: Others,
     ) -> None:
-        self._planner = planner
+        self._planner, self.others = planner, others
         self._client, self._templates, self.marks = client, templates, marks
         self._owners, self._children, self._pace = caches.owners, caches.children, pace
         # Strict: a field that the API server drops would look as if somebody had taken it away.
@@ -108,6 +110,7 @@ class Applier:
             raw = await self._apply(wanted, self.marks.only(body), force=True, role=OWNER)
         else:
             raw = await self._apply(wanted, body, force=True)
+        self.others.taken_over(owner, child, wanted)
         child = self._learn(owner, wanted, body, raw, "applied")
         return await self._release(child) if wanted.outlives and not child.retained else child
 
@@ -169,6 +172,7 @@ class Applier:
                 raise changed(f"{kind.kind} {child.key[1]} changed meanwhile") from error
             raise
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
+        self.others.taken_over(owner, child)
         try:
             left = children.read(raw)
         except UnreadableError:  # a Status: it was gone at once

@@ -35,6 +35,9 @@ RECORD = "-record"
 #: manager, an apply would remove what the other has created.
 OWNER = "-owner"
 
+#: How the annotation ends that says who has written a child; it is no part of what is wanted.
+INSTALLATION = "installation"
+
 #: The same for what is contributed to an object of others.
 CONTRIBUTION = "-contribution"
 
@@ -103,6 +106,9 @@ class Ownership:
                 theirs.append(fields)
         ignored = ("name", "namespace", "ownerReferences", "uid", "resourceVersion")
         meta = {k: v for k, v in manifest["metadata"].items() if k not in ignored}
+        if given := meta.get("annotations"):
+            kept = {k: v for k, v in given.items() if not k.endswith(f"/{INSTALLATION}")}
+            meta["annotations"] = kept
         rest = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
         comparison = _Comparison()
         altered = comparison.differs({"metadata": meta, **rest}, live, mine or None, theirs, ())

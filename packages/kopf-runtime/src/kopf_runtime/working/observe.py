@@ -29,6 +29,7 @@ class Observation:
         self, client: Client, declaration: Declaration, caches: Caches, applier: Applier, pace: Pace
     ) -> None:
         self._client, self._caches, self._applier, self._pace = client, caches, applier, pace
+        self.others = applier.others
         self._word, self._order = declaration.kind.kind, declaration.order()
         self._kinds = (*declaration.owned, *declaration.watched)
         self.owned = {kind: _fated(declaration, o) for kind, o in declaration.owned.items()}
@@ -111,6 +112,7 @@ class Observation:
             lives=partial(self._caches.lives, owner.key[0]),
             pause=partial(self._pause, child, wanted),
             hand_over=marks.hand_over(owner, child) if hands_over else "",
+            contended=self.others.contends(owner, child, wanted),
         )
 
     def _pause(self, child: Child, wanted: Wanted, step: Plan) -> float:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -157,6 +158,7 @@ class Reader:
                 view=view,
                 unready=owned.unready(view) if owned.judge is None else owned.judge.unready(thing),
                 retained=retained,
+                installation=intern(annotations.get(self._marks.written_by, "")[:_LONGEST_NAME]),
                 proven=proven
                 and self._ownership.marked(
                     meta.managed_fields, self._marks.uid, "" if retained else uid

@@ -113,6 +113,8 @@ class Reconciler:
 
     async def _work(self, owner: Owner) -> Outcome:
         """Reconcile an object: first its external resources, then its children, then its check."""
+        if stop := self._observation.others.left(owner):
+            return stop
         if stop := await attempt(self._hold(owner)):
             return stop
         owner = self._owners.cache.get(owner.key) or owner  # with what it holds now

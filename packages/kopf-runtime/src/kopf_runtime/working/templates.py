@@ -24,6 +24,7 @@ from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.records import MANAGED_BY, Child, Owned, Owner, Wanted
 from kopf_runtime.working import fields
+from kopf_runtime.working.fields import INSTALLATION
 
 T = TypeVar("T")
 
@@ -46,8 +47,11 @@ _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z
 class Marks:
     """The labels and annotations by which an operator recognizes the children of a kind."""
 
-    def __init__(self, manager: str, kind: Kind, *, foreign: bool = False) -> None:
-        self.manager = manager
+    def __init__(
+        self, manager: str, kind: Kind, *, foreign: bool = False, installation: str = ""
+    ) -> None:
+        #: Which installation of the operator this is: its Lease's namespace and name.
+        self.manager, self.installation = manager, installation
         word = kind.kind.lower()
         prefix = kind.group
         if foreign:  # what has the group of others as its prefix is theirs to name
@@ -65,6 +69,8 @@ class Marks:
         #: The annotation with the name of the object that a descendant, or a child without an owner
         #: reference, belongs to.
         self.name = f"{prefix}/{word}-name"
+        #: The annotation with the installation of the operator that has written a child last.
+        self.written_by = f"{prefix}/{INSTALLATION}"
         #: The annotation of an object that is paused.
         self.paused = f"{prefix}/paused"
         #: The finalizer of an object whose `finalize` has not been called yet.
@@ -245,6 +251,7 @@ class Templates:
             **annotations,
             marks.generation: str(meta.generation),
             marks.template: template,
+            **({marks.written_by: marks.installation} if marks.installation else {}),
         }
         return Wanted(kind, key, template, shape, outlives[kind]), msgspec.json.encode(whole)
 

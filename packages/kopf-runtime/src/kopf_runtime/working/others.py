@@ -1,0 +1,147 @@
+"""Other installations of the operator over the same objects, such as two Helm releases.
+
+Each child has an annotation with the installation that has written it last. If their settings
+differ, each would replace what the other one has made, without an end. So one steps back: that
+whose name is greater, once it has changed what an object has for the second time in vain. It
+reconciles that object again once the other one does not follow an edit, or after a restart.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.records import Child, Owner, Wanted
+from kopf_runtime.reporting.deps import Deps
+from kopf_runtime.reporting.events import about
+from kopf_runtime.reporting.troubles import DONE, Outcome, left_to
+from kopf_runtime.watching.source import Source
+from kopf_runtime.working.drift import remember
+
+logger = logging.getLogger(__name__)
+
+#: How often an installation changes what another one has made of an object.
+TAKEOVERS = 2
+#: Seconds that the other one has to follow an edit of an object that is left to it.
+FOLLOWS = 60.0
+
+
+class _Left(Struct, frozen=True):
+    """An object that is left to another installation."""
+
+    other: str
+    #: The generation of the object, and since when it has that, in seconds of the server's time.
+    generation: int
+    at: float
+
+
+class Others:
+    """The other installations that have written children of one kind of objects."""
+
+    def __init__(
+        self, deps: Deps, kind: Kind, children: Mapping[Kind, Source[Child]], installation: str
+    ) -> None:
+        self._deps, self._kind, self._children = deps, kind, children
+        self._name = installation
+        #: When this replica began to lead; children that are older are a former installation's.
+        self._began = math.inf
+        #: How often we have changed what another one had made, by the object's uid and its name.
+        self._taken: dict[tuple[str, str], int] = {}
+        #: The objects that are left to another one, by uid, and those others.
+        self._left: dict[str, _Left] = {}
+        self._stronger: dict[str, bool] = {}
+
+    def begin(self) -> None:
+        """Note that this replica begins to lead."""
+        self._began = self._deps.client.now() + 1.0  # the API server tells whole seconds
+
+    def saw(self, child: Child, former: Child | None) -> None:
+        """Take note of a child that has just been created or changed, perhaps by another one."""
+        if not self._is_of_another(child):
+            return
+        known = former is not None and former.uid == child.uid
+        changed = known and former is not None and former.installation != child.installation
+        if changed or child.created > self._began:
+            self._see(child)
+
+    def contends(self, owner: Owner, child: Child, wanted: Wanted | None = None) -> Outcome:
+        """Return what stops a change to a child that another installation has written.
+
+        One that is not wanted stays after two deletions, whatever the names are: what is created
+        again does not say who has deleted it.
+        """
+        if not self._is_of_another(child) or (wanted and wanted.template == child.template):
+            return DONE
+        other = child.installation
+        vain = self._taken.get((owner.uid, other), 0) >= TAKEOVERS
+        if wanted is not None and (vain or other in self._stronger) and other < self._name:
+            return self._leave(owner, child)
+        return left_to(other, FOLLOWS) if wanted is None and vain else DONE
+
+    def taken_over(self, owner: Owner, child: Child, wanted: Wanted | None = None) -> None:
+        """Count that a child, which may have been another one's, was changed or deleted."""
+        if not self._is_of_another(child) or (wanted and wanted.template == child.template):
+            return
+        key = owner.uid, child.installation
+        remember(self._taken, key, count := self._taken.get(key, 0) + 1)
+        if count >= TAKEOVERS:  # the other one has changed it back, so it is at work
+            self._see(child)
+            if wanted is None:
+                self._tell(owner, child, "deletes it for the last time")
+            elif self._name < child.installation:
+                self._tell(owner, child, "changes that, and the other one has to step back")
+
+    def left(self, owner: Owner) -> Outcome:
+        """Return what stops the reconcile of an object that is left to another installation."""
+        if (left := self._left.get(owner.uid)) is None:
+            return DONE
+        now = self._deps.client.now()
+        theirs = [
+            child.generation
+            for source in self._children.values()
+            for child in source.owned(owner)
+            if child.installation == left.other
+        ]
+        if owner.generation != left.generation:
+            left = self._left[owner.uid] = _Left(left.other, owner.generation, now)
+        wait = left.at + FOLLOWS - now
+        if theirs and (max(theirs) >= owner.generation or wait > 0):
+            return left_to(left.other, max(wait, FOLLOWS))
+        del self._left[owner.uid]
+        if theirs:
+            self._stronger.pop(left.other, None)
+            remember(self._taken, (owner.uid, left.other), TAKEOVERS - 1)
+        return DONE
+
+    def _is_of_another(self, child: Child) -> bool:
+        return child.installation not in ("", self._name) and bool(self._name)
+
+    def _leave(self, owner: Owner, child: Child) -> Outcome:
+        """Leave an object to another installation, and say so."""
+        now, other = self._deps.client.now(), child.installation
+        remember(self._left, owner.uid, _Left(other, owner.generation, now))
+        remember(self._stronger, other, True)
+        self._see(child)
+        self._tell(owner, child, f"leaves this {self._kind.kind} to it")
+        return left_to(other, FOLLOWS)
+
+    def _see(self, child: Child) -> None:
+        if self._deps.metrics.saw_other(child.installation, time.monotonic()):
+            logger.warning(
+                "Another installation of this operator, %s, is at work on the same objects: it "
+                "has written %s %s. Uninstall one of them, or let them watch different namespaces",
+                child.installation,
+                child.kind.kind,
+                child.key[1],
+            )
+
+    def _tell(self, owner: Owner, child: Child, does: str) -> None:
+        text = (
+            f"Another installation of this operator, {child.installation}, has changed "
+            f"{child.kind.kind} {child.key[1]} back; this one, {self._name}, {does}. Uninstall one "
+            "of them, or let them watch different namespaces."
+        )
+        self._deps.recorder.warning(about(self._kind, owner), "AnotherInstallation", text)
