@@ -15,7 +15,7 @@ from chart.helm import (
     render,
 )
 from faults.worlds import is_before
-from kopf_kit.project import documents, nested
+from kopf_kit.project import nested
 from kopf_kit.project.definition import load
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
@@ -152,19 +152,3 @@ def test_helm_installs_upgrades_and_removes_it(empty: ControlPlane, program: str
 
     release("uninstall")
     assert there(empty, more) == wanted([m for m in more if is_kept(m)])
-
-
-@pytest.mark.parametrize("program", HELM_3_IN_TIME)
-def test_helm_takes_over_what_was_rendered_and_applied(empty: ControlPlane, program: str) -> None:
-    applied = [m for m in render() if m["kind"] != "Pod"]  # without that of `helm test`
-    where = ("--namespace", NAMESPACE, "--kubeconfig", empty.kubeconfig(ADMIN))
-    kubectl(empty, "apply", "--filename=-", stdin=applied)
-    # Helm 4 applies on the server, which tells kubectl's fields from Helm's.
-    options = ["--take-ownership", *(["--force-conflicts"] if program == "helm4" else [])]
-
-    helm("install", RELEASE, CHART, *options, *where, program=program)
-
-    text = helm("get", "manifest", RELEASE, *where, program=program)
-    made = documents.load_all(text)
-    assert sorted(made, key=str) == sorted(applied, key=str)
-    helm("uninstall", RELEASE, *where, program=program)

@@ -301,6 +301,10 @@ def _required(value: Value) -> bool:
     return isinstance(value.default, bool | int) and "null" not in value.schema.get("type", ())
 
 
+#: `--reuse-values` leaves out what a release has not had before.
+_RESET = "a value of this release; upgrade with --reset-then-reuse-values, not --reuse-values"
+
+
 def schema(chart: Path = CHART) -> str:
     """Return values.schema.json."""
     root: Schema = {
@@ -326,8 +330,14 @@ def schema(chart: Path = CHART) -> str:
 
 
 def _without_empty(section: Schema) -> Schema:
-    """Return a section without empty lists of required values, at every level."""
+    """Return a section without empty lists of required values, at every level.
+
+    Helm prints which property is missing, and nothing of ours: so one more is, by a telling name.
+    """
     result = {key: value for key, value in section.items() if (key, value) != ("required", [])}
+    if "required" in result and "description" not in section:
+        result["if"] = {"not": {"required": section["required"]}}
+        result["then"] = {"required": [_RESET]}
     if section.get("additionalProperties") is False:
         result["properties"] = {k: _without_empty(v) for k, v in section["properties"].items()}
     return result
