@@ -7,6 +7,7 @@ catalog. Tests and releases generate others: `bundle` accepts any `Release`.
 from collections.abc import Collection
 from pathlib import Path
 
+from kopf_kit.chart import templates
 from kopf_kit.chart.templates import Manifest
 from kopf_kit.olm.service_version import WRITTEN, crds, csv, objects
 from kopf_kit.project import documents
@@ -59,6 +60,14 @@ _SCORECARD_TESTS = {
 }
 
 
+def oldest_openshift() -> int:
+    """Return the oldest minor version of OpenShift 4 with a Kubernetes that the chart accepts.
+
+    OpenShift 4.3 had Kubernetes 1.16, and each minor of the one has had one of the other since.
+    """
+    return int(templates.read()["kubeVersion"].split(".")[1]) - 13
+
+
 def annotations(release: Release) -> dict[str, str]:
     """Return the annotations about the bundle's layout, which are also the image's labels."""
     prefix = "operators.operatorframework.io"
@@ -73,6 +82,7 @@ def annotations(release: Release) -> dict[str, str]:
         f"{prefix}.bundle.channel.default.v1": default_channel([release.version]),
         f"{prefix}.test.mediatype.v1": "scorecard+v1",
         f"{prefix}.test.config.v1": "tests/scorecard/",
+        "com.redhat.openshift.versions": f"v4.{oldest_openshift()}",  # and every later one
     }
 
 

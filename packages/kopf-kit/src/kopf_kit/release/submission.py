@@ -17,7 +17,6 @@ https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/fbc_autore
 import shutil
 from pathlib import Path
 
-from kopf_kit.chart import templates
 from kopf_kit.olm import bundle, catalog, rules
 from kopf_kit.olm.bundle import NAME, Manifest, Release
 from kopf_kit.olm.rules import findings
@@ -72,17 +71,15 @@ def _dump(document: Manifest) -> str:
 
 
 def _fbc() -> Manifest:
-    """Return the catalogs that offer the operator: of each OpenShift with a fitting Kubernetes.
-
-    OpenShift 4.3 had Kubernetes 1.16, and each minor of the one has had one of the other since.
-    """
-    oldest = int(templates.read()["kubeVersion"].split(".")[1]) - 13
+    """Return the catalogs that offer the operator: of each OpenShift with a fitting Kubernetes."""
     return {
         "enabled": True,
         "catalog_mapping": [
             {
                 "template_name": TEMPLATE,
-                "catalog_names": [f"v4.{minor}" for minor in range(oldest, _NEWEST + 1)],
+                "catalog_names": [
+                    f"v4.{minor}" for minor in range(bundle.oldest_openshift(), _NEWEST + 1)
+                ],
                 "type": "olm.template.basic",
             }
         ],
