@@ -16,9 +16,6 @@ from kopf_kit.olm.rules import RULES, Package, problems
 from kopf_kit.project import documents
 
 CSV = "bundle/manifests/widget-operator.clusterserviceversion.yaml"
-CRD = "bundle/manifests/acme.example.com_widgets.yaml"
-ANNOTATIONS = "bundle/metadata/annotations.yaml"
-CHANNELS = "catalog/channels.yaml"
 WRITTEN = documents.load((bundle.WRITTEN / "csv.yaml").read_text())
 #: The day of this version.
 DAY = WRITTEN["metadata"]["annotations"]["createdAt"]
@@ -62,49 +59,12 @@ def annotations(csv: Any) -> Any:
     return csv["metadata"]["annotations"]
 
 
-def owned(csv: Any) -> Any:
-    return csv["spec"]["customresourcedefinitions"]["owned"][0]
-
-
 def rules_of(csv: Any) -> Any:
     return csv["spec"]["install"]["spec"]["permissions"][0]["rules"]
 
 
-def container(csv: Any) -> Any:
-    template = csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]
-    return template["spec"]["containers"][0]
-
-
-def entries(channels: Any) -> Any:
-    """Return the entries of `stable`: 0.1.0, 0.2.0, 0.3.0."""
-    (stable,) = (channel for channel in channels if channel["name"] == "stable")
-    return stable["entries"]
-
-
-#: Where the fields of the operator's container are.
-_POD = "spec.install.spec.deployments[0].spec.template.spec"
-_CONTAINER = f"{_POD}.containers[0]"
-
 #: The rule, the file that is changed, how, and the sentence.
 MISTAKES: list[tuple[str, str, Change, str]] = [
-    (
-        "check_required_fields",
-        CSV,
-        lambda csv: csv["spec"].pop("displayName"),
-        f"{CSV}: spec.displayName: is missing",
-    ),
-    (
-        "check_required_fields",
-        CSV,
-        lambda csv: csv["spec"].update(links=[]),
-        f"{CSV}: spec.links: is missing",
-    ),
-    (
-        "check_required_fields",
-        CSV,
-        lambda csv: csv["spec"]["icon"][0].update(base64data="#"),
-        f"{CSV}: spec.icon[0].base64data: is not base64",
-    ),
     (
         "csv_annotations",
         CSV,
@@ -129,35 +89,10 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
     ),
     (
-        "examples",
-        CSV,
-        lambda csv: annotations(csv).update({"alm-examples": "[]"}),
-        f"{CSV}: metadata.annotations['alm-examples']: has no Widget; PROJECT lists its samples",
-    ),
-    (
-        "resources",
-        CSV,
-        lambda csv: container(csv)["resources"]["requests"].pop("memory"),
-        f"{CSV}: {_CONTAINER}.resources.requests.memory: is missing",
-    ),
-    (
         "permissions",
         CSV,
         lambda csv: rules_of(csv)[0].update(verbs=["*"]),
         f"{CSV}: spec.install.spec.permissions[0].rules[0]: has a *; name each",
-    ),
-    (
-        "check_replaces_availability",
-        CHANNELS,
-        lambda found: entries(found)[0].update(replaces="widget-operator.v0.0.9"),
-        f"{CHANNELS}: entries[0].replaces: channel stable: no bundle widget-operator.v0.0.9 for "
-        "widget-operator.v0.1.0 to replace",
-    ),
-    (
-        "check_pruned_graph",
-        CHANNELS,
-        lambda found: entries(found)[0].update(skipRange=">=0.0.1 <0.1.0"),
-        f"{CHANNELS}: entries[0].skipRange: widget-operator.v0.1.0 must say what it replaces, too",
     ),
     (
         "releases_name_images_by_digest",

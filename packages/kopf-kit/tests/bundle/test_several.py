@@ -136,22 +136,6 @@ def test_no_rule_is_broken(project: Path) -> None:
     assert problems(project / BUILT / "bundle", project / BUILT / "catalog") == []
 
 
-def test_an_example_that_is_missing_of_one_of_the_kinds_is_told(
-    project: Path, tmp_path: Path
-) -> None:
-    bundle = shutil.copytree(project / BUILT / "bundle", tmp_path / "bundle")
-    file = bundle / "manifests" / "widget-operator.clusterserviceversion.yaml"
-    csv = documents.load(file.read_text())
-    examples = json.loads(csv["metadata"]["annotations"]["alm-examples"])
-    others = [example for example in examples if example["kind"] != "Letter"]
-    csv["metadata"]["annotations"]["alm-examples"] = json.dumps(others)
-    file.write_text(yaml.safe_dump(csv))
-
-    found = problems(bundle, project / BUILT / "catalog")
-
-    assert any("has no Letter; PROJECT lists its samples" in sentence for sentence in found)
-
-
 def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
     manifests = project / BUILT / "bundle" / "manifests"
     csv = documents.load((manifests / "widget-operator.clusterserviceversion.yaml").read_text())

@@ -1,11 +1,9 @@
 """The rules for what an author writes into bundle and catalog, and OLM's own programs.
 
-`check_…` are the pipeline's.
+What OLM's validators (`findings`), the hubs (test_hubs.py) or kube-score say is not repeated.
 """
 
-import base64
 import functools
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -138,27 +136,6 @@ DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
-@rule
-def check_required_fields(package: Package) -> Iterator[str]:
-    """Find required fields of the CSV that are missing or malformed."""
-    csv = package.csv
-    texts = {
-        ("spec", "displayName"): r"(?s).{3,50}",
-        ("spec", "description"): r"(?s).{20,}",
-        ("spec", "version"): catalog.VERSION.pattern,
-    }
-    for keys, pattern in texts.items():
-        yield from _text(csv, *keys, pattern=pattern)
-    for field in ("maintainers", "links"):
-        if not csv.get("spec", field):
-            yield csv.wrong("spec", field, what="is missing")
-    for i, icon in enumerate(csv.get("spec", "icon") or []):
-        try:
-            base64.b64decode(icon.get("base64data", "!"), validate=True)
-        except ValueError:
-            yield csv.wrong("spec", "icon", i, "base64data", what="is not base64")
-
-
 def _text(document: Document, *keys: str, pattern: str) -> Iterator[str]:
     value = document.get(*keys)
     if value is None:
@@ -195,33 +172,6 @@ def csv_annotations(package: Package) -> Iterator[str]:
 
 
 @rule
-def examples(package: Package) -> Iterator[str]:
-    """Find kinds without an example, unless consoles are told to hide them.
-
-    https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("CRDs have validation")
-    """
-    told = package.csv.get("metadata", "annotations") or {}
-    kinds = {example.get("kind") for example in json.loads(told.get("alm-examples", "[]"))}
-    hidden = told.get("operators.operatorframework.io/internal-objects", "")
-    for owned in package.csv.get("spec", "customresourcedefinitions", "owned") or []:
-        if owned["kind"] not in kinds and f'"{owned["name"]}"' not in hidden:
-            what = f"has no {owned['kind']}; PROJECT lists its samples"
-            yield package.csv.wrong("metadata", "annotations", "alm-examples", what=what)
-
-
-@rule
-def resources(package: Package) -> Iterator[str]:
-    """Find containers without requests for CPU or memory.
-
-    https://sdk.operatorframework.io/docs/best-practices/managing-resources/
-    """
-    for where, container in package.containers:
-        for name in ("cpu", "memory"):
-            if not container.get("resources", {}).get("requests", {}).get(name):
-                yield package.csv.wrong(*where, "resources", "requests", name, what="is missing")
-
-
-@rule
 def permissions(package: Package) -> Iterator[str]:
     """Find excessive rights.
 
@@ -246,30 +196,6 @@ def related_images(package: Package) -> Iterator[str]:
         if package.released and not DIGEST.search(name):
             what = f"{name} has no digest; a release names its images by @sha256:…"
             yield csv.wrong("spec", "relatedImages", i, "image", what=what)
-
-
-@rule
-def check_replaces_availability(package: Package) -> Iterator[str]:
-    """Find channel entries that replace an unknown version."""
-    bundles = {blob.get("name") for blob in package.of("olm.bundle")}
-    for channel in package.of("olm.channel"):
-        for i, entry in enumerate(channel.get("entries")):
-            replaced = entry.get("replaces")
-            if replaced is not None and replaced not in bundles:
-                name = channel.get("name")
-                what = f"channel {name}: no bundle {replaced} for {entry['name']} to replace"
-                yield channel.wrong("entries", i, "replaces", what=what)
-
-
-@rule
-def check_pruned_graph(package: Package) -> Iterator[str]:
-    """Find a `skipRange` without `replaces`: it would remove older versions from the channel."""
-    for channel in package.of("olm.channel"):
-        for i, entry in enumerate(channel.get("entries") or []):
-            skipped = entry.get("skipRange")
-            if skipped and not entry.get("replaces"):
-                what = f"{entry['name']} must say what it replaces, too"
-                yield channel.wrong("entries", i, "skipRange", what=what)
 
 
 @rule
