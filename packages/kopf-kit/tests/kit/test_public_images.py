@@ -1,6 +1,5 @@
 """kopf_kit.rig.public_images: images are pulled or built, and a failure of both is told."""
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,16 +23,10 @@ _UNREACHABLE = [
     "certificate signed by unknown authority",
 ]
 _REFUSING = [
-    (
-        "toomanyrequests: You have reached your unauthenticated pull rate limit.",
-        r"limits how much it serves.*429.*docker login",
-    ),
-    (
-        "pull access denied for busybox, repository does not exist or may require 'docker login'",
-        r"requires a login",
-    ),
-    ("no matching manifest for linux/riscv64 in the manifest list entries", r"processor"),
-    ("received unexpected HTTP status: 503 Service Unavailable", r"503 Service Unavailable"),
+    "toomanyrequests: You have reached your unauthenticated pull rate limit.",
+    "pull access denied for busybox, repository does not exist or may require 'docker login'",
+    "no matching manifest for linux/riscv64 in the manifest list entries",
+    "received unexpected HTTP status: 503 Service Unavailable",
 ]
 
 Engine = Callable[[str], None]
@@ -95,17 +88,17 @@ def test_where_images_can_neither_be_pulled_nor_built_both_is_said(
     with pytest.raises(KitError, match=r"lacks Debian. Use another machine."):
         public_images.are_in_reach()
 
-    assert "docker.io: it cannot be reached" in capsys.readouterr().err
+    assert "no image registry can be reached: Get" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("can_build")
-@pytest.mark.parametrize(("reason", "told"), _REFUSING)
-def test_a_registry_that_refuses_is_told_as_that_and_nothing_is_built(
-    reason: str, told: str, engine: Engine
+@pytest.mark.parametrize("reason", _REFUSING)
+def test_a_registry_that_refuses_is_quoted_and_nothing_is_built(
+    reason: str, engine: Engine
 ) -> None:
     engine(reason)
 
-    with pytest.raises(KitError, match=f"(?s)docker.io: .*{told}") as failure:
+    with pytest.raises(KitError, match=r"busybox:\S+ cannot be pulled: ") as failure:
         public_images.are_in_reach()
 
     assert reason in str(failure.value)
@@ -114,9 +107,9 @@ def test_a_registry_that_refuses_is_told_as_that_and_nothing_is_built(
 
 @pytest.mark.usefixtures("cannot_build")
 def test_who_cannot_build_is_not_told_to(engine: Engine) -> None:
-    engine(_REFUSING[0][0])
+    engine(_REFUSING[0])
 
-    with pytest.raises(KitError, match="429") as failure:
+    with pytest.raises(KitError, match="toomanyrequests") as failure:
         public_images.are_in_reach()
 
     assert "IMAGES=build" not in str(failure.value)
@@ -126,7 +119,7 @@ def test_who_cannot_build_is_not_told_to(engine: Engine) -> None:
 def test_one_may_ask_for_building_whatever_is_in_reach(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine(_REFUSING[0][0])
+    engine(_REFUSING[0])
     monkeypatch.setenv("IMAGES", "build")
 
     assert not public_images.are_in_reach()
@@ -137,7 +130,7 @@ def test_one_may_ask_for_pulling_only(engine: Engine, monkeypatch: pytest.Monkey
     engine(_UNREACHABLE[0])
     monkeypatch.setenv("IMAGES", "pull")
 
-    with pytest.raises(KitError, match=r"docker.io: it cannot be reached"):
+    with pytest.raises(KitError, match=r"cannot be pulled: .*no such host"):
         public_images.are_in_reach()
 
 
@@ -148,57 +141,16 @@ def test_a_wrong_choice_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPat
         public_images.are_in_reach()
 
 
-def test_the_layers_that_were_pulled_are_not_taken_for_the_reason() -> None:
-    said = f"denied429x509: Pull complete\nError response from daemon: {_UNREACHABLE[0]}"
-
-    assert public_images.diagnose(said).is_unreachable
-
-
-@pytest.mark.usefixtures("cannot_build")
-def test_what_kind_cannot_pull_is_explained_too() -> None:
-    said = (
-        'ERROR: failed to create cluster: failed to pull image "kindest/node:v1": exit status 1'
-        f"\nCommand Output: Error response from daemon: {_REFUSING[0][0]}\n"
-    )
-
-    with (
-        pytest.raises(KitError, match=r"docker.io: it limits"),
-        public_images.explained("docker.io/x", bool),
-    ):
-        raise KitError(said)
-
-
-@pytest.mark.usefixtures("cannot_build")
-def test_what_else_kind_fails_at_is_not_blamed_on_the_registry() -> None:
-    said = "Command Output: Error response from daemon: port is already allocated"
-
-    with pytest.raises(KitError) as failure, public_images.explained("docker.io/x", bool):
-        raise KitError(said)
-
-    assert str(failure.value) == said
-
-
-@pytest.mark.parametrize("is_there", [True, False])
-def test_a_program_that_has_its_image_is_not_said_to_wait_for_it(
-    is_there: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("can_build")
+def test_the_layers_that_were_pulled_are_not_taken_for_the_reason(
+    engine: Engine, tmp_path: Path
 ) -> None:
-    lines: list[str] = []
-    asked = threading.Event()
+    engine(_REFUSING[0])
+    docker = tmp_path / "docker"
+    docker.write_text(docker.read_text().replace("\ncat", "\necho x509: Pull complete >&2\ncat"))
 
-    def ask() -> bool:
-        asked.set()
-        return is_there
-
-    monkeypatch.setattr(public_images, "_SLOW_FOR_NODE", 0.0)
-    monkeypatch.setattr(public_images, "say", lines.append)
-
-    with public_images.explained("docker.io/kindest/node", ask):
-        assert asked.wait(10)
-        for thread in threading.enumerate():
-            if isinstance(thread, threading.Timer):
-                thread.join(10)
-
-    assert bool(lines) is not is_there
+    with pytest.raises(KitError, match=f"cannot be pulled: {_REFUSING[0]}"):
+        public_images.are_in_reach()
 
 
 @pytest.mark.usefixtures("can_build")
@@ -212,28 +164,4 @@ def test_a_registry_that_did_not_answer_in_time_is_asked_once_more(
 
     assert public_images.are_in_reach()
 
-    assert "docker.io does not answer in time" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("can_build")
-def test_a_slow_registry_is_told_while_it_is_waited_for(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine("no such image")
-    told = tmp_path / "told"
-    pull = f"until [ -e {told} ]; do sleep 0.1; done; exit"
-    docker = tmp_path / "docker"
-    docker.write_text(docker.read_text().replace("cat", f'[ "$1" != pull ] || {{ {pull}; }}\ncat'))
-    lines: list[str] = []
-
-    def say(line: str) -> None:
-        lines.append(line)
-        told.touch()
-
-    monkeypatch.setattr(public_images, "_SLOW", 0.0)
-    monkeypatch.setattr(public_images, "say", say)
-
-    assert public_images.are_in_reach()
-
-    assert "docker.io, or the line to it, is slow" in lines[0]
-    assert "IMAGES=build" in lines[0]
+    assert "no answer in time" in capsys.readouterr().err

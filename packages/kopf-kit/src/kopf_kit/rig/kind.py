@@ -135,17 +135,13 @@ def create(name: str) -> None:
         delete(name, work)
         config = Path(folder) / "kind.yaml"
         config.write_text(json.dumps(_configuration()))
-        # The node's container comes right after its image.
-        with public_images.explained(
-            "docker.io/kindest/node", lambda: engine.has_container(node(name))
-        ):
-            work.run(
-                [
-                    *(program, "create", "cluster", "--name", name, "--config", config),
-                    *("--kubeconfig", kubeconfig(name), "--wait", "3m"),
-                ],
-                timeout=public_images.LIMIT,
-            )
+        work.run(
+            [
+                *(program, "create", "cluster", "--name", name, "--config", config),
+                *("--kubeconfig", kubeconfig(name), "--wait", "3m"),
+            ],
+            timeout=public_images.LIMIT,
+        )
         _keep_in_services(name, work)
         work.run(
             [
