@@ -165,9 +165,9 @@ def status(memcached: Memcached, seen: kr.Observed) -> kr.Status:
     nodes = {pod.name: pod.view for pod in pods if pod.view is not None and not pod.deleting}
     selected = labels(memcached.metadata.name)
     selector = ",".join(f"{label}={value}" for label, value in selected.items())
-    told = Status(nodes=list(nodes)[:MAX_NODES], replicas=len(nodes), selector=selector)
+    fields = Status(nodes=list(nodes)[:MAX_NODES], replicas=len(nodes), selector=selector)
     ready = sum(nodes.values())
     text = f"Ready nodes: {ready} of {size}."
     if ready == len(nodes) == size:
-        return kr.Status(True, "Scaled", text, told)
-    return kr.Status(False, "Progressing", text, told, transient=True)
+        return kr.Status(True, "Scaled", text, fields)
+    return kr.Status(False, "Progressing", text, fields, transient=True)
