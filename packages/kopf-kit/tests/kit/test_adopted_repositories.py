@@ -472,6 +472,18 @@ def test_b3_names_that_yaml_takes_for_something_else_are_quoted(tmp_path: Path) 
     assert ours.adopted.samples == {"Yes": "1.0"}
 
 
+def test_b15_a_status_that_is_removed_is_said(tmp_path: Path) -> None:
+    root = repository(tmp_path, "main.py", {})
+    sentence = "the CRD of Note removes from .status what it does not describe"
+    assert sentence not in adopt(root)[1]
+    (root / "PROJECT").unlink()
+    crd = documents.load((root / "crd.yaml").read_text())
+    del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    (root / "crd.yaml").write_text(documents.text(crd))
+
+    assert sentence in adopt(root)[1]
+
+
 def test_b15_what_generate_would_refuse_adopt_does_not_write(tmp_path: Path) -> None:
     root = repository(tmp_path, "main.py", {})
     for name in ("crd.yaml", "sample.yaml"):

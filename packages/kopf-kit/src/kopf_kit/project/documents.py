@@ -37,8 +37,7 @@ class _Dumper(yaml.SafeDumper):
         tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if kind is not yaml.ScalarNode or tag != f"{_TAG}str" or not implicit[0]:
             return tag
-        other = reading.INFINITE.fullmatch(value) or reading.plain(value) != value
-        return f"{_TAG}plain" if other else tag
+        return f"{_TAG}plain" if reading.plain(value) != value else tag
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -37,7 +37,7 @@ _WORDS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
 #: What is no number of JSON.
-INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 #: Where no underscore may be; in a number that begins with a digit, it may be anywhere.
 _STRAY = re.compile(r"_(?![0-9])|(?<![0-9])_")
@@ -173,7 +173,7 @@ def resolved(written: str) -> Any:
     """Return what Go's reader of YAML makes of an unquoted text."""
     if written in _WORDS:
         return _WORDS[written]
-    if INFINITE.fullmatch(written):
+    if _INFINITE.fullmatch(written):
         raise ValueError(f"{written} is no number of JSON")
     if written[0] not in "+-.0123456789" or (written[0] == "." and _STRAY.search(written)):
         return written

@@ -55,6 +55,7 @@ _NO_OLM = (
 )
 #: What is not a requirements.txt, and can be named as what the image installs.
 _READ = ("uv.lock", "poetry.lock", "pyproject.toml", "setup.cfg")
+_OPEN = "x-kubernetes-preserve-unknown-fields"
 #: The version where nothing says it.
 _FIRST = "0.1.0"
 _BARE = re.compile(r"[\w./@+-]*")
@@ -87,6 +88,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     no_olm = rbac.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
     return _text(operator, crds, olm=not no_olm), [
         *_about_the_code(operator, handlers),
+        *_about_statuses(crds, handlers),
         *_about_the_container(operator),
         *_about_programs(operator),
         *_about_samples([kind for kind in kinds if kind not in sampled]),
@@ -177,6 +179,21 @@ def _about_the_code(operator: Operator, handlers: rbac.Handlers) -> Iterator[str
                 f"{file.relative_to(operator.root)} makes kopf's peering mandatory, so the "
                 "operator would wait for it, and has one replica without: in a later function with "
                 "@kopf.on.startup(), set `settings.peering.mandatory` to False"
+            )
+
+
+def _about_statuses(crds: list[Manifest], handlers: rbac.Handlers) -> Iterator[str]:
+    """Yield a sentence on each kind whose CRD removes what handlers return."""
+    changed = {(each.group, each.plural) for each in handlers.watched if each.ends}
+    for spec in (crd["spec"] for crd in crds):
+        schema = adopted.stored({"spec": spec}).get("schema", {}).get("openAPIV3Schema", {})
+        status = schema.get("properties", {}).get("status", {})
+        is_open = _OPEN in schema or {_OPEN, "additionalProperties"} & status.keys()
+        if (spec["group"], spec["names"]["plural"]) in changed and not is_open:
+            yield (
+                f"the CRD of {spec['names']['kind']} removes from .status what it does not "
+                "describe, such as what kopf writes there when a handler returns something: if one "
+                f"does, give .status `{_OPEN}: true`"
             )
 
 
