@@ -220,15 +220,23 @@ class Metrics:
         self.unreadable.labels(resource).set_function(lambda: sum(count() for count in counts))
 
     def counter(self, name: str, text: str, *labels: str) -> Counter:
-        """Return a new counter; an operator adds its own metrics with these methods too."""
+        """Return a new counter, whose name gets the operator's as its prefix, and `_total`.
+
+        `text` is its help line, `labels` the names of its labels. Raise `ValueError` if the name is
+        taken or is no name of Prometheus'.
+
+        >>> metrics = kr.Manager("greeter", kr.Settings).metrics
+        >>> greeted = metrics.counter("greeted", "Greetings sent.")
+        >>> greeted.inc()
+        """
         return Counter(self.full(name), text, labels, registry=self.registry)
 
     def gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        """Return a new gauge."""
+        """Return a new gauge, as `counter` returns a counter."""
         return Gauge(self.full(name), text, labels, registry=self.registry)
 
     def histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        """Return a new histogram of durations in seconds."""
+        """Return a new histogram of durations in seconds; its buckets go from 1 ms to 10 s."""
         return Histogram(self.full(name), text, labels, buckets=_SECONDS, registry=self.registry)
 
     def of_objects(

@@ -12,7 +12,14 @@ Key = tuple[str, str]
 
 
 class Kind(NamedTuple):
-    """A kind of object; `group` is empty for the core API."""
+    """A kind of object, as the API server knows it; `kr.kinds` has Kubernetes' own.
+
+    `group` is empty for the core API, and `plural` the name in a path. An object has a namespace
+    unless `namespaced` is False.
+
+    >>> kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor").api_version
+    'monitoring.coreos.com/v1'
+    """
 
     group: str
     version: str
