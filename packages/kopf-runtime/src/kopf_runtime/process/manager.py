@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import aiohttp
-import click
 import kopf
 
 from kopf_runtime.cluster import credentials, fence, tracing
@@ -35,7 +34,7 @@ from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.rights import PolicyRule
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
 from kopf_runtime.endpoints.web import CertificateError, Server
-from kopf_runtime.process import activity, dry_run
+from kopf_runtime.process import activity
 from kopf_runtime.process.beside_kopf import BesideKopf, login
 from kopf_runtime.process.lease import Election
 from kopf_runtime.process.runtime import Runtime, built, own
@@ -183,7 +182,10 @@ class Manager(Generic[S]):
         settings = self._configured = parse(self.program, self._kind_of_settings, argv)
         logs.configure(settings.log_level, settings.log_format)
         if settings.dry_run:
-            return asyncio.run(self._dry_run(settings))
+            from kopf_runtime.process.dry_run import run
+
+            started = run(self.program, settings, self.metrics, self._build, self._adapted_once)
+            return asyncio.run(started)
         try:
             credentials.find()
         except kopf.LoginError as error:
@@ -202,11 +204,6 @@ class Manager(Generic[S]):
         """Return the runtimes of all controllers; raise `DeclarationError`."""
         self.runtimes = built(self.controllers, deps)
         return self.runtimes
-
-    async def _dry_run(self, settings: S) -> int:
-        return await dry_run.run(
-            self.program, settings, self.metrics, self._build, self._adapted_once
-        )
 
     async def _adapted_once(self, client: Client, settings: S) -> S:
         return settings if self._adapt is None else await self._adapt(client, settings)
@@ -311,6 +308,8 @@ class Manager(Generic[S]):
 
     def _from_environment(self) -> S:
         """Return the settings under `kopf run`, whose own flags select the watched namespaces."""
+        import click  # `kopf run` has loaded it
+
         parameters = getattr(click.get_current_context(silent=True), "params", {})
         names = [f"--namespace={name}" for name in parameters.get("namespaces") or ()]
         everywhere = ["-A"] if parameters.get("clusterwide") else []
