@@ -505,6 +505,23 @@ async def test_b1_what_others_add_to_a_set_that_admission_changes_is_written_onc
     assert not one.written
 
 
+async def test_b1_what_nobody_is_recorded_for_is_written_again(kinds: Cluster) -> None:
+    one = Search(kinds, kr.APPLY, Draw("no edits"))
+    await one.begin()
+    await one.create(
+        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"a": "x"}}]
+    )
+    async with one.operator() as engine:
+        await one.settle(engine)
+    (child,) = one.children
+    await kinds.patch(one.path(child), {"metadata": {"managedFields": [{}]}})
+    async with one.operator() as engine:
+        await one.settle(engine)
+        await kinds.patch(one.path(child, "fieldManager=someone"), {"data": {"a": "y"}})
+        await one.settle(engine)
+    await one.check()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 108))
 async def test_what_the_plan_says_the_object_has_in_many_more_cases(

@@ -111,7 +111,8 @@ class Drift:
 
     def _is_admitted(self, sent: Raw, made: Raw, live: Raw) -> bool:
         """Return whether an object is as the API server makes it now of what was sent."""
-        if self._planned(made) == self._planned(live):
+        # Without any record, later edits leave none either: an apply begins one.
+        if live["metadata"].get("managedFields") and self._planned(made) == self._planned(live):
             return True
         admitted = _admitted(sent, made, live)
         made["metadata"]["managedFields"] = live["metadata"].get("managedFields")
