@@ -146,18 +146,6 @@ def test_data_are_adopted_only_by_the_minor_version_that_they_are_of(
     assert why in step.why
 
 
-def test_an_adopted_volume_of_no_member_is_let_go_once_a_quorum_says_so() -> None:
-    entries = [structs.replace(member, id="") for member in healthy(3).latched.members]
-    s = wanting(latching(healthy(3), cluster_id="", members=entries), adopt="abcde")
-    s = replace(s, members=(s.members or ())[:2], kept=dict.fromkeys(s.volumes, OLD))
-
-    assert decide(replace(s, members=None)).do is Do.WAIT
-    step = decide(s)
-    assert step.latched is not None
-    assert step.latched.cluster_id == "c1"
-    assert [bool(member.leaving) for member in step.latched.members] == [False, False, True]
-
-
 def test_a_quorum_is_adopted_and_who_has_no_volume_is_replaced() -> None:
     entries = [structs.replace(member, id="") for member in healthy(3).latched.members]
     s = wanting(latching(healthy(3), cluster_id="", last_member=2, members=entries), adopt="abcde")
