@@ -47,6 +47,7 @@ CONDITIONS = ("Available", "Healthy")
 EVENTS = {
     Do.ADD: ("MemberAdded", "{} has joined as a learner"),
     Do.REMOVE: ("MemberRemoved", "{} was removed from the cluster"),
+    Do.UPDATE: ("MemberUpdated", "{} has another peer URL"),
     Do.PROMOTE: ("MemberPromoted", "{} has become a voter"),
     Do.MOVE_LEADER: ("LeaderMoved", "{} has handed the leadership over"),
     Do.DEFRAGMENT: ("Defragmented", "{} was defragmented"),
@@ -94,6 +95,7 @@ def pod(thing: kr.Pod) -> Pod:
         address=thing.status.pod_ip,
         ready=thing.holds("Ready"),
         stuck=f"it crashes again and again: {note}" if thing.crashes(RESTARTS) else "",
+        plain=not annotations.get(manifests.AUTHORITY),
         ended=thing.status.phase in ("Succeeded", "Failed"),
         reason=reason,
         note=note,
@@ -293,8 +295,9 @@ class Eye:
     token: str = ""
     until: float = 0.0
     refused: tuple[str, str] = ("", "")
-    #: Why members did not answer.
+    #: Why members did not answer, and those that do not have TLS yet.
     errors: dict[str, str] = field(default_factory=dict)
+    plain: set[str] = field(default_factory=set)
 
     @functools.cached_property
     def authority(self) -> str:
@@ -333,7 +336,8 @@ class Eye:
     def member(self, name: str, address: str) -> client.Member:
         """Return a client of a member."""
         host = manifests.host(self.cluster, name)
-        return client.Member(self.context.session, address, host, self.tls, self.token)
+        tls = None if name in self.plain else self.tls
+        return client.Member(self.context.session, address, host, tls, self.token)
 
     async def authorize(self, seen: Seen, step: Step) -> bool:
         """Enable auth once all members are well; return whether this call did it."""
@@ -419,6 +423,7 @@ class Eye:
             n for n, c in claims.items() if in_bytes(c.view.capacity) < in_bytes(c.view.size)
         }
         names = [name for name, pod in pods.items() if pod.address and not pod.deleting]
+        self.plain = {name for name, pod in pods.items() if pod.plain}
         await self._log_in({name: pods[name].address for name in names})
         answers = await asyncio.gather(*(self._voice(latched, name, pods[name]) for name in names))
         voices = {name: voice for name, voice in zip(names, answers, strict=True) if voice}
@@ -508,9 +513,9 @@ class Eye:
     async def call(self, seen: Seen, step: Step) -> None:
         """Call etcd for a step; raise `EtcdError`. The next look shows whether it was taken."""
         body, seconds = dict(step.body), client.CHANGE
-        if step.do is Do.ADD:
-            url = manifests.peer_url(self.cluster, step.member)
-            body = {"peerURLs": [url], "isLearner": True}
+        if step.do in (Do.ADD, Do.UPDATE):
+            body["peerURLs"] = [manifests.peer_url(self.cluster, step.member)]
+            body |= {"isLearner": True} if step.do is Do.ADD else {}
         elif step.do is Do.DEFRAGMENT:
             seconds = client.DEFRAGMENT
         for key in ("ID", "memberID", "targetID"):

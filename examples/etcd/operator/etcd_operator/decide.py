@@ -77,6 +77,8 @@ class Pod:
     address: str = ""
     ready: bool = False
     deleting: bool = False
+    #: Whether it has no TLS, though the cluster may have it by now.
+    plain: bool = False
     #: Why it does not run again without help: it crashes again and again, or its node is lost.
     stuck: str = ""
     #: Whether it will never run again, as one that was evicted.
@@ -221,6 +223,7 @@ class Do(Enum):
     BACK_UP = auto()
     ADD = "cluster/member/add"
     REMOVE = "cluster/member/remove"
+    UPDATE = "cluster/member/update"
     PROMOTE = "cluster/member/promote"
     MOVE_LEADER = "maintenance/transfer-leadership"
     DEFRAGMENT = "maintenance/defragment"
@@ -739,6 +742,15 @@ def _outdated(s: Seen) -> Step | None:
     return None
 
 
+def _readdress(s: Seen) -> Step | None:
+    """Give the only member the peer URL that it is to have, as with TLS, before others join."""
+    for member in s.voters if s.count == len(s.members or ()) == 1 else ():
+        listed = s.listed(member)
+        if listed is not None and not listed.name and s.healthy(member):
+            return Step(Do.UPDATE, member.name, body={"ID": listed.id})
+    return None
+
+
 def _surplus_and_sick(s: Seen) -> Step | None:
     """If there are too many members, let a sick one go first."""
     for member in s.voters if len(s.staying) > s.wanted.size else ():
@@ -909,6 +921,7 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _learner,
     _later,
     _anonymous,
+    _readdress,
     _join,
     _take_back,
     _outdated,

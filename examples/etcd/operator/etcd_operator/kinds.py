@@ -307,8 +307,10 @@ PATCH = "int(self.spec.version.split('.')[2])"
             ".spec.version",
         ),
         kr.ValidationRule(
-            "has(self.spec.tls) == has(oldSelf.spec.tls)",
-            "TLS can be neither added to a cluster nor removed from it",
+            "has(self.spec.tls) == has(oldSelf.spec.tls) || (has(self.spec.tls) && "
+            "self.spec.size == 1 && has(self.status) && has(self.status.members) && "
+            "size(self.status.members) == 1)",
+            "TLS can be added while there is one member (spec.size: 1), and never removed",
             ".spec.tls",
         ),
     ],

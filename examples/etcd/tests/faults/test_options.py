@@ -124,6 +124,34 @@ async def test_tls_is_asked_of_all_and_etcdctl_has_it_in_a_members_pod(
     assert await etcdctl(here, cluster, "get", "greeting") == "greeting\nhello\n"
 
 
+async def test_tls_is_added_to_a_running_cluster_while_it_has_one_member(
+    here: World, cluster: Cluster
+) -> None:
+    secrets = Certificates(here, cluster)
+    await secrets.present("old", secrets.texts[0], create=True)
+    await here.start()
+    await cluster.create(2)
+    first = await cluster.settles(2)
+    spec = {"peerSecret": "peers", "clientSecret": "clients"}
+    with pytest.raises(RefusedError, match="TLS can be added while there is one member"):
+        await cluster.edit(size=1, tls=spec)  # the other one is still there
+    await cluster.edit(size=1)
+    async with here.within(60, "nothing is left of the other one"):
+        while len((await cluster.settles(1))["members"]) > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+    await cluster.edit(tls=spec)
+    cluster.clients.options = {"ssl": secrets.context(), "server_hostname": f"any.{secrets.host}"}
+    await cluster.settles(1)
+    await cluster.edit(size=3)
+
+    after = await cluster.settles(3, patience=180)
+    assert after["clusterId"] == first["clusterId"]
+    await cluster.check()
+    with pytest.raises(RefusedError, match="and never removed"):
+        await cluster.edit(size=1, tls=None)
+
+
 async def test_leaves_and_their_authority_are_renewed_while_clients_write(
     here: World, cluster: Cluster, certified: Certificates
 ) -> None:
