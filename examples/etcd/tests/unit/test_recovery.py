@@ -96,17 +96,6 @@ def test_the_highest_revision_is_remembered_before_the_data_goes() -> None:
     assert world.latched.recovery == Recovery(uid="r1", revision=700)
 
 
-def test_it_acts_once_and_another_one_acts_again() -> None:
-    done = replace(FORMED, recovery=Recovery(uid="r1", ended=True))
-
-    assert World(latched=done).run(BACKUP) is None
-    assert World(latched=done).run(None) is None
-    again = World(latched=done)
-    step = again.step(again.order("r2"))
-    assert step is not None
-    assert step.do is Do.LATCH
-
-
 def test_f2_of_two_restores_at_once_only_one_is_carried_out() -> None:
     world, other = World(), Order("r2", "other", Basis(cluster="u1"), accepted=True)
     orders, done = [other, BACKUP], dataclasses.replace(other, filled="c-4")
@@ -147,10 +136,6 @@ def test_the_revision_is_noted_now_and_then() -> None:
     later = replace(step.latched, revision=400)
     assert note(dataclasses.replace(seen, latched=later, now=1100.0)) is None
     assert note(dataclasses.replace(seen, latched=later, now=1300.0)) is not None
-
-
-def test_nothing_happens_until_the_backup_is_verified() -> None:
-    assert World().run(Order("r1", "back")) is None
 
 
 def test_a_claim_that_waits_to_be_adopted_does_not_get_the_backup() -> None:

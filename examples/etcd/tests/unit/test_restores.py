@@ -57,14 +57,6 @@ FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, READ, {"filled": "c-4"}),
         (FROM_BACKUP, Status(accepted=True, filled="c-4"), FILLS, NONE, READ, None),
         (
-            FROM_BACKUP,
-            Status(accepted=True, filled="c-4"),
-            Target(Recovery(uid="r1", ended=True), SEED, available="True"),
-            NONE,
-            READ,
-            {"complete": True, "lost": 0},
-        ),
-        (
             SURVIVOR,
             Status(),
             WELL,
