@@ -62,7 +62,7 @@ def test_it_greets(api_server):
 
 
 @pytest.mark.long
-def test_the_rights_of_an_operator_in_another_language_are_recorded_and_checked(
+def test_the_rights_of_an_operator_in_another_language_are_recorded(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_shell.py").write_text(_SCRIPT)
@@ -85,7 +85,3 @@ def test_the_rights_of_an_operator_in_another_language_are_recorded_and_checked(
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},
     ]
-
-    ended = rights("check", "--role=rights.yaml")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "rights.yaml has the rights that the operator used, and no other" in ended.stdout

@@ -29,7 +29,7 @@ COMMANDS = {
     ),
     "e2e": Entry(_TEST, f"{_IN}e2e:e2e", "run the end-to-end tests by Helm"),
     "e2e-olm": Entry(_TEST, f"{_IN}e2e:e2e_olm", "run the end-to-end tests by OLM"),
-    "rights": Entry(_TEST, f"{_IN}rights:command", "record or check the rights it uses", "nothing"),
+    "rights": Entry(_TEST, f"{_IN}rights:command", "record the rights that it uses", "nothing"),
     "slowest": Entry(
         _TEST, f"{_IN}test:slowest", "name the slowest tests of the last run", "project"
     ),

@@ -1,10 +1,7 @@
-"""`kopf-kit rights`: records the rights that an operator uses, or compares its Role with them.
+"""`kopf-kit rights record -- pytest tests/faults`: records the rights that an operator uses.
 
-    kopf-kit rights record -- pytest tests/faults
-    kopf-kit rights check --role config/rbac/role.yaml --log audit.log --user system:…
-
-A command runs with the fixtures of `kopf_kit.testing`, whose API servers then keep an audit log and
-allow the operator everything. The log of any other API server is given with `--log`.
+The command runs with the fixtures of `kopf_kit.testing`, whose API servers then keep an audit log
+and allow the operator everything.
 """
 
 import itertools
@@ -12,7 +9,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,7 +62,7 @@ Requests = dict[Request, str]
 _FILE = "rights.yaml"
 
 
-class _Rights(NamedTuple):
+class Rights(NamedTuple):
     """What an operator may do."""
 
     #: What says so, for people.
@@ -75,111 +72,70 @@ class _Rights(NamedTuple):
     assumed: Sequence[Rule] = ()
 
 
-def _reads_a_log(function: Callable[..., Any]) -> Any:
-    """Let a command read audit logs: those of a test that it runs, or a given one."""
-    for option in (
-        click.argument("test", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND…]"),
-        click.option("--role", metavar="FILE", help="The operator's Role, else what PROJECT says."),
-        click.option("--user", default="", help="The operator's user in the log."),
-        click.option("--log", metavar="FILE", help="An audit log; then no command runs."),
-    ):
-        function = option(function)
-    return function
-
-
 @click.group()
 def command() -> None:
-    """Record the rights that an operator uses, or compare its Role with them."""
+    """Record the rights that an operator uses."""
 
 
 @command.command()
-@_reads_a_log
-def record(test: tuple[str, ...], role: str | None, user: str, log: str | None) -> None:
+@click.argument("test", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND…")
+def record(test: tuple[str, ...]) -> None:
     """Run a test of the operator, and write rights.yaml with the least rules that it needs.
 
     Above each rule are requests that need it. `rights: rights.yaml` in PROJECT has the chart grant
-    them. Differences from the operator's Role are printed.
+    them. Differences from what PROJECT grants are printed.
     """
-    ours, file = _rights(role), paths.CHECKOUT / _FILE
-    used = _requests(test, log, user)
+    ours, file = _rights(), paths.CHECKOUT / _FILE
+    used = _requests(test)
     name = paths.prefix() if paths.has_project() else paths.CHECKOUT.name
     least = beyond(used, ours.assumed) if ours else used
     file.write_text(least_role(name, least))
     say(f"{file} written")
-    for sentence in _differences(used, ours) if ours else ():
+    for sentence in differences(used, ours) if ours else ():
         say(sentence)
 
 
-@command.command()
-@_reads_a_log
-def check(test: tuple[str, ...], role: str | None, user: str, log: str | None) -> int:
-    """Run a test of the operator; fail if its Role lacks a right, or has one that it never used."""
-    ours = _rights(role)
-    if ours is None:
-        raise KitError("there is no PROJECT here: name a file with the operator's Role by --role")
-    wrong = [*_differences(_requests(test, log, user), ours)]
-    print("\n".join(wrong) or f"{ours.where} has the rights that the operator used, and no other")
-    return 1 if wrong else 0
-
-
-def _rights(role: str | None) -> _Rights | None:
-    """Return what an operator may do by a file, or by PROJECT; None where there is neither."""
-    from kopf_kit.project import granted, rbac
-
-    if role is not None:
-        return _Rights(role, granted.read([Path(role)]).rules)
+def _rights() -> Rights | None:
+    """Return what an operator may do by PROJECT; None where there is none."""
     if not paths.has_project():
         return None
     from kopf_kit.crd import declared
+    from kopf_kit.project import rbac
     from kopf_kit.project.definition import PROJECT
 
     adopted = PROJECT.adopted
     if adopted is None:
         rules = [rule for _, rule in declared.operator().rules]
-        return _Rights(f"the code of {PROJECT.manager}", rules, [rbac.LEASES])
+        return Rights(f"the code of {PROJECT.manager}", rules, [rbac.LEASES])
     given = rbac.given(PROJECT).rules if adopted.rights else []
     kopfs = [rule for _, rule in rbac.kopfs(PROJECT)]
-    return _Rights(", ".join(adopted.roles) or "PROJECT", given, [*kopfs, rbac.SCANNING])
+    return Rights(", ".join(adopted.roles) or "PROJECT", given, [*kopfs, rbac.SCANNING])
 
 
-def _requests(test: Sequence[str], log: str | None, user: str) -> Requests:
-    """Return what the operator asked for while a test ran, or by a log."""
-    if log is not None:
-        if not user:
-            raise KitError(
-                "--user is missing: name the operator's user in the log, for a ServiceAccount "
-                "system:serviceaccount:NAMESPACE:NAME"
-            )
-        used = of_logs([Path(log)], user)
-        where = f"{log} has no request of {user}"
-    elif test:
-        used = _recorded(test, user)
-        where = f"`{' '.join(test)}` started no operator with the fixtures of kopf_kit.testing"
-    else:
-        raise KitError(
-            "there is nothing to run: use for example `kopf-kit rights record -- pytest tests`, or "
-            "name an audit log with --log"
-        )
-    if not used:
-        raise KitError(f"{where}, so its rights are unknown")
-    return used
-
-
-def _recorded(test: Sequence[str], user: str) -> Requests:
+def _requests(test: Sequence[str]) -> Requests:
     """Run a test whose API servers keep an audit log; return what operators asked of them."""
+    if not test:
+        raise KitError(
+            "there is nothing to run: use for example `kopf-kit rights record -- pytest tests`"
+        )
+    words = " ".join(test)
     with tempfile.TemporaryDirectory(prefix="kopf-kit-audit-") as folder:
         try:
             code = subprocess.call(test, env={**os.environ, control_plane.AUDITED: folder})
         except OSError as error:
             raise KitError(f"cannot run {test[0]}: {error.strerror}") from error
         if code:
-            raise KitError(
-                f"`{' '.join(test)}` failed ({code}), so requests may be missing: fix it first"
-            )
-        return of_logs(sorted(Path(folder).glob("*.log")), user)
+            raise KitError(f"`{words}` failed ({code}), so requests may be missing: fix it first")
+        used = of_logs(sorted(Path(folder).glob("*.log")))
+    if not used:
+        raise KitError(
+            f"`{words}` started no operator with the fixtures of kopf_kit.testing, so its rights "
+            "are unknown"
+        )
+    return used
 
 
-def _differences(used: Requests, ours: _Rights) -> Iterator[str]:
+def differences(used: Requests, ours: Rights) -> Iterator[str]:
     """Yield a sentence for each right that is missing, or that was never used."""
     for right, path in missing(used, [*ours.rules, *ours.assumed]):
         yield (
@@ -190,36 +146,16 @@ def _differences(used: Requests, ours: _Rights) -> Iterator[str]:
         yield f"unused: the right to {right}: {ours.where} gives it, and nothing asked for it"
 
 
-def of_logs(files: Iterable[Path], user: str = "") -> Requests:
-    """Return what a user asked in audit logs, or what all users did if none is named.
-
-    Raise KitError where a file is no audit log.
-    """
+def of_logs(files: Iterable[Path]) -> Requests:
+    """Return what was asked for by audit logs, beyond what everybody may do."""
     used: Requests = {}
-    for file, number, line in _lines(files):
-        try:
-            event = json.loads(line)
-            who = (event.get("impersonatedUser") or event["user"])["username"]
-            of_event = [*_asked(event)] if user in ("", who) else []
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise KitError(
-                f"{file}:{number} is not an event of a Kubernetes audit log: let the API server "
-                "write one with --audit-log-path, in its form `json`"
-            ) from error
-        for request, path in of_event:
-            used.setdefault(request, path)
-    return beyond(used, _EVERYBODYS)
-
-
-def _lines(files: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
     for file in files:
-        try:
-            with file.open() as lines:
-                for number, line in enumerate(lines, 1):
-                    if line.endswith("\n"):  # the last one may still be written
-                        yield file, number, line
-        except (OSError, UnicodeError) as error:
-            raise KitError(f"{file} cannot be read: {error}") from error
+        with file.open() as lines:
+            for line in lines:
+                if line.endswith("\n"):  # the last one may still be written
+                    for request, path in _asked(json.loads(line)):
+                        used.setdefault(request, path)
+    return beyond(used, _EVERYBODYS)
 
 
 def _asked(event: Mapping[str, Any]) -> Iterator[tuple[Request, str]]:
