@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kopf_kit import compatible
-from kopf_kit.cli import doctor
+from kopf_kit.cli import clusters
 
 KIT = metadata.version("kopf-kit")
 
@@ -59,4 +59,4 @@ def test_two_runtimes(tmp_path: Path) -> None:
 
 
 def test_doctor_finds_nothing_wrong_here() -> None:
-    assert [found for found in doctor.findings() if not (found.ok or found.optional)] == []
+    assert [found for found in clusters.findings() if not (found.ok or found.optional)] == []

@@ -36,11 +36,11 @@ FILES = {
         *(f"{_CHART}/templates/_operator.tpl", "olm/values.own.yaml", "olm/description.md"),
         *("docs/icon.svg", "docs/runbooks.md", "CHANGELOG.md", "catalog/bundles/v0.0.1.yaml"),
         *(f"operator/cache_operator{name}" for name in ("", "/__init__.py", "/operator.py")),
-        *("pyproject.toml", "uv.lock", "charts", "audit.log"),
+        *("pyproject.toml", "uv.lock", "charts"),
     ),
     "adopted": (
         *("PROJECT", "PROJECT", "crd.yaml", "crd.yaml", "role.yaml", "sample.yaml", "main.py"),
-        *("requirements.txt", "Dockerfile", "pyproject.toml", "uv.lock", "audit.log"),
+        *("requirements.txt", "Dockerfile", "pyproject.toml", "uv.lock"),
         "charts/notes-operator/Chart.yaml",
     ),
     "plain": (
@@ -49,12 +49,16 @@ FILES = {
     ),
 }
 _ADOPT = ("adopt", "--no-run", *_PAGE)
-_RIGHTS = ("rights", "check", "--log", "audit.log", "--user", "u")
 COMMANDS = {
     "own": (
-        *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1"), ("doctor",), ("update",)),
+        *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1"), ("doctor",)),
         *(("new", "kind", "Bucket"), ("new", "olm"), ("new", "workflow"), ("tool", "helm")),
-        *(_RIGHTS, ("slowest",), ("release", "changelog"), ("release", "bundle", "0.1.0")),
+        *(
+            ("rights", "record"),
+            ("slowest",),
+            ("release", "changelog"),
+            ("release", "bundle", "0.1.0"),
+        ),
         *(("release", "0.2.0"), ("release", "keys"), ("push",), ("push", "chart"), ("plugin",)),
         *(("image", "build"), ("image", "push"), ("cluster", "up"), ("olm", "up"), ("install",)),
         *(("uninstall",), ("deploy",), ("undeploy",), ("run",), ("e2e",), ("e2e-olm",)),
@@ -66,11 +70,7 @@ COMMANDS = {
         (*_ADOPT, "--crd", "crd.yaml", "--sample", "sample.yaml"),
     ),
 }
-COMMANDS["adopted"] = (*COMMANDS["own"], (*_RIGHTS, "--role", "role.yaml"))
-_EVENT = (
-    '{"user": {"username": "u"}, "verb": "get", "requestURI": "/api/v1/pods", '
-    '"objectRef": {"resource": "pods", "apiVersion": "v1"}}\n'
-)
+COMMANDS["adopted"] = COMMANDS["own"]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,6 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code, said = called(adopt, folder / "adopted", "--no-run", *_PAGE, "--rights", "role.yaml")
     assert not code, said
     for name in ("own", "adopted"):
-        (folder / name / "audit.log").write_text(_EVENT)
         for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "First")):
             subprocess.run([*_GIT, folder / name, *words], check=True, capture_output=True)
         shutil.rmtree(folder / name / ".git" / "hooks")

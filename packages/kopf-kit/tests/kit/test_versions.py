@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.cli import doctor
+from kopf_kit.cli import clusters
 from kopf_kit.rig import pinned, tools, versions
 from kopf_kit.rig.run import KitError
 from kopf_offline import derived, entry, golang, pins
@@ -125,7 +125,7 @@ def test_doctor_says_which_version_is_needed_and_which_is_there(path: Path) -> N
     kubectl.write_text("#!/bin/sh\necho Client Version: v1.2.3\n")
     kubectl.chmod(0o755)
 
-    (says,) = (found.text for found in doctor.findings() if found.name == "kubectl")
+    (says,) = (found.text for found in clusters.findings() if found.name == "kubectl")
     assert re.match(
         r"this needs kubectl 1\.\d+ or newer, below 1\.\d+ \(.*kubectl is v1.2.3\)", says
     )
