@@ -15,7 +15,7 @@ import pytest
 
 from kopf_kit.cli import lanes, release
 from kopf_kit.cli import test as command
-from kopf_kit.release import source
+from kopf_kit.project import releases
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
 
@@ -238,7 +238,7 @@ def released(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> Tiers:
     """A commit that releasing made, on one of which all but `b` has passed."""
     tiers.write(a={"run": "true"}, b={"run": "true", "set": "all"})
     log = "".join(f"{content} {subject}\n" for content, subject in COMMITS)
-    monkeypatch.setattr(source, "_git", lambda *_: log)
+    monkeypatch.setattr(releases, "_git", lambda *_: log)
     monkeypatch.delenv("UNTESTED", raising=False)
     ours = (tiers.folder / "tiers.toml", tiers.folder)
     monkeypatch.setattr(command.missing, "__defaults__", ours)

@@ -20,7 +20,7 @@ from kopf_kit.program import Entry, Program
 from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release, current, in_registry
-from kopf_kit.release import artifacts, changelog, charts, files, signatures, source
+from kopf_kit.release import artifacts, changelog, charts, files, signatures
 from kopf_kit.release.signatures import Keys, Signer, Workflow
 from kopf_kit.release.submission import HUBS, lay_out, problems
 from kopf_kit.rig import engine, paths, reading, registry
@@ -275,7 +275,7 @@ def release(version: str) -> None:
     _check(version, who, destination)
     if version != PROJECT.version:
         _commit_version(version)
-    if source.tagged(version) is None:
+    if releases.commit_of(version) is None:
         _write_runbooks()
     try:
         published = _publish(destination, who)
@@ -287,8 +287,8 @@ def release(version: str) -> None:
             f"{version} is not complete in {destination} ({error.reason}): what was published "
             f"stays there, and the same command goes on from there; {log} has the whole message"
         ) from error
-    if source.tagged(version) is None:
-        source.tag(version)
+    if releases.commit_of(version) is None:
+        releases.tag(version)
     say(f"{version} is released; its files are in {(FOLDER / version).relative_to(paths.CHECKOUT)}")
     for name, ref in published.items():
         say(f"  {name}: {ref}")
@@ -297,8 +297,8 @@ def release(version: str) -> None:
 
 def _check(version: str, signer: Signer, destination: str) -> None:
     """Raise KitError with what would end the release later, before anything is changed."""
-    tagged = source.tagged(version) if version else None
-    if tagged and tagged != source.head():
+    tagged = releases.commit_of(version) if version else None
+    if tagged and tagged != releases.head():
         raise KitError(
             f"{version} is released: v{version} is commit {tagged[:12]}, and another one "
             f"is checked out. Raise the version, or check out v{version} to publish it elsewhere"
@@ -306,7 +306,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
     if version != PROJECT.version:
         check(version)
     catalog.check_records(version)
-    source.check_clean()
+    releases.check_clean()
     files.check()
     _check_tested()
     signer.check()
@@ -329,7 +329,7 @@ def _check_tested() -> None:
     """
     if os.environ.get("UNTESTED") == "yes":
         return
-    parts = min((test.missing(tree) for tree in source.trees()), key=len)
+    parts = min((test.missing(tree) for tree in releases.trees()), key=len)
     if parts:
         raise KitError(
             f"these have not passed for this commit: {', '.join(parts)}. Run `kopf-kit test-all`, "
@@ -340,7 +340,7 @@ def _check_tested() -> None:
 def _commit_version(version: str) -> None:
     """Commit the raised version, and begin again as it."""
     subject = f"release: raise the version to {version}"
-    with step(f"Version {version}"), source.change(subject) as at:
+    with step(f"Version {version}"), releases.change(subject) as at:
         folders = filter(None, (paths.python_path(at), os.environ.get("PYTHONPATH")))
         ours = {"PYTHONPATH": os.pathsep.join(folders)}
         if (own := paths.CHECKOUT / ".venv").is_dir():
@@ -352,7 +352,7 @@ def _commit_version(version: str) -> None:
 
 def _write_runbooks() -> None:
     """Commit the runbooks, unless git has them: alerts link to the page at the version's tag."""
-    with source.change(f"release: write the runbooks of {PROJECT.version}") as at:
+    with releases.change(f"release: write the runbooks of {PROJECT.version}") as at:
         page = at / PROJECT.root.relative_to(paths.CHECKOUT) / templates.RUNBOOKS
         page.parent.mkdir(exist_ok=True)
         page.write_text(templates.runbooks())
@@ -360,7 +360,7 @@ def _write_runbooks() -> None:
 
 def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     """Put all of a release into a registry; return what is there, by its digest."""
-    version, date = PROJECT.version, source.date()
+    version, date = PROJECT.version, releases.date()
     folder, collection = FOLDER / version, f"{destination}/charts"
     release = artifacts.publish(destination, date)
     packed = _emptied(FOLDER / f"{version}-charts")
@@ -374,26 +374,26 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     if PROJECT.has_olm:
         with step(f"Bundle {release.bundle_image}"):
             release = artifacts.publish_bundle(release, date)
-        if source.tagged(version) is None:
+        if releases.commit_of(version) is None:
             _record(release)
         published[f"{NAME}-bundle"] = release.bundle_image
         published[f"{NAME}-catalog"] = artifacts.publish_catalog(release, destination)
     with step(f"Files {_files(destination, version)}"):
-        files.write(folder, release, published, source.commit(), date, signer.public)
+        files.write(folder, release, published, releases.commit(), date, signer.public)
         carrier = files.push(folder, _files(destination, version), date)
     return {**published, f"{NAME}-release": carrier}
 
 
 def _record(release: Release) -> None:
     """Commit the record of the release in catalog/, unless it is there."""
-    with source.change(f"release: record {release.version}") as at:
+    with releases.change(f"release: record {release.version}") as at:
         catalog.record(release, at / PROJECT.root.relative_to(paths.CHECKOUT))
 
 
 def _sign(published: Mapping[str, str], signer: Signer) -> None:
     """Sign all that is published; attest what is built here, and the operator's image in full."""
-    version, date = PROJECT.version, source.date()
-    provenance = files.provenance(version, source.commit(), date)
+    version, date = PROJECT.version, releases.date()
+    provenance = files.provenance(version, releases.commit(), date)
     pods = {image.name for image in PROJECT.images}
     for name, ref in published.items():
         with step(f"Signature of {ref}"):

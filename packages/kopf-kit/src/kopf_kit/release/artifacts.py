@@ -14,7 +14,7 @@ from kopf_kit.olm import bundle, catalog
 from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT, Image
 from kopf_kit.project.releases import NAME, Release, current, in_registry
-from kopf_kit.release import charts, source
+from kopf_kit.release import charts
 from kopf_kit.rig import dockerfiles, engine, olm, paths, public_images, registry, tools
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import KitError
@@ -165,14 +165,14 @@ def _built(ref: str, date: datetime) -> str:
     """
     if existing := registry.pinned(ref):
         revision = registry.labels(existing).get(_REVISION, "")
-        if not source.is_same(revision):
+        if not releases.is_same(revision):
             of = revision[:12] or "it does not say which"
             raise KitError(
                 f"{ref} is in the registry already, built from another commit ({of}); raise the "
                 "version"
             )
         return existing
-    build.build(ref, revision=source.commit())
+    build.build(ref, revision=releases.commit())
     names = dockerfiles.images(ref, dockerfiles.requested()).values()
     with step(f"Push {ref}") as work:
         for name in names:
