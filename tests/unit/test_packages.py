@@ -162,7 +162,7 @@ print(json.dumps(failed))
 
 
 @each
-@pytest.mark.parametrize("extras", [(), ("otel", "release", "testing")], ids=["plain", "extras"])
+@pytest.mark.parametrize("extras", [(), ("client", "otel", "release", "testing")], ids=["plain", "extras"])
 def test_every_module_can_be_imported_with_what_it_asks_for_alone(
     built: dict[str, Path], folder: Path, extras: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -185,8 +185,9 @@ def test_every_module_can_be_imported_with_what_it_asks_for_alone(
     if not extras:
         sentence = failed.pop("kopf_kit.release.materials", None)
         assert sentence is None or sentence.endswith("install kopf-kit[release]")
-        tracing = failed.pop("kopf_runtime.cluster.otel", "No module named 'opentelemetry'")
-        assert tracing == "No module named 'opentelemetry'"
+        for module, lacks in (("otel", "opentelemetry"), ("typed", "httpx2")):
+            sentence = failed.pop(f"kopf_runtime.cluster.{module}", f"No module named '{lacks}'")
+            assert sentence == f"No module named '{lacks}'"
         library = {name for name in failed if name.startswith("kopf_kit.testing")}
         assert {failed.pop(name) for name in library} <= {
             f"No module named '{name}'" for name in ("pytest", "hypothesis", "aiohttp")

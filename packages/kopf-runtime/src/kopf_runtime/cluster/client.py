@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
@@ -27,6 +27,9 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.cluster.pool import Pool
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.objects import Failure
+
+if TYPE_CHECKING:  # the extra `client`
+    from lightkube import AsyncClient
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +193,7 @@ class Client:
                 try:
                     payload = await answer.read(most)
                 finally:
-                    self._release(answer)
+                    self.release(answer)
             code = answer.status
             self._patience.answered(time.monotonic() - started)
             self._look_at_clock(answer)
@@ -212,6 +215,43 @@ class Client:
             return msgspec.json.decode(payload, type=dict[str, Any]) if payload else {}
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # a proxy's page
             raise ApiError(method, path, 0, "BadAnswer", str(error)) from error
+
+    async def open_answer(
+        self, method: str, path: str, body: bytes | None, *, content_type: str, query: str
+    ) -> Answer:
+        """Send one request; return its answer, which may be a refusal. `release` it at the end."""
+        started, code = time.monotonic(), 0
+        try:
+            async with self._patience.limit(self._timeout):
+                with fencing(self.may_write):
+                    answer = await self._answer(method, path, query, body, content_type)
+            code = answer.status
+            self._patience.answered(time.monotonic() - started)
+            return answer
+        except (HttpError, TimeoutError, RuntimeError, ValueError) as error:
+            raise await self._failed(method, path, error) from error
+        finally:
+            self._count(method, code).inc()
+            self._duration(method).observe(time.monotonic() - started)
+
+    async def may_run(self, path: str) -> Credentials:
+        """Return the credentials for a connection into a container, which is fenced as a write."""
+        with fencing(self.may_write):
+            fence.check("POST", path)
+        if (credentials := self._credentials) is None:
+            raise ApiError("POST", path, 0, "NotConnected", "the session is not open yet")
+        await credentials.renew()
+        return credentials
+
+    def lightkube(self, namespace: str) -> "AsyncClient":
+        """Return a client of lightkube's in a namespace, whose requests are sent as ours are.
+
+        `ImportError` says that the extra `client` is not installed.
+        """
+        from kopf_runtime.cluster import typed
+
+        assert self._credentials is not None
+        return typed.client(self, self._credentials.server, f"{self.manager}-client", namespace)
 
     async def lines(self, path: str, query: str) -> AsyncGenerator[bytes, None]:
         """Open a watch and yield its lines until the server ends it; raise `ApiError`.
@@ -235,7 +275,7 @@ class Client:
                         for line in filter(None, lines):
                             yield line
                 finally:
-                    self._release(answer)
+                    self.release(answer)
         except (HttpError, TimeoutError, RuntimeError, ValueError) as error:
             raise await self._failed("GET", path, error) from error
         finally:
@@ -271,13 +311,14 @@ class Client:
                 await answer.read(_PAGE)
                 await credentials.refresh()
             except BaseException:
-                self._release(answer)
+                self.release(answer)
                 raise
             if credentials.headers == sent:
                 return answer
-            self._release(answer)
+            self.release(answer)
 
-    def _release(self, answer: Answer) -> None:
+    def release(self, answer: Answer) -> None:
+        """Give an answer's connection back; one whose body was not read to its end is closed."""
         assert self._pool is not None
         self._pool.release(answer)
 

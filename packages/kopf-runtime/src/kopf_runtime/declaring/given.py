@@ -3,9 +3,12 @@
 `records` and `cluster.client` have the classes; what is not here may change in any release.
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kopf_runtime.declaring.kinds import Key, Kind
+
+if TYPE_CHECKING:  # the extra `client`
+    from lightkube import AsyncClient
 
 
 class _Known(Protocol):
@@ -72,6 +75,13 @@ class Child(_Known, Protocol):
 
 class Client(Protocol):
     """A client of the API server."""
+
+    def lightkube(self, namespace: str) -> "AsyncClient":
+        """Return a client of lightkube's in a namespace, whose requests are sent as ours are.
+
+        They have our credentials, fence and metrics, also those that run something in a container.
+        Raise `ImportError` without the extra `kopf-runtime[client]`.
+        """
 
     async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Send one request and return the decoded object of its answer; raise `ApiError`."""
