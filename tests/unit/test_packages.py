@@ -162,7 +162,9 @@ print(json.dumps(failed))
 
 
 @each
-@pytest.mark.parametrize("extras", [(), ("client", "otel", "release", "testing")], ids=["plain", "extras"])
+@pytest.mark.parametrize(
+    "extras", [(), ("client", "otel", "release", "testing")], ids=["plain", "extras"]
+)
 def test_every_module_can_be_imported_with_what_it_asks_for_alone(
     built: dict[str, Path], folder: Path, extras: tuple[str, ...], tmp_path: Path
 ) -> None:
