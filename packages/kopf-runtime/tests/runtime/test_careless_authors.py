@@ -6,7 +6,8 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import kopf
 import pytest
@@ -140,6 +141,28 @@ async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
             build(client, metrics, kr.Settings(), taken)
         with pytest.raises(DeclarationError, match="which objects of ConfigMap a Widget should"):
             build(client, metrics, kr.Settings(), forgotten)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"backoff": (0, 1)}, {"backoff": (2, 1)}, {"backoff": (1, 601)}, {"rate": 0}]
+)
+def test_limits_that_cannot_be_meant_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="use "):
+        Controller(WIDGET, Widget, None).limits(**limits)
+
+
+def test_an_author_says_why_the_operator_is_not_ready() -> None:
+    manager, why = kr.Manager("o", kr.Settings), ["the model is not loaded"]
+    served: Any = SimpleNamespace(
+        caches=SimpleNamespace(unserved=lambda: ((), True)),
+        queue=SimpleNamespace(longest_running=lambda: 0.0),
+    )
+    manager.runtimes, manager._task = [served], cast("Any", SimpleNamespace(done=lambda: False))
+    manager.ready(lambda: why[0])
+
+    assert manager._ready() == "the model is not loaded"
+    why[0] = ""
+    assert manager._ready() == ""
 
 
 async def test_a_controller_may_have_workers_of_its_own(server: ApiServer) -> None:

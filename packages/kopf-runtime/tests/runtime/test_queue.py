@@ -18,7 +18,7 @@ from kopf_runtime.working.fairness import (
     Fairness,
     Item,
 )
-from kopf_runtime.working.queue import WorkQueue
+from kopf_runtime.working.queue import Retries, WorkQueue
 from runtime.support.waiting import in_virtual_time, now, until
 
 A, B = ("ns", "a"), ("ns", "b")
@@ -803,3 +803,40 @@ async def test_s9_the_earliest_of_several_timers_is_kept(times: tuple[float, ...
         await asyncio.sleep(100)
 
     assert [round(moment - at, 3) for moment in began] == [5.0]
+
+
+@in_virtual_time
+async def test_a_rate_spreads_reconciles_however_many_workers_are_free() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        times.append(now())
+
+    keys = [("ns", f"k{number}") for number in range(12)]
+    queue = WorkQueue("things", ending(reconcile), 16, Metrics("test"), rate=2.0, clock=now)
+    running = asyncio.create_task(queue.run(lambda: keys))
+    await asyncio.sleep(10)
+    running.cancel()
+
+    assert len(times) == 12
+    assert times[-1] - times[0] >= 4.5
+    assert all(later - before >= 0.9 for before, later in zip(times, times[4:], strict=False))
+
+
+@in_virtual_time
+async def test_retries_are_those_that_the_author_declares() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        times.append(now())
+        raise again()
+
+    retries = Retries(10.0, 20.0)
+    queue = WorkQueue("things", ending(reconcile), 1, Metrics("test"), retries, clock=now)
+    running = asyncio.create_task(queue.run(lambda: [A]))
+    await asyncio.sleep(100)
+    running.cancel()
+
+    pauses = [later - before for before, later in itertools.pairwise(times)]
+    assert len(pauses) >= 4
+    assert all(10.0 <= pause <= 20.1 for pause in pauses)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from kopf_runtime.declaring import given, readiness
 from kopf_runtime.declaring.controller_declaration import Declaration, refuse_odd
+from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS
 from kopf_runtime.declaring.foreign import Foreign
 from kopf_runtime.declaring.indexes import Index, Unique
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -59,6 +60,22 @@ class Related:
 
     def _declare(self, **parts: Any) -> None:
         self.declaration = replace(self.declaration, **parts)
+
+    def limits(
+        self, *, backoff: tuple[float, float] = (0.005, 60.0), rate: float = float("inf")
+    ) -> None:
+        """Limit the retries of an object, and the reconciles of all: for a slow API outside.
+
+        `backoff` has the seconds of the first pause after a failure, which doubles, and of the
+        longest; `rate` is the number of reconciles that begin in a second at most. Raise
+        `ValueError` if this cannot be meant.
+        """
+        first, longest = backoff
+        if not 0 < first <= longest <= MAX_RETRY_SECONDS:
+            raise ValueError(f"backoff={backoff!r}: use the first seconds, and at most 600")
+        if not rate > 0:  # nor NaN
+            raise ValueError(f"rate={rate!r}: use a number of reconciles a second above 0")
+        self._declare(backoff=(first, longest), rate=rate)
 
     def owns(
         self,

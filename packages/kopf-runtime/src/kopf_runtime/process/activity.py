@@ -1,14 +1,26 @@
-"""Says what each task of the process does now, for a process that seems to hang (SIGUSR1)."""
+"""Says whether the process is ready, and what each of its tasks does now (SIGUSR1)."""
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
 from kopf_runtime.process.runtime import Runtime
+from kopf_runtime.reporting import logs
 
 logger = logging.getLogger(__name__)
+
+
+async def tell_ready(why_not: Callable[[], str], runtimes: Sequence[Runtime]) -> None:
+    """Log that the process is ready; later on and before, why it is not, at growing intervals."""
+    await logs.until_ready(why_not)
+    sources = [source for runtime in runtimes for source in runtime.caches.sources]
+    counts = ", ".join(f"{len(list(source))} {source.kind.plural}" for source in sources)
+    logger.info("Ready; there are %s", counts)
+    while True:
+        await asyncio.sleep(1.0)
+        await logs.until_ready(why_not)
 
 
 def tell(runtimes: Sequence[Runtime]) -> None:

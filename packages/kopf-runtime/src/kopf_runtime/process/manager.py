@@ -23,7 +23,7 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import errors, given
 from kopf_runtime.declaring.admission import Webhook
-from kopf_runtime.declaring.calls import refuse_plain
+from kopf_runtime.declaring.calls import plain, refuse_plain
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import Backoff
@@ -95,6 +95,7 @@ class Manager(Generic[S]):
         self.runtimes: list[Runtime] = []
         #: What its roles grant beside what its controllers need.
         self.policy_rules: list[PolicyRule] = []
+        self._own: list[Callable[[], str]] = []  # why it is not ready, as the author sees it
         self._server = Server(self.metrics)
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -156,6 +157,11 @@ class Manager(Generic[S]):
         """
         refuse_plain(function)
         self._adapt = function
+
+    def ready(self, function: Callable[[], str]) -> Callable[[], str]:
+        """Register a function that says at each probe why the operator is not ready, or nothing."""
+        self._own.append(plain(function))
+        return function
 
     def task(self, function: T) -> T:
         """Register a coroutine function that runs while this replica leads.
@@ -378,7 +384,7 @@ class Manager(Generic[S]):
                     for reflecting in runtime.reflect(namespace):
                         group.create_task(reflecting)
             group.create_task(self._deps.recorder.run(), name="events")
-            group.create_task(self._tell_ready(), name="ready")
+            group.create_task(activity.tell_ready(self._ready, self.runtimes), name="ready")
             work = functools.partial(self._work, settings)
             if settings.leader_elect:
                 tell = functools.partial(self._deps.recorder.of_replica, settings, "LeaseRefused")
@@ -419,16 +425,6 @@ class Manager(Generic[S]):
                 raise LeadershipLostError from None
             raise
 
-    async def _tell_ready(self) -> None:
-        """Log that it is ready; later on and before, why it is not, at growing intervals."""
-        await logs.until_ready(self._ready)
-        sources = [source for runtime in self.runtimes for source in runtime.caches.sources]
-        counts = ", ".join(f"{len(list(source))} {source.kind.plural}" for source in sources)
-        logger.info("Ready; there are %s", counts)
-        while True:
-            await asyncio.sleep(1.0)
-            await logs.until_ready(self._ready)
-
     def _healthy(self) -> str:
         if self._task is None or self._task.done():
             return "the operator has ended"
@@ -445,6 +441,7 @@ class Manager(Generic[S]):
         for runtime in self.runtimes:
             waiting, served = runtime.caches.unserved()
             if served:
-                return self._answers() or (self._election.why_never() if self._election else "")
+                never = self._election.why_never() if self._election else ""
+                return self._answers() or never or "; ".join(filter(None, (c() for c in self._own)))
             unserved += waiting
         return "; ".join(unserved[:5]) or "nothing is served yet"

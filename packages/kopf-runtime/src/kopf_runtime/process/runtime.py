@@ -43,7 +43,7 @@ from kopf_runtime.working.observe import Observation
 from kopf_runtime.working.others import Others
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.planner import Planner
-from kopf_runtime.working.queue import WorkQueue
+from kopf_runtime.working.queue import Retries, WorkQueue
 from kopf_runtime.working.reader import Reader
 from kopf_runtime.working.reconcile import Reconciler
 from kopf_runtime.working.templates import Marks, Templates
@@ -66,7 +66,8 @@ class Runtime:
         self._add_gauges()
         name = deps.metrics.name_of(self.kind)
         workers = declaration.workers or deps.settings.workers
-        self.queue = WorkQueue(name, self._reconcile, workers, deps.metrics)
+        retries, rate = Retries(*declaration.backoff), declaration.rate
+        self.queue = WorkQueue(name, self._reconcile, workers, deps.metrics, retries, rate)
         foreign = declaration.foreign
         marks = Marks(
             deps.client.manager,

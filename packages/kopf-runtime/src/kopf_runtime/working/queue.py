@@ -63,6 +63,8 @@ class WorkQueue:
         reconcile: Reconcile,
         workers: int,
         metrics: Metrics,
+        retries: Retries | None = None,
+        rate: float = float("inf"),
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -70,7 +72,10 @@ class WorkQueue:
         self._items: dict[Key, Item] = {}
         self._fairness = Fairness(workers)
         self._waiting = 0  # items that wait for a worker
-        self._retries = Retries()
+        self._retries = retries or Retries()
+        # Seconds between two reconciles, and when the next one may begin.
+        self._apart, self._next = 1.0 / rate, 0.0
+        self._later: asyncio.TimerHandle | None = None
         self._group: asyncio.TaskGroup | None = None
         self._context = contextvars.copy_context()
         self._kind = kind
@@ -187,8 +192,12 @@ class WorkQueue:
 
     def _pump(self) -> None:
         """Start as many reconciles as allowed."""
-        while self._group is not None and (key := self._fairness.next()) is not None:
+        while self._group is not None and self._may_begin():
+            if (key := self._fairness.next()) is None:
+                return
             item, now = self._items[key], self._clock()
+            # Those that a second without any has saved may come at once.
+            self._next = max(self._next, now - 1.0) + self._apart
             assert item.added is not None
             self._queued.observe(now - item.added)
             item.added = None
@@ -199,6 +208,18 @@ class WorkQueue:
             self._fairness.begin(item, now)
             name, context = f"{self._kind} {key[0]}/{key[1]}", self._context.copy()
             self._group.create_task(self._work(item), name=name, context=context)
+
+    def _may_begin(self) -> bool:
+        """Return whether the rate allows another reconcile; if not, ask again when it does."""
+        if (wait := self._next - self._clock()) <= 0:
+            return True
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(wait, self._pump_later)
+        return False
+
+    def _pump_later(self) -> None:
+        self._later = None
+        self._pump()
 
     async def _work(self, item: Item) -> None:
         named = {"controller": self._kind, "namespace": item.key[0], "name": item.key[1]}
