@@ -133,37 +133,29 @@ def desired(site: StaticSite, context: kr.Context[Settings]) -> Iterable[dict[st
     name, spec, image = site.metadata.name, site.spec, context.settings.web_image
     pages = f"{name}-{kr.short_hash(json.dumps(spec.pages, sort_keys=True))}"
     folders = {"/www": {"configMap": {"name": pages}}}
-    yield child(kr.kinds.CONFIG_MAP, pages, data=spec.pages, immutable=True)
+    yield kr.manifest(kr.kinds.CONFIG_MAP, pages, data=spec.pages, immutable=True)
     checks = pod(name, "check", image, ["sh", "-c", CHECK], folders, restartPolicy="Never")
     job = {"backoffLimit": 0, "activeDeadlineSeconds": 300, "template": checks}
-    yield child(kr.kinds.JOB, f"{name}-check", spec=job)
+    yield kr.manifest(kr.kinds.JOB, f"{name}-check", spec=job)
 
     config = {"httpd.conf": f"/:{known.username}:{known.password}\n"}
-    yield child(kr.kinds.SECRET, name, stringData=config)
+    yield kr.manifest(kr.kinds.SECRET, name, stringData=config)
     folders["/etc/site"] = {"secret": {"secretName": name}}
     server = ["httpd", "-f", "-p", str(PORT), "-h", "/www", "-c", "/etc/site/httpd.conf"]
     serves = pod(name, "web", image, server, folders)
     serves["metadata"]["annotations"] = {"sites.example.org/login": known.version}
     selector = {"matchLabels": labels(name, "web")}
     deployment = {"replicas": spec.replicas, "selector": selector, "template": serves}
-    yield child(kr.kinds.DEPLOYMENT, name, spec=deployment)
-    yield child(
+    yield kr.manifest(kr.kinds.DEPLOYMENT, name, spec=deployment)
+    yield kr.manifest(
         kr.kinds.SERVICE,
         name,
-        {"external-dns.alpha.kubernetes.io/hostname": spec.host},
+        annotations={"external-dns.alpha.kubernetes.io/hostname": spec.host},
         spec={"selector": labels(name, "web"), "ports": [{"name": "http", "port": PORT}]},
     )
     if spec.replicas > 1:
         budget = {"maxUnavailable": 1, "selector": selector}
-        yield child(kr.kinds.POD_DISRUPTION_BUDGET, name, spec=budget)
-
-
-def child(
-    kind: kr.Kind, name: str, annotations: dict[str, str] | None = None, **content: Any
-) -> dict[str, Any]:
-    """Return the manifest of a child."""
-    metadata = {"name": name, "annotations": annotations or {}}
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
+        yield kr.manifest(kr.kinds.POD_DISRUPTION_BUDGET, name, spec=budget)
 
 
 def labels(name: str, part: str) -> dict[str, str]:

@@ -218,7 +218,8 @@ def needed(name: str, extras: tuple[str, ...]) -> set[str]:
 def link(distribution: metadata.Distribution, folder: Path) -> None:
     """Link what a distribution has installed here into a folder."""
     for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
-        if not (folder / top).exists() and not top.endswith((".pth", ".dist-info")):
+        about = top.endswith(".dist-info") and not top.startswith("httpx2")  # which reads its own
+        if not (folder / top).exists() and not top.endswith(".pth") and not about:
             (folder / top).symlink_to(Path(str(distribution.locate_file(top))))
 
 
