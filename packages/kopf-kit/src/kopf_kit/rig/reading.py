@@ -181,7 +181,7 @@ def resolved(written: str) -> Any:
     if _INTEGER.fullmatch(digits):
         number = int(_OCTAL.sub(r"\g<1>0o", digits), 0)
         if -(2**63) <= number < 2**64:
-            return number
+            return number if number < 2**63 else float(number)  # as the API server stores it
     if _FLOAT.fullmatch(digits) and abs(value := float(digits)) != float("inf"):
         return value
     return written
