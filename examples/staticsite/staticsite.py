@@ -247,7 +247,7 @@ def status(_: StaticSite, seen: kr.Observed) -> kr.Status:
 
 
 controller.gauge(
-    "answers", "Whether a site answers: 1 or 0.", lambda site: site.status.get("answers")
+    "site_up", "Whether a site answers: 1 or 0.", lambda site: site.status.get("answers")
 )
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the operator tells Prometheus about each object; the chart's alerts ask for it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import kopf_runtime as kr
@@ -32,7 +32,16 @@ def due(owner: kr.Owner) -> float | None:
     return last.timestamp() if last is not None else None
 
 
-of_cluster, of_backup = clusters.controller.gauge, backups.controller.gauge
+def of_cluster(name: str, meaning: str, value: Callable[[kr.Owner], float | None]) -> None:
+    """Declare a metric of each EtcdCluster."""
+    clusters.controller.gauge(f"etcd_operator_{name}", meaning, value)
+
+
+def of_backup(name: str, meaning: str, value: Callable[[kr.Owner], float | None]) -> None:
+    """Declare a metric of each EtcdBackup."""
+    backups.controller.gauge(f"etcd_operator_{name}", meaning, value)
+
+
 of_cluster("members_healthy", "Healthy voters.", lambda owner: owner.status.get("ready"))
 of_cluster("members_wanted", "Members that are wanted.", lambda owner: owner.view.spec.size)
 of_cluster("available", "1 while a quorum serves.", lambda owner: condition(owner, "Available"))

@@ -94,7 +94,7 @@ def samples(port: int, name: str, label: str) -> list[str]:
     """Return the values of a metric of the operator for an object."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    return re.findall(rf'^booth_operator_{name}\{{.*name="{label}".*\}} (\S+)$', text, re.MULTILINE)
+    return re.findall(rf'^{name}\{{.*name="{label}".*\}} (\S+)$', text, re.MULTILINE)
 
 
 # --- faults -------------------------------------------------------------------------------------

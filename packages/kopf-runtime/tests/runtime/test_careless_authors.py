@@ -133,11 +133,13 @@ async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
     forgotten = Controller(WIDGET, Resource, None)
     forgotten.owns(CONFIG_MAP)
     taken = Controller(WIDGET, Resource, None)
-    taken.gauge("leader", "Who leads.", lambda _: 1)
+    taken.gauge("rest_client_requests", "Who leads.", lambda _: 1)
 
     async with connected(server) as client:
         metrics = Metrics(NAME)
-        with pytest.raises(DeclarationError, match=r"another metric has the name \w+_leader; cho"):
+        with pytest.raises(
+            DeclarationError, match=r"another metric has the name rest_client_requests; cho"
+        ):
             build(client, metrics, kr.Settings(), taken)
         with pytest.raises(DeclarationError, match="which objects of ConfigMap a Widget should"):
             build(client, metrics, kr.Settings(), forgotten)
@@ -206,6 +208,16 @@ async def test_a_gauge_that_fails_for_an_object_costs_the_others_no_value(
         assert sizes(operator) == {}
 
 
+def test_f6_a_metric_has_the_name_that_its_author_gives_it() -> None:
+    metrics = Metrics("site-operator")
+    metrics.counter("site_visits", "Visits.")
+    metrics.of_objects("site_up", "Whether it answers.", lambda: [(("ns", "a"), 1.0)])
+
+    names = {family.name for family in metrics.registry.collect()}
+
+    assert {"site_visits", "site_up", "site_operator_leader"} <= names
+
+
 async def test_a_gauge_of_many_objects_leaves_time_for_other_tasks() -> None:
     metrics, turns = Metrics("test"), list[int]()
 
@@ -214,7 +226,7 @@ async def test_a_gauge_of_many_objects_leaves_time_for_other_tasks() -> None:
             turns.append(turn)
             yield ("ns", f"w{number}"), number
 
-    metrics.of_objects("size", "Its size.", values)
+    metrics.of_objects("test_size", "Its size.", values)
     turn, text = 0, asyncio.ensure_future(metrics.text())
     while not text.done():
         turn += 1
@@ -227,7 +239,7 @@ async def test_a_gauge_of_many_objects_leaves_time_for_other_tasks() -> None:
 
 
 def sizes(operator: Operator) -> dict[str, float]:
-    families = [m for m in operator.metrics.registry.collect() if m.name.endswith("_size")]
+    families = [m for m in operator.metrics.registry.collect() if m.name == "size"]
     samples = [sample for family in families for sample in family.samples]
     return {f"{s.labels['namespace']}/{s.labels['name']}": s.value for s in samples}
 

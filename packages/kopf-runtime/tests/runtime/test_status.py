@@ -360,6 +360,18 @@ def test_d16_an_author_may_have_conditions_beside_ready() -> None:
     assert now[2]["observedGeneration"] == 2
 
 
+def test_f6_a_condition_that_is_not_returned_stays_as_it_was() -> None:
+    up = kr.Condition("Available", True, "Up")
+    former = conditions.build({}, 1, with_conditions(up))
+
+    left_out = conditions.build(former, 2, with_conditions())["conditions"]
+    unknown = kr.Condition("Available", None, "Unseen")
+    told = conditions.build(former, 2, with_conditions(unknown))["conditions"]
+
+    assert left_out[0] == former["conditions"][0]
+    assert (told[0]["type"], told[0]["status"]) == ("Available", "Unknown")
+
+
 @pytest.mark.parametrize("odd", [{"type": ["Ready"]}, {"type": {}}, {}, "Ready", None], ids=str)
 def test_d16_a_stored_condition_without_a_type_does_not_count(odd: Any) -> None:
     theirs = {"type": "Theirs"}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kopf_kit.chart import values
 from kopf_kit.project import documents, pod_images, shared, written
 from kopf_kit.project.definition import PROJECT, Kind
 from kopf_kit.rig import reading, tools
@@ -199,5 +200,19 @@ def _own_values() -> str:
     file = PROJECT.written_chart / _OWN_VALUES
     written = reading.text(file) if file.exists() else ""
     given = reading.shaped(reading.load(written, file) or {}, dict[str, Any], file)
+    described = {value.path for value in values.parse(written, file)} if given else set()
+    for path in _leaves(given):
+        if not any(path[: len(each)] == each for each in described):
+            raise KitError(
+                f"{file}: nothing describes `{'.'.join(path)}`; write `# -- What it is` above it"
+            )
     texts = (pod_images.values(given), written)
     return "".join(f"{text.strip()}\n\n" for text in texts if text)
+
+
+def _leaves(part: dict[str, Any], *above: str) -> Iterator[tuple[str, ...]]:
+    for name, value in part.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, *above, name)
+        else:
+            yield (*above, name)

@@ -195,6 +195,8 @@ def of_the_project() -> Manager[Any]:
         )
     try:
         refuse_odd(manager.controllers)
+        for controller in manager.controllers:
+            controller.declaration.check_complete()
         definitions(manager)
         handled = manager.beside.handled()
     except DeclarationError as error:

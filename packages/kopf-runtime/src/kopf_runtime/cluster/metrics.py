@@ -80,7 +80,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        self.gauge("build_info", "Always 1.", "version").labels(version).set(1)
+        self._gauge("build_info", "Always 1.", "version").labels(version).set(1)
         self._unserved: dict[tuple[str, str], set[int]] = {}
         self._groups: dict[str, str] = {}
         self._others: dict[str, float] = {}
@@ -91,103 +91,103 @@ class Metrics:
         self._add_those_of_the_lease()
 
     def _add_those_of_work(self) -> None:
-        self.reconciles = self.counter(
+        self.reconciles = self._counter(
             "controller_runtime_reconcile",
             "Reconciles, by kind and by how they ended.",
             "controller",
             "result",
         )
-        self.reconcile_errors = self.counter(
+        self.reconcile_errors = self._counter(
             "controller_runtime_reconcile_errors",
             "Reconciles that ended in an unexpected error.",
             "controller",
         )
-        self.reconcile_time = self.histogram(
+        self.reconcile_time = self._histogram(
             "controller_runtime_reconcile_time_seconds", "How long a reconcile took.", "controller"
         )
-        self.queue_adds = self.counter("workqueue_adds", "Keys put into the work queue.", "name")
-        self.queue_depth = self.gauge(
+        self.queue_adds = self._counter("workqueue_adds", "Keys put into the work queue.", "name")
+        self.queue_depth = self._gauge(
             "workqueue_depth", "Keys that wait in the work queue.", "name"
         )
-        self.queue_time = self.histogram(
+        self.queue_time = self._histogram(
             "workqueue_queue_duration_seconds", "How long a key waited in the work queue.", "name"
         )
-        self.work_time = self.histogram(
+        self.work_time = self._histogram(
             "workqueue_work_duration_seconds",
             "How long a key from the work queue was worked on.",
             "name",
         )
-        self.retries = self.counter(
+        self.retries = self._counter(
             "workqueue_retries", "Keys put into the work queue again after a failure.", "name"
         )
-        self.api_requests = self.counter(
+        self.api_requests = self._counter(
             "rest_client_requests",
             "Requests to the API server; code 0: no answer.",
             "method",
             "code",
         )
-        self.api_time = self.histogram(
+        self.api_time = self._histogram(
             "rest_client_request_duration_seconds",
             "How long the API server took to answer.",
             "verb",
         )
 
     def _add_those_of_watches(self) -> None:
-        self.resync_repairs = self.counter(
+        self.resync_repairs = self._counter(
             "resync_repairs", "Cached objects that a full list showed to be wrong.", "resource"
         )
-        self.watch_restarts = self.counter(
+        self.watch_restarts = self._counter(
             "watch_restarts", "Watches that were opened again.", "resource"
         )
-        self.unserved = self.gauge(
+        self.unserved = self._gauge(
             "unserved",
             "1 while a resource cannot be listed and watched; an empty namespace: everywhere.",
             "resource",
             "watched_namespace",  # Prometheus itself sets `namespace` to the operator's own
         )
-        self.unreadable = self.gauge(
+        self.unreadable = self._gauge(
             "unreadable_objects", "Objects left out because they cannot be read.", "resource"
         )
 
     def _add_those_of_writes(self) -> None:
-        self.migrated = self.counter(
+        self.migrated = self._counter(
             "storage_migrator_migrated_objects",
             "Objects that were rewritten in the version that is stored now.",
             "resource",
         )
-        self.remaining = self.gauge(
+        self.remaining = self._gauge(
             "storage_migrator_remaining_objects",
             "Objects that this replica, which leads, still has to rewrite.",
             "resource",
         )
-        self.events_dropped = self.counter(
+        self.events_dropped = self._counter(
             "events_dropped", "Events not posted: too many at once, or refused."
         )
-        self.statuses_refused = self.counter(
+        self.statuses_refused = self._counter(
             "status_writes_refused", "Writes of a status that the API server refused.", "resource"
         )
-        self.unready = self.gauge(
+        self.unready = self._gauge(
             "unready_objects", "Objects of a kind of others that are not ready.", "resource"
         )
-        self.last_resync = self.gauge(
+        self.last_resync = self._gauge(
             "last_resync_timestamp_seconds",
             "Since when all that is served was compared with full lists, in Unix time; 0: not yet.",
         )
 
     def _add_those_of_the_lease(self) -> None:
-        self.lease_renewed = self.gauge(
+        self.lease_renewed = self._gauge(
             "lease_renewed_timestamp_seconds",
             "When this replica last got or renewed the Lease, in Unix time; 0: never.",
         )
-        self.lease_failures = self.counter(
+        self.lease_failures = self._counter(
             "lease_failures", "Attempts at the Lease that failed or were refused."
         )
-        self.lease_refused = self.gauge(
+        self.lease_refused = self._gauge(
             "lease_refused", "1 while the API server refuses the Lease to this replica."
         )
-        self.leader = self.gauge("leader", "1 while this replica leads.")
+        self.leader = self._gauge("leader", "1 while this replica leads.")
         others = "Other installations that changed the same objects in the last ten minutes."
-        self.gauge("other_installations", others).set_function(self._count_others)
+        self._gauge("other_installations", others).set_function(self._count_others)
 
     def saw_other(self, installation: str, now: float) -> bool:
         """Note that another installation is at work; return whether that is news."""
@@ -220,7 +220,7 @@ class Metrics:
         self.unreadable.labels(resource).set_function(lambda: sum(count() for count in counts))
 
     def counter(self, name: str, text: str, *labels: str) -> Counter:
-        """Return a new counter, whose name gets the operator's as its prefix, and `_total`.
+        """Return a new counter of an author's, which has this very name, and `_total`.
 
         `text` is its help line, `labels` the names of its labels. Raise `ValueError` if the name is
         taken or is no name of Prometheus'.
@@ -229,21 +229,30 @@ class Metrics:
         >>> greeted = metrics.counter("greeted", "Greetings sent.")
         >>> greeted.inc()
         """
-        return Counter(self.full(name), text, labels, registry=self.registry)
+        return Counter(name, text, labels, registry=self.registry)
 
     def gauge(self, name: str, text: str, *labels: str) -> Gauge:
         """Return a new gauge, as `counter` returns a counter."""
-        return Gauge(self.full(name), text, labels, registry=self.registry)
+        return Gauge(name, text, labels, registry=self.registry)
 
     def histogram(self, name: str, text: str, *labels: str) -> Histogram:
         """Return a new histogram of durations in seconds; its buckets go from 1 ms to 10 s."""
-        return Histogram(self.full(name), text, labels, buckets=_SECONDS, registry=self.registry)
+        return Histogram(name, text, labels, buckets=_SECONDS, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return self.counter(self.full(name), text, *labels)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return self.gauge(self.full(name), text, *labels)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return self.histogram(self.full(name), text, *labels)
 
     def of_objects(
         self, name: str, meaning: str, values: Callable[[], Iterable[tuple[Key, float]]]
     ) -> None:
         """Add a gauge by objects; raise `ValueError` if another metric has its name."""
-        self.registry.register(_OfObjects(self.full(name), meaning, values))
+        self.registry.register(_OfObjects(name, meaning, values))
 
     async def text(self) -> bytes:
         """Return all metrics as text, and leave time for other tasks."""
@@ -257,5 +266,5 @@ class Metrics:
         return b"".join(parts)
 
     def full(self, name: str) -> str:
-        """Return the full name of a metric."""
+        """Return the full name of a metric that every operator has."""
         return name if name.startswith(_SHARED) else f"{self.prefix}_{name}"

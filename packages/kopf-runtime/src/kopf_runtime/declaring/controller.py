@@ -166,7 +166,7 @@ class Controller(Related):
         return register
 
     def gauge(self, name: str, meaning: str, value: Callable[[given.Owner], float | None]) -> None:
-        """Declare a metric that has a value for each object, by its namespace and name.
+        """Declare a metric of this name with a value for each object, by its namespace and name.
 
         `value` is called at each scrape; a None leaves the object out. Raise `ValueError` if the
         name is not valid or already used.

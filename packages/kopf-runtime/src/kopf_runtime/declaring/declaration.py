@@ -148,6 +148,10 @@ def custom_resource(
 
     def declare(type_: type[T]) -> type[T]:
         name = kind or type_.__name__
+        if not issubclass(type_, Resource):
+            raise TypeError(
+                f"{type_.__name__} is no kind: write class {type_.__name__}(kr.Resource)"
+            )
         if len(name) > MAX_KIND_LENGTH:
             raise ValueError(f"{name} is too long a name; use at most {MAX_KIND_LENGTH} letters")
         declared = CustomResource(

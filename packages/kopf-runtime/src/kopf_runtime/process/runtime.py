@@ -110,7 +110,7 @@ class Runtime:
                 metrics.of_objects(name, meaning, functools.partial(self._values, name, value))
             except ValueError:
                 raise DeclarationError(
-                    f"another metric has the name {metrics.full(name)}; choose another for the "
+                    f"another metric has the name {name}; choose another for the "
                     f"gauge of {self.kind.kind}"
                 ) from None
 
