@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hack import gallery
+from hack import gallery, parent
 from kopf_kit.kubectl.subject import Entry
 from kopf_kit.release import krew
 from kopf_kit.rig import paths
@@ -38,9 +38,9 @@ _PAGES = {
 
 
 def files() -> dict[Path, str]:
-    """Return the pages of the plugin's knowledge, and that of the gallery, by path."""
+    """Return the pages of the plugin's knowledge, of the gallery and of tests, by path."""
     pages = {paths.CHECKOUT / _PAGES[language][0]: _page(language) for language in _PAGES}
-    return {**pages, **gallery.files()}
+    return {**pages, **gallery.files(), **parent.files()}
 
 
 def _page(language: str) -> str:

@@ -111,7 +111,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             # Their controllers do not run.
             "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection",
-            "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-cluster-ip-range=10.96.0.0/16",
             "--shutdown-delay-duration=0s",
             *self._flags,
         )

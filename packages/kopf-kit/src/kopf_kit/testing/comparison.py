@@ -2,12 +2,14 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
 
 from kopf_kit.testing.requests import Raw
+from kopf_runtime import Kind
+from kopf_runtime.working.templates import Marks
 
 #: Parts of an object that are not its content: who it is, and how it fares.
 _NO_CONTENT = ("apiVersion", "kind", "metadata", "status")
@@ -66,13 +68,31 @@ def _compared(path: str, actual: Any, planned: Any) -> Iterator[tuple[str, tuple
         yield path, (actual, planned)
 
 
-def essence(child: Raw) -> Raw:
+def owners(child: Raw, kind: Kind) -> list[str]:
+    """Return the uids of a child's owners, or of the object that keeps it without a reference."""
+    meta = child["metadata"]
+    kept = (meta.get("labels") or {}).get(Marks("", kind).uid, "")
+    return [owner["uid"] for owner in meta.get("ownerReferences") or [{"uid": kept}]]
+
+
+def is_foreign(child: Raw, kind: Kind, uids: Collection[str]) -> bool:
+    """Return whether an object is no child of a kind's objects, which have these uids.
+
+    It has an owner of another kind, or outlives its own, as `deletion_policy=kr.RETAIN` wants.
+    """
+    if references := child["metadata"].get("ownerReferences"):
+        return all(owner["kind"] != kind.kind for owner in references)
+    return owners(child, kind)[0] not in ("", *uids)
+
+
+def essence(child: Raw, kind: Kind) -> Raw:
     """Return a child's content and labels, without what differs between equal children."""
     metadata = child["metadata"]
-    (owner,) = metadata["ownerReferences"]
-    kept = {**content(child), "metadata": {"labels": metadata.get("labels")}}
-    text = json.dumps(_without_chosen(kept))
-    for own in (metadata["uid"], owner["uid"], owner["name"]):
+    kept = (metadata.get("annotations") or {}).get(Marks("", kind).name, "")
+    names = [owner["name"] for owner in metadata.get("ownerReferences") or [{"name": kept}]]
+    known = {**content(child), "metadata": {"labels": metadata.get("labels")}}
+    text = json.dumps(_without_chosen(known))
+    for own in filter(None, (metadata["uid"], *owners(child, kind), *names)):
         text = text.replace(own, "its-own")
     essence: Raw = json.loads(text)
     return essence

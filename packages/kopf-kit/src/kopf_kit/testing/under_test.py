@@ -117,6 +117,10 @@ class Subject(ABC):
     def spec(self, text: str) -> Raw:
         """Return the spec of an object with a text; the suite ignores all other fields."""
 
+    def spec_of(self, name: str, text: str) -> Raw:
+        """Return the spec of the object with a name: override this if a value must be its own."""
+        return self.spec(text)
+
     @property
     def crd(self) -> str:
         """The path of the kind's CRD."""
@@ -128,7 +132,7 @@ class Subject(ABC):
             "apiVersion": self.kind.api_version,
             "kind": self.kind.kind,
             "metadata": {"name": name},
-            "spec": self.spec(text),
+            "spec": self.spec_of(name, text),
         }
 
 
@@ -216,7 +220,8 @@ class Parent(Subject):
 
     def plan(self, found: Raw, text: str) -> list[Raw]:
         """Return the manifests of an object's children, as if it had a text and were alone."""
-        body = msgspec.json.encode({**found, "spec": self.spec(text)})
+        spec = self.spec_of(found["metadata"]["name"], text)
+        body = msgspec.json.encode({**found, "spec": spec})
         thing = msgspec.json.decode(body, type=self.controller.declaration.type)
         key = space, _ = thing.metadata.key
         held = {
@@ -269,9 +274,11 @@ class Parent(Subject):
     async def alter(self, cluster: Cluster, child: str) -> None:
         """Change the child at a path to that of an object with another text."""
         current = await cluster.ask("GET", child)
-        (owner,) = current["metadata"]["ownerReferences"]
+        (uid,) = comparison.owners(current, self.kind)
+        owners = await cluster.items(self.kind.path(current["metadata"]["namespace"]))
+        (owner,) = (owner for owner in owners if owner["metadata"]["uid"] == uid)
         for text in ("둘", "하나"):
-            planned = self.planned(_unsaved(owner["name"], owner["uid"]), text)
+            planned = self.planned(_unsaved(owner["metadata"]["name"], uid), text)
             values = comparison.compared(current, planned).values()
             if any(actual != other for actual, other in values):
                 await cluster.patch(child, comparison.content(planned))
@@ -300,15 +307,14 @@ class Parent(Subject):
 
     def essence(self, child: Raw) -> Raw:
         """Return a child without its name, age and other values that differ between equal ones."""
-        return comparison.essence(child)
+        return comparison.essence(child, self.kind)
 
     def wrong(self, found: Raw, child: Raw, text: str) -> list[str]:
         """Return what is wrong with an object that should have a text, and with its child."""
         meta = found["metadata"]
-        owners = [owner["uid"] for owner in child["metadata"].get("ownerReferences") or ()]
         facts = {
-            "spec": (found["spec"], {**found["spec"], **self.spec(text)}),
-            "owners": (owners, [meta["uid"]]),
+            "spec": (found["spec"], {**found["spec"], **self.spec_of(meta["name"], text)}),
+            "owners": (comparison.owners(child, self.kind), [meta["uid"]]),
             "deletion": (child["metadata"].get("deletionTimestamp"), None),
             **self.status_facts(found),
             **self.facts(found, child, text),

@@ -189,7 +189,8 @@ class World:
         assert (error.value.status, complaint in error.value.message) == (422, True), error.value
 
     async def edit(self, text: str, name: str = "hello") -> Raw:
-        return await self.cluster.patch(self.object(name), {"spec": self.subject.spec(text)})
+        spec = self.subject.spec_of(name, text)
+        return await self.cluster.patch(self.object(name), {"spec": spec})
 
     async def delete(self, name: str = "hello") -> None:
         await self.cluster.remove(self.object(name))
@@ -279,8 +280,11 @@ class World:
 
     async def _problems(self, wanted: Mapping[str, str]) -> list[str]:
         objects = await self.cluster.items(self.objects)
+        uids = {owner["metadata"]["uid"] for owner in objects}
         children = {
-            self.parent.known_as(child): child for child in await self.cluster.items(self.children)
+            self.parent.known_as(child): child
+            for child in await self.cluster.items(self.children)
+            if not comparison.is_foreign(child, self.subject.kind, uids)
         }
         problems = [
             f"{operator.flags} is not ready"
@@ -307,12 +311,13 @@ class World:
             if kinds and (name := parent["metadata"]["name"]) in wanted
             for key, manifest in self.parent.further(parent, wanted[name]).items()
         }
+        uids = {parent["metadata"]["uid"] for parent in objects}
         existing = {
-            (owner["uid"], kind.kind, child["metadata"]["name"]): child
+            (owner, kind.kind, child["metadata"]["name"]): child
             for kind in kinds
             for child in await self.cluster.items(kind.path(self.namespace))
-            for owner in child["metadata"].get("ownerReferences") or ()
-            if owner["kind"] == self.subject.kind.kind
+            for owner in comparison.owners(child, self.subject.kind)
+            if owner and not comparison.is_foreign(child, self.subject.kind, uids)
         }
         missing, surplus = planned.keys() - existing.keys(), existing.keys() - planned.keys()
         problems = [f"{name} is missing" for *_, name in sorted(missing)]
