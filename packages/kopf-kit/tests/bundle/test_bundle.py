@@ -313,8 +313,8 @@ def test_the_scorecard_s_configuration_lists_its_six_tests() -> None:
 
 
 def rename_two_fields(kind: dict[str, Any]) -> None:
-    kind["specDescriptors"][0]["path"] = "words"
-    kind["statusDescriptors"][0]["path"] = "stage"
+    kind["specDescriptors"] = [{"path": "words"}]
+    kind["statusDescriptors"] = [{"path": "stage"}]
 
 
 @pytest.mark.parametrize(
@@ -322,15 +322,12 @@ def rename_two_fields(kind: dict[str, Any]) -> None:
     [
         (
             rename_two_fields,
-            "olm/csv.yaml: Widget: specDescriptors: add text, which the CRD has; "
-            "remove words, which the CRD does not have\n"
-            "olm/csv.yaml: Widget: statusDescriptors: add conditions, which the CRD has; "
-            "remove stage, which the CRD does not have",
+            "olm/csv.yaml: Widget: specDescriptors: remove words, which the CRD does not have\n"
+            "olm/csv.yaml: Widget: statusDescriptors: remove stage, which the CRD does not have",
         ),
         (
             dict.clear,
-            "olm/csv.yaml: kinds: Widget: add resources, specDescriptors, status, "
-            "statusDescriptors",
+            "olm/csv.yaml: kinds: Widget: add status, an example of what the operator writes",
         ),
     ],
 )

@@ -94,17 +94,7 @@ def add_to_project(content: dict[str, Any]) -> None:
 
 
 def add_to_csv(content: dict[str, Any]) -> None:
-    text = {"x-descriptors": ["urn:alm:descriptor:text"]}
-    described = {"path": "address", "displayName": "Address", **text}
-    content["kinds"]["Letter"] = {
-        "resources": [{"kind": "Pod", "name": "", "version": "v1"}],
-        "specDescriptors": [described],
-        "statusDescriptors": [
-            {"path": "conditions", "displayName": "Conditions", **text},
-            {"path": "observedGeneration", "displayName": "Generation", **text},
-        ],
-        "status": {"observedGeneration": 1},
-    }
+    content["kinds"]["Letter"] = {"status": {"observedGeneration": 1}}
 
 
 def insert(file: Path, part: str, before: str) -> None:
@@ -155,6 +145,21 @@ def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
     )
     assert related["quill"] == environment["RELATED_IMAGE_QUILL"] == "quill:1"
     assert environment["WIDGET_OPERATOR_QUILL_IMAGE"] == "$(RELATED_IMAGE_QUILL)"
+
+
+def test_f6_what_consoles_show_of_a_kind_follows_from_the_code(project: Path) -> None:
+    file = project / BUILT / "bundle" / "manifests" / "widget-operator.clusterserviceversion.yaml"
+    owned = documents.load(file.read_text())["spec"]["customresourcedefinitions"]["owned"]
+
+    assert [each["kind"] for each in owned[0]["resources"]] == ["Pod"]
+    described = owned[1]["specDescriptors"] + owned[1]["statusDescriptors"]
+    assert {
+        each["path"]: (each["displayName"], each["x-descriptors"][0]) for each in described
+    } == {
+        "address": ("Address", "urn:alm:descriptor:com.tectonic.ui:text"),
+        "observedGeneration": ("Observed generation", "urn:alm:descriptor:com.tectonic.ui:number"),
+        "conditions": ("Conditions", "urn:alm:descriptor:io.kubernetes.conditions"),
+    }
 
 
 def test_the_sample_of_each_kind_is_shown(project: Path) -> None:

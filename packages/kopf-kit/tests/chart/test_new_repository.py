@@ -36,12 +36,14 @@ def test_a_new_repository_is_generated_below_build_and_has_no_mistakes(tmp_path:
     assert (folder / "build/generated/charts/cache-operator/values.yaml").is_file()
 
     csv = folder / "olm" / "csv.yaml"
-    csv.write_text(csv.read_text().replace("- path: text", "- path: another"))
+    csv.write_text(f"{csv.read_text()}    specDescriptors: [{{path: another}}]\n")
     done = subprocess.run(
         [*KIT, "verify"], cwd=folder, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 1
-    assert done.stderr.strip().startswith("error: olm/csv.yaml: Cache: specDescriptors: add text")
+    assert done.stderr.strip().startswith(
+        "error: olm/csv.yaml: Cache: specDescriptors: remove another"
+    )
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -16,6 +16,7 @@ It differs from the chart only where OLM works differently:
 import base64
 import copy
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -236,20 +237,55 @@ def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manife
         "version": version["name"],
         "displayName": display_name,
         "description": schema.get("description", display_name),
-        "resources": written["resources"],
+        "resources": written.get("resources") or _resources(kind),
         **{
-            f"{part}Descriptors": _described(written[f"{part}Descriptors"], _fields(schema, part))
+            f"{part}Descriptors": [
+                *_descriptors(part, _fields(schema, part), written.get(f"{part}Descriptors", ()))
+            ]
             for part in ("spec", "status")
         },
     }
 
 
-def _described(written: list[Manifest], fields: Manifest) -> list[Manifest]:
-    """Return descriptors with the descriptions of the fields in the schema."""
+def _resources(kind: str) -> list[dict[str, str]]:
+    """Return the kinds of children that the code declares for a kind, or else the kind itself."""
+    (served,) = (
+        controller
+        for controller in PROJECT.declared("manager").controllers
+        if controller.kind.kind == kind
+    )
     return [
-        shown | {"description": fields[shown["path"]].get("description", shown["displayName"])}
-        for shown in written
+        {"kind": owned.kind, "name": "", "version": owned.api_version}
+        for owned in served.declaration.owned or (served.kind,)
     ]
+
+
+def _descriptors(
+    part: str, fields: Mapping[str, Manifest], written: Iterable[Manifest]
+) -> Iterator[Manifest]:
+    """Yield a descriptor for each field in the schema, with what people write of it instead."""
+    said = {descriptor["path"]: descriptor for descriptor in written}
+    for name, field in fields.items():
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+        derived = {
+            "path": name,
+            "displayName": words[:1].upper() + words[1:].lower(),
+            "x-descriptors": [f"urn:alm:descriptor:{_shown_as(name, field, part)}"],
+        }
+        shown = {**derived, **said.get(name, {})}
+        yield shown | {"description": field.get("description", shown["displayName"])}
+
+
+def _shown_as(name: str, field: Manifest, part: str) -> str:
+    """Return how a console shows a field: https://github.com/openshift/console's descriptors."""
+    if part == "status":
+        if name == "conditions":
+            return "io.kubernetes.conditions"
+        return "com.tectonic.ui:number" if field.get("type") == "integer" else "text"
+    kinds = {"string": "text", "integer": "number", "boolean": "booleanSwitch"}
+    if field.get("properties"):
+        return f"com.tectonic.ui:fieldGroup:{name}"
+    return f"com.tectonic.ui:{kinds.get(field.get('type', ''), 'advanced')}"
 
 
 def _fields(schema: Manifest, part: str) -> Manifest:
@@ -274,24 +310,18 @@ def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[s
     version = _shown(definition)
     kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
     written = kinds.get(kind) or {}
-    if missing := {"resources", "status", "specDescriptors", "statusDescriptors"} - written.keys():
-        yield f"kinds: {kind}: add {', '.join(sorted(missing))}"
+    if "status" not in written:
+        yield f"kinds: {kind}: add status, an example of what the operator writes"
     for part in ("spec", "status"):
-        if (descriptors := written.get(f"{part}Descriptors")) is None:
-            continue
         fields = _fields(schema, part)
-        paths = {descriptor["path"] for descriptor in descriptors}
+        paths = {descriptor["path"] for descriptor in written.get(f"{part}Descriptors", ())}
         if silent := sorted(name for name in fields if "description" not in fields[name]):
             yield (
                 f"{kind}: {part}: describe {', '.join(silent)} in the code, with a docstring below "
                 "each field"
             )
-        changes = {
-            "add {}, which the CRD has": fields.keys() - paths,
-            "remove {}, which the CRD does not have": paths - fields.keys(),
-        }
-        if todo := [text.format(", ".join(sorted(odd))) for text, odd in changes.items() if odd]:
-            yield f"{kind}: {part}Descriptors: {'; '.join(todo)}"
+        if odd := ", ".join(sorted(paths - fields.keys())):
+            yield f"{kind}: {part}Descriptors: remove {odd}, which the CRD does not have"
 
 
 def _description() -> str:

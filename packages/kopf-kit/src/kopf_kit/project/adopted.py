@@ -183,38 +183,11 @@ def _csv(project: "Project", adopted: "Adopted") -> Manifest:
             "provider": {"name": authors, "url": adopted.home},
             "maintainers": [{"name": authors, "email": f"{project.name}@{host}"}],
         },
-        "kinds": {kind: _described(crd) for kind, crd in crds.items()},
-    }
-
-
-def _described(crd: Manifest) -> Manifest:
-    """Return the texts about a kind: each field has its own name."""
-    schema = stored(crd)["schema"]["openAPIV3Schema"]
-    owned = {"kind": crd["spec"]["names"]["kind"], "name": "", "version": stored(crd)["name"]}
-    return {
-        "resources": [owned],
-        **{
-            f"{part}Descriptors": [
-                {
-                    "path": name,
-                    "displayName": name[:1].upper() + name[1:],
-                    "x-descriptors": [f"urn:alm:descriptor:com.tectonic.ui:{_shown(field)}"],
-                }
-                for name, field in _fields(schema, part).items()
-            ]
-            for part in ("spec", "status")
+        "kinds": {
+            kind: {
+                "resources": [{"kind": kind, "name": "", "version": stored(crd)["name"]}],
+                "status": {},
+            }
+            for kind, crd in crds.items()
         },
-        "status": {},
     }
-
-
-def _fields(schema: Manifest, part: str) -> Manifest:
-    """Return the fields of spec or status; a CRD may leave them open."""
-    fields: Manifest = schema.get("properties", {}).get(part, {}).get("properties", {})
-    return fields
-
-
-def _shown(field: Manifest) -> str:
-    """Return how OLM's console shows a field."""
-    kinds = {"string": "text", "integer": "number", "boolean": "booleanSwitch"}
-    return kinds.get(field.get("type", ""), "advanced")

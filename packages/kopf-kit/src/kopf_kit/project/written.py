@@ -109,7 +109,7 @@ class Chart(TypedDict, total=False):
 
 class _Descriptor(TypedDict):
     path: str
-    displayName: str
+    displayName: NotRequired[str]
 
 
 class _Described(TypedDict, total=False):
