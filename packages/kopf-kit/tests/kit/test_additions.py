@@ -10,7 +10,7 @@ import pytest
 
 from kopf_kit.project import definition, documents
 from kopf_kit.rig.run import KitError
-from kopf_kit.scaffold import additions, repository
+from kopf_kit.scaffold import additions, removal, repository
 from kopf_kit.scaffold.repository import Answers
 
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
@@ -99,6 +99,31 @@ def test_kinds_may_follow_one_another_in_other_groups(written: Path) -> None:
     assert style(written) == ""
 
 
+def test_f6_what_a_kind_uses_is_imported(written: Path) -> None:
+    code = written / "operator" / "cache_operator" / "operator.py"
+    edit(code, "import msgspec\n", "from msgspec import Meta\n")
+    edit(code, "msgspec.Meta", "Meta")
+
+    additions.kind(written, "Bucket")
+
+    assert style(written) == ""  # no name is undefined
+
+
+def test_f6_a_kind_is_removed_without_a_trace(written: Path) -> None:
+    before = contents(written)
+    additions.kind(written, "Bucket")
+    additions.kind(written, "Proxy", "example.org")
+
+    removal.kind(written, "Bucket")
+    removal.kind(written, "Proxy")
+
+    assert contents(written) == before
+    with pytest.raises(KitError, match="no kind Bucket that could be removed; it has none but"):
+        removal.kind(written, "Bucket")
+    with pytest.raises(KitError, match="Cache is the first kind"):
+        removal.kind(written, "Cache")
+
+
 @pytest.mark.parametrize(
     ("break_it", "kind", "sentence"),
     [
@@ -122,7 +147,7 @@ def test_kinds_may_follow_one_another_in_other_groups(written: Path) -> None:
         (
             lambda folder: (folder / "operator/cache_operator/operator.py").write_text("x = 1"),
             "Bucket",
-            "operator.py has no Annotated, which the code of a kind uses; import it there",
+            "operator.py has no Settings, which the code of a kind uses; declare it there",
         ),
         (
             lambda folder: edit(folder / "PROJECT", "    samples:\n", "    samples: # mine\n"),

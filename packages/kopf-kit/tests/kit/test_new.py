@@ -1,5 +1,6 @@
 """`kopf-kit new`: what an author may answer, and the repository that is written of it."""
 
+import json
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import string
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -217,6 +219,68 @@ def test_a_kind_that_is_called_as_one_of_kubernetes_is_named_in_full(kind: str) 
     assert "wait --for=condition=Ready pod.pods.example.com/sample" in "\n".join(commands)
 
 
+def test_l13_editors_and_agents_find_what_they_read(written: Path) -> None:
+    container = json.loads((written / ".devcontainer" / "devcontainer.json").read_text())
+    agents = (written / "AGENTS.md").read_text()
+
+    assert container["name"] == "cache-operator"
+    commands = re.search(r"^COMMANDS := (.*)$", (written / "Makefile").read_text(), re.MULTILINE)
+    assert commands
+    assert set(re.findall(r"`make (\w+)`", agents)) <= set(commands[1].split())
+    assert all((written / name).exists() for name in re.findall(r"`(\w+/\S+\.py)`", agents))
+
+
+@pytest.mark.parametrize(
+    ("home", "icon", "images"),
+    [
+        ("", "https://raw.githubusercontent.com/myorg/cache-operator/main/docs/icon.svg", "myorg"),
+        (
+            "https://github.com/Acme/caches",
+            "https://raw.githubusercontent.com/Acme/caches/main/docs/icon.svg",
+            "acme",
+        ),
+        (
+            "https://git.acme.eu/team/c",
+            "https://git.acme.eu/team/c/-/raw/main/docs/icon.svg",
+            "myorg",
+        ),
+    ],
+)
+def test_its_pages_are_where_its_author_says(home: str, icon: str, images: str) -> None:
+    texts = repository.files(replace(CACHE, home=home))
+    chart = documents.load(texts[Path("charts/cache-operator/Chart.yaml")])
+
+    assert (chart["home"], chart["icon"]) == (
+        home or "https://github.com/myorg/cache-operator",
+        icon,
+    )
+    assert f"oci://ghcr.io/{images}/charts/cache-operator" in texts[Path("README.md")]
+    assert home in texts[Path("olm/csv.yaml")]
+
+
+def test_what_is_no_page_is_refused() -> None:
+    with pytest.raises(KitError, match="`acme` is no address of a page"):
+        replace(CACHE, home="acme")
+
+
+@pytest.mark.parametrize(
+    ("options", "locale", "korean"),
+    [((), "C.UTF-8", False), ((), "ko_KR.UTF-8", True), (("--lang=en",), "ko_KR.UTF-8", False)],
+)
+def test_its_readme_is_in_korean_too_if_the_locale_or_an_option_asks(
+    options: tuple[str, ...], locale: str, korean: bool, tmp_path: Path
+) -> None:
+    words = ("new", "cache-operator", *FLAGS, "--no-lock", *options)
+
+    run = kit(*words, folder=tmp_path, LC_ALL="", LC_MESSAGES="", LANG=locale)
+
+    assert run.returncode == 0, run.stderr
+    made = tmp_path / "cache-operator"
+    assert (made / "README.ko.md").is_file() == korean
+    assert ("README.ko.md" in (made / "README.md").read_text()) == korean
+    assert repository.read(made).kinds[0].korean == korean
+
+
 def test_each_file_that_its_chart_names_is_there(written: Path) -> None:
     chart = (written / "charts" / "cache-operator" / "Chart.yaml").read_text()
     assert re.search(r"/main/docs/icon\.svg$", chart, re.MULTILINE)
@@ -292,7 +356,9 @@ def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path) -> None:
     run = new("cache-operator", "--group=example.com", folder=tmp_path)
 
     assert run.returncode == 1
-    assert "error: --kind is missing: use for example `kopf-kit new cache-operator" in run.stderr
+    assert (
+        "error: --kind is missing: use for example `kopf-kit new memcached-operator" in run.stderr
+    )
     assert list(tmp_path.iterdir()) == []
 
 

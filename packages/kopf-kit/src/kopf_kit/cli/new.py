@@ -1,5 +1,6 @@
 """`kopf-kit new` and `adopt`: the repository of an operator, new or found."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,18 +12,20 @@ from rich.prompt import Prompt
 
 from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import say
-from kopf_kit.scaffold import additions, adoption, discovery, repository
+from kopf_kit.scaffold import additions, adoption, discovery, removal, repository
 from kopf_kit.scaffold.repository import Answers, check_group, check_kind, check_name
 
-_EXAMPLE = "kopf-kit new cache-operator --kind Cache --group cache.example.com"
+_EXAMPLE = "kopf-kit new memcached-operator --kind Memcached --group cache.example.com"
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.argument("folder", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
-@click.option("--kind", help="The kind that it serves, such as Cache.")
+@click.option("--kind", help="The kind that it serves, such as Memcached.")
 @click.option("--group", help="The kind's API group, such as cache.example.com.")
 @click.option("--without", multiple=True, type=click.Choice(["olm"]), help="Write no files for it.")
+@click.option("--home", default="", help="The operator's page, such as its repository.")
+@click.option("--lang", type=click.Choice(["en", "ko"]), help="ko: a README in Korean, too.")
 @click.option("--no-lock", is_flag=True, help="Do not write uv.lock.")
 def command(
     name: str | None,
@@ -31,12 +34,15 @@ def command(
     group: str | None,
     *,
     without: tuple[str, ...],
+    home: str,
+    lang: str | None,
     no_lock: bool,
 ) -> None:
     """Write the repository of a new operator into DIR, by default ./NAME.
 
-    Anything not given by an option is asked for on a terminal. In a repository, `new kind KIND`
-    adds a further kind, `new olm` what OLM needs, and `new workflow` one of GitHub that releases.
+    Without --lang, the locale says it; anything else not given by an option is asked for on a
+    terminal. In a repository, `new kind KIND` adds a further kind, `new olm` what OLM needs, and
+    `new workflow` one of GitHub that releases.
     """
     if name == "kind" and folder and kind:
         raise KitError(f"`new kind` adds one kind: either {folder} or {kind}")
@@ -44,16 +50,24 @@ def command(
         _add(name, kind or (str(folder) if folder else None), group)
         return
     answers = Answers(
-        _answer(name, "NAME", "The operator's name", "cache-operator", check_name),
-        _answer(kind, "--kind", "The kind that it serves", "Cache", check_kind),
+        _answer(name, "NAME", "The operator's name", "memcached-operator", check_name),
+        _answer(kind, "--kind", "The kind that it serves", "Memcached", check_kind),
         _answer(group, "--group", "The kind's API group", "cache.example.com", check_group),
         olm="olm" not in without,
+        home=home,
+        korean=(lang or _language()) == "ko",
     )
     folder = (folder or Path(answers.name)).absolute()
     missing = repository.write(answers, folder, lock=not no_lock)
     say(f"{folder} has the operator {answers.name}; README.md says how to go on")
     if missing:
         say(missing)
+
+
+def _language() -> str:
+    """Return the language of the locale, as the terminal's programs read it."""
+    variables = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return next(filter(None, variables), "")[:2]
 
 
 def _add(addition: str, kind: str | None, group: str | None) -> None:
@@ -93,6 +107,18 @@ def _asked(question: str, check: Callable[[str], None]) -> str:
             say(str(refusal))
         else:
             return answer
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["kind"]))
+@click.argument("name", metavar="KIND")
+def remove_command(what: str, name: str) -> None:
+    """Remove a kind that `new kind` has added: its code, test, sample and entries.
+
+    What else names it stays; `kopf-kit check` finds that. Clusters keep its CRD and its objects.
+    """
+    for file in removal.kind(repository.find(Path.cwd()), name):
+        say(f"{file} changed or removed")
 
 
 #: What has to be said where the repository does not say it, with an example.

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,15 @@ from kopf_kit.scaffold.repository import Answers, Record
 
 _CSV = Path(repository.OLM, "csv.yaml")
 _CHART = "charts/{}/Chart.yaml"
-#: What the code of a kind uses of the operator's module.
-_USED = ("Annotated", "Any", "Iterable", "Settings", "kr", "manager", "msgspec")
+#: What the code of a kind uses of the operator's module, and the imports that are added to it.
+_USED = ("Settings", "manager")
+_IMPORTS = {
+    "Iterable": "from collections.abc import Iterable",
+    "Annotated": "from typing import Annotated",
+    "Any": "from typing import Any",
+    "kr": "import kopf_runtime as kr",
+    "msgspec": "import msgspec",
+}
 _SAMPLES = re.compile(r"^    samples:\n(?:      .*\n)+", re.MULTILINE)
 _RESOURCES = re.compile(r"^resources:\n(?:[ -].*\n)+", re.MULTILINE)
 _CRDS = re.compile(r"^  artifacthub\.io/crds: \|\n(?:    .*\n)+", re.MULTILINE)
@@ -45,7 +53,7 @@ def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
     """
     before = repository.read(folder)
     first = before.kinds[0]
-    answers = Answers(first.name, kind, group or first.group, olm=first.olm)
+    answers = replace(first, kind=kind, group=group or first.group)
     if taken := [each.kind for each in before.kinds if each.singular == answers.singular]:
         raise KitError(f"PROJECT has the kind {taken[0]} already; choose another one")
     for each in before.kinds:
@@ -62,7 +70,7 @@ def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
 def olm(folder: Path) -> list[Path]:
     """Add the files of OLM; return those that are written. Raise KitError if any exists."""
     before = repository.read(folder)
-    first, *others = (Answers(each.name, each.kind, each.group, olm=True) for each in before.kinds)
+    first, *others = (replace(each, olm=True) for each in before.kinds)
     files = repository.files(first)
     texts = {path: text for path, text in files.items() if path.parts[0] == repository.OLM}
     if there := [folder / path for path in texts if (folder / path).exists()]:
@@ -115,8 +123,9 @@ def _code(before: Record, answers: Answers) -> dict[Path, str]:
     names = _names(module)
     if missing := [name for name in _USED if name not in names]:
         raise KitError(
-            f"{before.module} has no {missing[0]}, which the code of a kind uses; import it there"
+            f"{before.module} has no {missing[0]}, which the code of a kind uses; declare it there"
         )
+    module = _with_imports(module, [text for name, text in _IMPORTS.items() if name not in names])
     own = answers.kind, f"{answers.kind}Spec"
     for name in (*own, f"desired_{answers.singular}", f"{answers.singular}_controller"):
         if name in names:
@@ -134,6 +143,16 @@ def _code(before: Record, answers: Answers) -> dict[Path, str]:
     texts = {path: repository.fill(name, answers) if name else sample for path, name in new.items()}
     code = repository.fill("kind/operator.py.in", answers)
     return {**texts, before.module: module.rstrip("\n") + "\n" + code}
+
+
+def _with_imports(code: str, missing: list[str]) -> str:
+    """Return a module's code with further imports, after that of the runtime if it has one."""
+    lines, nodes = code.splitlines(), ast.parse(code).body
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    ends = [node.end_lineno or 0 for node in imports]
+    runtime = [end for end in ends if lines[end - 1] == _IMPORTS["kr"]]
+    end = (runtime or ends or [0])[-1]
+    return "\n".join((*lines[:end], *missing, *lines[end:])) + "\n"
 
 
 def _descriptions(before: Record, answers: Answers) -> dict[Path, str]:

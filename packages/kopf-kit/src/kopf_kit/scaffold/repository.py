@@ -38,6 +38,8 @@ _FOLDERS = ("charts", "examples", "olm", "tests")
 _SUBCOMMANDS = ("kind", "olm")
 _BUILT_IN = {each.kind.lower() for each in vars(kinds).values() if isinstance(each, kinds.Kind)}
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+#: Who has the repository, as long as nobody says.
+_OWNER = "myorg"
 #: The API server wants an approval of Kubernetes' own reviewers in a kind of these.
 _KUBERNETES = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
 
@@ -51,9 +53,14 @@ class Answers:
     group: str
     #: Whether the Operator Lifecycle Manager is a way to install it.
     olm: bool = True
+    #: The operator's page; empty stands for a placeholder.
+    home: str = ""
+    #: Whether there is a README in Korean, too.
+    korean: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        check_home(self.home)
         check_kind(self.kind)
         check_group(self.group)
         if len(f"{self.plural}.{self.group}-admin") > _LONGEST_ROLE:
@@ -119,6 +126,8 @@ class Answers:
             "domain": self.domain,
             "group_line": f"    group: {group}\n" if group else "",
             "email": f"{self.name}@{self.group}",
+            **self._places,
+            "korean": "[한국어](README.ko.md)\n\n" if self.korean else "",
             "desired": _signature("desired", self.kind),
             "desired_of_kind": _signature(f"desired_{self.singular}", self.kind),
             "decorator": f"@{self.singular}_controller.desired",
@@ -137,6 +146,17 @@ class Answers:
                 f"{self.singular}_controller = manager.controller_for(", self.kind, ")"
             ),
         }
+
+    @property
+    def _places(self) -> dict[str, str]:
+        """Where the operator's page, its files and its images are."""
+        home = self.home.rstrip("/") or f"https://github.com/{_OWNER}/{self.name}"
+        on_github = re.match(r"https://github\.com/([^/]+)/([^/]+)", home)
+        owner = on_github[1] if on_github else _OWNER
+        raw = f"{home}/-/raw/main"
+        if on_github:
+            raw = f"https://raw.githubusercontent.com/{on_github[1]}/{on_github[2]}/main"
+        return {"home": home, "raw": raw, "owner": owner, "registry": f"ghcr.io/{owner.lower()}"}
 
     @property
     def _title(self) -> str:
@@ -183,7 +203,7 @@ def check_name(name: str) -> None:
     if not re.fullmatch(_LABEL, name) or not name[0].isalpha():
         raise KitError(
             f"`{name}` is not a valid name: it must be a DNS label that begins with a letter, in "
-            "lower case letters, digits and `-`; use for example `cache-operator`"
+            "lower case letters, digits and `-`; use for example `memcached-operator`"
         )
     if len(name) > _LONGEST_NAME:
         raise KitError(
@@ -203,7 +223,7 @@ def check_kind(kind: str) -> None:
     if not re.fullmatch("[A-Z][A-Za-z0-9]*", kind):
         raise KitError(
             f"`{kind}` is not a valid kind: use letters and digits, the first of them in upper "
-            "case, for example `Cache`"
+            "case, for example `Memcached`"
         )
     if len(kind) > _LONGEST_KIND:
         raise KitError(
@@ -214,6 +234,14 @@ def check_kind(kind: str) -> None:
         raise KitError(
             f"`{kind}` cannot be a kind, because Python or the operator's module has another "
             f"meaning for {kind}; use another one"
+        )
+
+
+def check_home(home: str) -> None:
+    """Raise KitError if a text is not the address of a page."""
+    if home and not re.fullmatch(r"https?://[\w.:-]+/[\w./~+-]+", home):
+        raise KitError(
+            f"`{home}` is no address of a page; use such as https://github.com/acme/cache-operator"
         )
 
 
@@ -270,12 +298,17 @@ def read(folder: Path) -> Record:
 def _record(folder: Path, file: dict[str, Any]) -> Record:
     plugin = next(iter(file["plugins"].values()))
     olm = (folder / "olm" / "csv.yaml").is_file()  # generated files are in this folder, too
+    chart = folder / "charts" / file["projectName"] / "Chart.yaml"
+    written = reading.text(chart) if chart.is_file() else ""
+    home = re.search(r"^home: (\S+)$", written, re.MULTILINE)
     kinds = tuple(
         Answers(
             file["projectName"],
             kind["kind"],
             ".".join(filter(None, (kind.get("group"), kind["domain"]))),
-            olm=olm,
+            olm,
+            home[1] if home else "",
+            (folder / _KOREAN).is_file(),
         )
         for kind in file["resources"]
     )
@@ -288,6 +321,7 @@ TEMPLATES = _FOLDER / "templates"
 _ICON = _FOLDER.parent / "reference" / "icon.svg"
 #: What only a repository has that OLM installs from.
 OLM = "olm"
+_KOREAN = Path("README.ko.md")
 
 
 class _Template(string.Template):
@@ -316,6 +350,7 @@ def files(answers: Answers) -> dict[Path, str]:
         path: fill(file, answers)
         for file in templates
         if (path := _path(file, answers)).parts[0] != OLM or answers.olm
+        if path != _KOREAN or answers.korean
     }
     return {
         **texts,
