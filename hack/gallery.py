@@ -2,6 +2,7 @@
 
 import ast
 from pathlib import Path
+from typing import NamedTuple
 
 from kopf_kit.rig import paths
 
@@ -13,12 +14,13 @@ _HEAD = {
 [한국어](README.ko.md)
 
 {generated}
-Operators of one file, each for one task. Those of kinds that others define need no CRD. The tests run each on a real
-API server, and kill it after every single write. `metacontroller` is the number of lines of the hooks of its own
-example of the same task, without the YAML that declares them.
+Operators of one file, each for one task. Those of kinds that others define need no CRD; for the others, put the file
+into a repository of `kopf-kit new` as its `operator.py`. The tests run each on a real API server, and kill it after its
+writes one by one: `survived` is how many. The last column has the lines of another version of the same task: of
+metacontroller's example or kopf's tutorial, without their YAML, licenses and CRDs.
 
-| operator | what it does | lines | metacontroller |
-|---|---|---|---|
+| operator | what it does | lines | survived | others' lines |
+|---|---|---|---|---|
 """,
     "ko": """\
 # 갤러리
@@ -27,31 +29,59 @@ example of the same task, without the YAML that declares them.
 
 {generated}
 파일 하나로 된 오퍼레이터들이며, 각각 한 가지 일을 합니다. 다른 곳에서 정의한 종류만 다루는 오퍼레이터에는 CRD가
-필요 없습니다. 테스트는 실제 API 서버에서 오퍼레이터를 실행하고, 쓰기 하나하나마다 강제로 종료합니다.
-`metacontroller`는 같은 일을 하는 그쪽 예제의 훅 코드가 몇 줄인지 나타내며, 훅을 선언하는 YAML은 세지 않았습니다.
+필요 없습니다. 나머지는 `kopf-kit new`로 만든 저장소의 `operator.py`를 이 파일로 바꾸면 됩니다. 테스트는 실제 API
+서버에서 오퍼레이터를 실행하고, 쓰기를 마칠 때마다 강제로 종료합니다. `살아남은 쓰기`는 그렇게 종료한 쓰기의
+수입니다. 마지막 열은 같은 일을 하는 metacontroller 예제나 kopf 튜토리얼의 줄 수이며, YAML과 라이선스, CRD는 세지
+않았습니다.
 
-| 오퍼레이터 | 하는 일 | 줄 수 | metacontroller |
-|---|---|---|---|
+| 오퍼레이터 | 하는 일 | 줄 수 | 살아남은 쓰기 | 다른 구현의 줄 수 |
+|---|---|---|---|---|
 """,
 }
-#: What each does in Korean, and the lines of metacontroller's version, where it has one.
-_KNOWN: dict[str, tuple[str, int | None]] = {
-    "copied_secret": (
+
+
+class Known(NamedTuple):
+    """What the file itself does not say."""
+
+    korean: str
+    #: After how many writes tests/faults/test_gallery.py kills it.
+    survived: int
+    #: The lines of another version, and whose it is.
+    others: str = "–"
+
+
+KNOWN = {
+    "blue_green": Known(
+        "이미지마다 디플로이먼트를 두고, 새 것이 준비되면 서비스를 한 번에 옮깁니다",
+        4,
+        "129 (metacontroller)",
+    ),
+    "copied_secret": Known(
         "레이블 `copies=NAME`이 있는 네임스페이스마다 시크릿을 복사하고 최신으로 유지합니다",
-        113,
+        4,
+        "97 (metacontroller)",
     ),
-    "ephemeral_volume": ("오브젝트가 있는 동안만 볼륨을 클레임합니다(kopf 튜토리얼)", None),
-    "network_policy": (
-        "레이블 `isolated=yes`가 있는 네임스페이스마다 네트워크폴리시를 둡니다",
-        None,
+    "cron_job": Known("몇 초마다 잡을 실행하되, 동시에 두 개를 실행하지는 않습니다", 4),
+    "dns_record": Known("클러스터 밖 DNS 공급자의 레코드를 만들고, 오브젝트와 함께 지웁니다", 4),
+    "ephemeral_volume": Known("오브젝트가 있는 동안만 볼륨을 클레임합니다", 2, "47 (kopf)"),
+    "indexed_job": Known(
+        "정해진 수까지의 번호마다 파드를 하나씩, 한 번에 정해진 개수만 실행합니다",
+        4,
+        "89 (metacontroller)",
     ),
-    "pod_per_service": (
+    "namespace_ttl": Known(
+        "레이블 `ttl=SECONDS`가 있는 네임스페이스를 그 시간이 지나면 지웁니다", 1
+    ),
+    "network_policy": Known(
+        "레이블 `isolated=yes`가 있는 네임스페이스마다 네트워크폴리시를 둡니다", 2
+    ),
+    "pod_per_service": Known(
         "레이블 `debug=yes`가 있는 서비스마다 파드를 둡니다(metacontroller의 예제는 파드마다 서비스)",
-        48,
+        7,
+        "48 (metacontroller)",
     ),
-    "restarted_consumer": (
-        "인증서 같은 시크릿이 바뀌면 그것을 쓰는 디플로이먼트를 다시 시작합니다",
-        None,
+    "restarted_consumer": Known(
+        "인증서 같은 시크릿이 바뀌면 그것을 쓰는 디플로이먼트를 다시 시작합니다", 1
     ),
 }
 
@@ -64,10 +94,11 @@ def files() -> dict[Path, str]:
         text = head.format(generated=generated)
         for file in sorted(_FOLDER.glob("*.py")):
             source = file.read_text()
-            korean, theirs = _KNOWN[file.stem]
+            known = KNOWN[file.stem]
             does = ast.get_docstring(ast.parse(source)) or ""
-            said = korean if language == "ko" else does.rstrip(".")
+            said = known.korean if language == "ko" else does.rstrip(".")
             link = f"[{file.stem}]({file.name})"
-            text += f"| {link} | {said} | {len(source.splitlines())} | {theirs or '–'} |\n"
+            lines = len(source.splitlines())
+            text += f"| {link} | {said} | {lines} | {known.survived} | {known.others} |\n"
         pages[_FOLDER / ("README.ko.md" if language == "ko" else "README.md")] = text
     return pages

@@ -1,26 +1,36 @@
 """The operators of examples/gallery, each killed after every single write."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from signal import Signals
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from examples.gallery import (
+    blue_green,
     copied_secret,
+    cron_job,
+    dns_record,
     ephemeral_volume,
+    indexed_job,
+    namespace_ttl,
     network_policy,
     pod_per_service,
     restarted_consumer,
 )
+from hack.gallery import KNOWN
 from kopf_kit.testing import calls
 from kopf_kit.testing.calls import Call, Forward
 from kopf_kit.testing.conformance import every_write
+from kopf_kit.testing.process import free_port
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_kit.testing.under_test import Parent, prepare
 from kopf_kit.testing.world import World, world
-from kopf_runtime import Kind, kinds
+from kopf_runtime import Kind, kinds, short_hash
 
 #: Writes of an operator for one object, at the most.
 WRITES = 4
@@ -75,11 +85,13 @@ async def test_a_pod_per_service(cluster: Cluster, scenario: str) -> None:
     await every_write.test_killed_after_every_single_write(cluster, Services(), scenario)
 
 
-class Volumes(Parent):
+class Volumes(Gallery):
     """A claim per object; a text is a size."""
 
-    program = (ephemeral_volume.__file__,)
-    manager = ephemeral_volume.manager
+    quick = ("create",)
+
+    def __init__(self) -> None:
+        super().__init__(ephemeral_volume)
 
     def spec(self, text: str) -> Raw:
         return {"size": f"{len(text)}Gi"}
@@ -92,6 +104,12 @@ class Volumes(Parent):
 async def test_an_ephemeral_volume(cluster: Cluster) -> None:
     await prepare(cluster, Volumes())
     await every_write.test_killed_after_every_single_write(cluster, Volumes(), "create")
+
+
+@pytest.mark.parametrize("subject", [Services(), Volumes()], ids=str)
+def test_the_page_says_how_many_writes_they_survive(subject: Gallery) -> None:
+    kills = sum(subject.writes[scenario] for scenario in subject.quick)
+    assert kills == KNOWN[Path(subject.program[0]).stem].survived
 
 
 async def survived(
@@ -116,7 +134,7 @@ async def survived(
         await here.quiet()
         every.append(armed)
     hits = sum(armed.hits for armed in every)
-    assert hits >= 1
+    assert hits >= KNOWN[Path(here.subject.program[0]).stem].survived
     assert here.operator.exits == [-Signals.SIGKILL] * hits
 
 
@@ -144,6 +162,23 @@ async def test_a_network_policy_per_namespace(cluster: Cluster) -> None:
         async with asyncio.timeout(60):
             while await is_right(1):
                 await asyncio.sleep(0.1)
+
+
+async def test_the_end_of_a_namespace(cluster: Cluster) -> None:
+    made: dict[int, str] = {}
+
+    async def act(number: int) -> None:
+        made[number] = await labelled(cluster, ttl="1")
+
+    async def is_right(number: int) -> bool:
+        found = await cluster.find(kinds.NAMESPACE.path(None, made[number]))
+        return found is None or "deletionTimestamp" in found["metadata"]
+
+    async with world(cluster, Gallery(namespace_ttl)) as here:
+        later = await labelled(cluster, ttl="100000")
+        await survived(here, act, is_right)
+        kept = await cluster.ask("GET", kinds.NAMESPACE.path(None, later))
+        assert "deletionTimestamp" not in kept["metadata"]
 
 
 async def test_a_copied_secret(cluster: Cluster) -> None:
@@ -199,3 +234,144 @@ async def test_a_restarted_consumer(cluster: Cluster) -> None:
 
     async with world(cluster, Gallery(restarted_consumer)) as here:
         await survived(here, act, is_right)
+
+
+class BlueGreens(Gallery):
+    """A Service before a Deployment per image; a text is an image."""
+
+    pod_security = "privileged"
+
+    def spec(self, text: str) -> Raw:
+        return {"image": text, "replicas": 1}
+
+
+async def test_a_blue_green_deployment(cluster: Cluster) -> None:
+    subject = BlueGreens(blue_green)
+    await prepare(cluster, subject)
+
+    async def act(number: int) -> None:
+        await here.edit(f"image:{number}")
+
+    async def is_right(number: int) -> bool:
+        found = await cluster.find(kinds.SERVICE.path(here.namespace, "hello"))
+        color = found["spec"]["selector"]["color"] if found else ""
+        deployments = await cluster.items(kinds.DEPLOYMENT.path(here.namespace))
+        names = [each["metadata"]["name"] for each in deployments]
+        assert not found or f"hello-{color}" in names, "the Service leads to no Deployment"
+        return color == short_hash(f"image:{number}") and names == [f"hello-{color}"]
+
+    async with world(cluster, subject) as here:
+        await here.create("image:0")
+        await survived(here, act, is_right)
+
+
+class IndexedJobs(Gallery):
+    """Three Pods per object, two at a time."""
+
+    pod_security = "privileged"
+
+    def spec(self, text: str) -> Raw:
+        return {"completions": 3, "parallelism": 2}
+
+
+async def test_an_indexed_job(cluster: Cluster) -> None:
+    subject, most = IndexedJobs(indexed_job), 0
+    await prepare(cluster, subject)
+
+    async def act(number: int) -> None:
+        await here.create("", f"job-{number}")
+
+    async def is_right(number: int) -> bool:
+        nonlocal most
+        pods = await cluster.items(kinds.POD.path(here.namespace))
+        running = [pod for pod in pods if pod["status"]["phase"] == "Running"]
+        most = max(most, len(running))
+        for pod in running:
+            path = f"{kinds.POD.path(here.namespace, pod['metadata']['name'])}/status"
+            await cluster.patch(path, {"status": {"phase": "Succeeded"}})
+        found = await cluster.ask("GET", here.object(f"job-{number}"))
+        return len(pods) == 3 * number and (found.get("status") or {}).get("done") is True
+
+    async with world(cluster, subject) as here:
+        await survived(here, act, is_right)
+        assert most <= 2
+
+
+class Schedules(Gallery):
+    """A Job every two seconds."""
+
+    pod_security = "privileged"
+
+    def spec(self, text: str) -> Raw:
+        return {"seconds": 2}
+
+
+async def test_a_cron_job(cluster: Cluster) -> None:
+    subject = Schedules(cron_job)
+    await prepare(cluster, subject)
+
+    async with world(cluster, subject) as here:
+        await here.start()
+        await here.create("", "every-two")
+
+        async def crash(_: Call, forward: Forward) -> None:
+            await forward()
+            here.operator.send(Signals.SIGKILL)
+
+        for number in range(1, WRITES + 1):
+            await here.met(here.proxy.arm(calls.nth_write(number), crash))
+            made = here.children_made()
+            async with here.within(60, "the next Job"):
+                while here.children_made() == made:
+                    await asyncio.sleep(0.1)
+        names = [json.loads(write.body)["metadata"]["name"] for write in here.child_writes("POST")]
+        assert len({*names}) == len(names)  # none runs twice, though the last ones alone are kept
+        async with here.within(60, "the oldest ones go"):
+            while len(await cluster.items(here.children)) > cron_job.KEPT:
+                await asyncio.sleep(0.1)
+        assert here.operator.exits == [-Signals.SIGKILL] * KNOWN["cron_job"].survived
+
+
+class Records(Gallery):
+    """A record at a provider of the test; a text is an address."""
+
+    url = ""
+
+    def flags(self, *given: Any, **more: Any) -> tuple[str, ...]:
+        return *super().flags(*given, **more), f"--provider={self.url}"
+
+    def spec_of(self, name: str, text: str) -> Raw:
+        return {"host": f"{name}.example.org", "address": text}
+
+
+async def test_a_record_outside_the_cluster(cluster: Cluster) -> None:
+    subject = Records(dns_record)
+    await prepare(cluster, subject)
+    known = dict[str, str]()
+
+    async def provide(request: web.Request) -> web.Response:
+        host = request.match_info["host"]
+        if request.method == "PUT":
+            known[host] = (await request.json())["address"]
+        else:
+            known.pop(host, None)
+        return web.Response()
+
+    app, port = web.Application(), free_port()
+    app.router.add_route("*", "/{host}", provide)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    subject.url = f"http://127.0.0.1:{port}"
+
+    async def act(number: int) -> None:
+        await here.create(f"192.0.2.{number}", f"record-{number}")
+        if number > 1:
+            await here.delete(f"record-{number - 1}")
+
+    async def is_right(number: int) -> bool:
+        return known == {f"record-{number}.example.org": f"192.0.2.{number}"}
+
+    async with world(cluster, subject) as here:
+        await survived(here, act, is_right)
+    await runner.cleanup()
