@@ -151,7 +151,7 @@ def test_f6_what_consoles_show_of_a_kind_follows_from_the_code(project: Path) ->
     file = project / BUILT / "bundle" / "manifests" / "widget-operator.clusterserviceversion.yaml"
     owned = documents.load(file.read_text())["spec"]["customresourcedefinitions"]["owned"]
 
-    assert [each["kind"] for each in owned[0]["resources"]] == ["Pod"]
+    assert [each["kind"] for each in owned[0]["resources"]] == ["ConfigMap"]
     described = owned[1]["specDescriptors"] + owned[1]["statusDescriptors"]
     assert {
         each["path"]: (each["displayName"], each["x-descriptors"][0]) for each in described
