@@ -116,7 +116,6 @@ async def served(here: World) -> tuple[str, list[str]]:
 
 
 @pytest.mark.api
-@pytest.mark.long
 async def test_what_the_users_of_a_site_see(here: World, answers: dict[str, int]) -> None:
     """Nothing but an event ends a wait in time: without one, it takes ten minutes."""
     other = await here.another_namespace()
