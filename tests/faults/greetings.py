@@ -1,10 +1,10 @@
-"""The operator of examples/greeting, as the fault suite sees it."""
+"""The operator of twenty lines, as the fault suite sees it."""
 
 from typing import Any
 
-from examples.greeting import greetings
 from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.under_test import Parent
+from runtime import greetings
 
 
 class Greetings(Parent):

@@ -20,7 +20,7 @@ from tests.support.console import blocks
 
 PAGE = paths.CHECKOUT / "docs" / "testing.md"
 #: The operator of the page's example, and the listings of the page: a subject, and tests.
-OPERATOR = paths.CHECKOUT / "examples" / "greeting" / "greetings.py"
+OPERATOR = paths.CHECKOUT / "packages" / "kopf-runtime" / "tests" / "runtime" / "greetings.py"
 LISTINGS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 SUBJECT, *TESTS = LISTINGS
 _ON_CLUSTERS = re.compile(r"\(cluster\)")
