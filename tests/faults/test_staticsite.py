@@ -1,7 +1,7 @@
 """The operator of examples/staticsite/README.md: what the users of a StaticSite see in trouble."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,11 +9,10 @@ from aiohttp import web
 
 from examples.staticsite import staticsite
 from examples.staticsite.staticsite import Login
-from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.kubelet import Kubelet, Trouble
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.requests import Cluster, Raw
-from kopf_kit.testing.under_test import Parent, prepare
+from kopf_kit.testing.requests import Raw
+from kopf_kit.testing.under_test import Parent
 from kopf_kit.testing.world import World
 from kopf_runtime import Kind, kinds
 
@@ -37,10 +36,6 @@ class Sites(Parent):
     def flags(self, *given: Any, **more: Any) -> tuple[str, ...]:
         return *super().flags(*given, **more), f"--site-url={self.url}"
 
-    @property
-    def writes(self) -> Mapping[str, int]:
-        return {**super().writes, "edit": 10}
-
     def spec(self, text: str) -> Raw:
         return {"host": HOST, "login": "login", "pages": {"index.html": text}, "replicas": 2}
 
@@ -53,14 +48,6 @@ class Sites(Parent):
             if manifest["kind"] == "Deployment":  # the version of the Secret is not known here
                 del manifest["spec"]["template"]["metadata"]["annotations"]
         return plan
-
-
-class SitesWithLogins(Sites):
-    """The same, with the Secret in each namespace."""
-
-    def rights(self, namespace: str | None) -> list[Raw]:
-        secret = {**SECRET, "metadata": {"name": "login", "namespace": namespace}}
-        return [secret, *super().rights(namespace)]
 
 
 @pytest.fixture
@@ -157,10 +144,3 @@ async def test_what_the_users_of_a_site_see(here: World, answers: dict[str, int]
     now, every = await served(here)
     assert now != former
     assert every == [now]
-
-
-@pytest.mark.long
-async def test_an_edit_outlives_a_kill_after_every_single_write(cluster: Cluster) -> None:
-    sites = SitesWithLogins()
-    await prepare(cluster, sites)
-    await every_write.test_killed_after_every_single_write(cluster, sites, "edit")

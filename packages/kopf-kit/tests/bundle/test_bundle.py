@@ -325,10 +325,6 @@ def rename_two_fields(kind: dict[str, Any]) -> None:
             "olm/csv.yaml: Widget: specDescriptors: remove words, which the CRD does not have\n"
             "olm/csv.yaml: Widget: statusDescriptors: remove stage, which the CRD does not have",
         ),
-        (
-            dict.clear,
-            "olm/csv.yaml: kinds: Widget: add status, an example of what the operator writes",
-        ),
     ],
 )
 def test_all_that_nobody_describes_is_named(

@@ -202,11 +202,17 @@ def _platforms() -> dict[str, str]:
     }
 
 
+#: What an operator without a `status` of its own writes.
+_TRUE = {"type": "Ready", "status": "True", "reason": "Reconciled", "message": ""}
+_TRUE["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+_READY = {"observedGeneration": 1, "conditions": [{**_TRUE, "observedGeneration": 1}]}
+
+
 def _examples(kinds: Mapping[str, Manifest]) -> list[Manifest]:
     """Return the samples with the status that the operator writes, unless only plain kopf does."""
     examples = samples.manifests()
     for example in examples if not PROJECT.adopted else ():
-        status = json.dumps(kinds[example["kind"]]["status"])
+        status = json.dumps(kinds[example["kind"]].get("status") or _READY)
         example["status"] = json.loads(status.replace("$NAME", example["metadata"]["name"]))
     return examples
 
@@ -309,9 +315,9 @@ def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[s
     """Yield what is wrong with the texts about a kind."""
     version = _shown(definition)
     kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
-    written = kinds.get(kind) or {}
-    if "status" not in written:
-        yield f"kinds: {kind}: add status, an example of what the operator writes"
+    if (written := kinds.get(kind)) is None:
+        yield f"kinds: add {kind}: {{}}, or what consoles show of it"
+        return
     for part in ("spec", "status"):
         fields = _fields(schema, part)
         paths = {descriptor["path"] for descriptor in written.get(f"{part}Descriptors", ())}
