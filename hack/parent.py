@@ -31,7 +31,7 @@ def _members() -> dict[str, str]:
 
 
 def files() -> dict[Path, str]:
-    """Return the pages, by path."""
+    """Return the page, by path; the one in Korean leads to the docstrings, which are in English."""
     rows = "".join(f"{name:13} {text}\n" for name, text in _members().items())
-    pages = [paths.CHECKOUT / "docs" / name for name in ("testing.md", "testing.ko.md")]
-    return {page: _BLOCK.sub(rf"\1{rows}\2", page.read_text()) for page in pages}
+    page = paths.CHECKOUT / "docs" / "testing.md"
+    return {page: _BLOCK.sub(rf"\1{rows}\2", page.read_text())}
