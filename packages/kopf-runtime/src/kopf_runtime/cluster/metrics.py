@@ -102,18 +102,22 @@ class Metrics:
             "Reconciles that ended in an unexpected error.",
             "controller",
         )
-        self.reconcile_time = self._histogram(
-            "controller_runtime_reconcile_time_seconds", "How long a reconcile took.", "controller"
+        self.reconcile_time = self.histogram(
+            self.full("controller_runtime_reconcile_time_seconds"),
+            "How long a reconcile took.",
+            "controller",
         )
         self.queue_adds = self._counter("workqueue_adds", "Keys put into the work queue.", "name")
         self.queue_depth = self._gauge(
             "workqueue_depth", "Keys that wait in the work queue.", "name"
         )
-        self.queue_time = self._histogram(
-            "workqueue_queue_duration_seconds", "How long a key waited in the work queue.", "name"
+        self.queue_time = self.histogram(
+            self.full("workqueue_queue_duration_seconds"),
+            "How long a key waited in the work queue.",
+            "name",
         )
-        self.work_time = self._histogram(
-            "workqueue_work_duration_seconds",
+        self.work_time = self.histogram(
+            self.full("workqueue_work_duration_seconds"),
             "How long a key from the work queue was worked on.",
             "name",
         )
@@ -126,8 +130,8 @@ class Metrics:
             "method",
             "code",
         )
-        self.api_time = self._histogram(
-            "rest_client_request_duration_seconds",
+        self.api_time = self.histogram(
+            self.full("rest_client_request_duration_seconds"),
             "How long the API server took to answer.",
             "verb",
         )
@@ -244,9 +248,6 @@ class Metrics:
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return self.gauge(self.full(name), text, *labels)
-
-    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return self.histogram(self.full(name), text, *labels)
 
     def of_objects(
         self, name: str, meaning: str, values: Callable[[], Iterable[tuple[Key, float]]]
