@@ -103,21 +103,17 @@ class Metrics:
             "controller",
         )
         self.reconcile_time = self.histogram(
-            self.full("controller_runtime_reconcile_time_seconds"),
-            "How long a reconcile took.",
-            "controller",
+            "controller_runtime_reconcile_time_seconds", "How long a reconcile took.", "controller"
         )
         self.queue_adds = self._counter("workqueue_adds", "Keys put into the work queue.", "name")
         self.queue_depth = self._gauge(
             "workqueue_depth", "Keys that wait in the work queue.", "name"
         )
         self.queue_time = self.histogram(
-            self.full("workqueue_queue_duration_seconds"),
-            "How long a key waited in the work queue.",
-            "name",
+            "workqueue_queue_duration_seconds", "How long a key waited in the work queue.", "name"
         )
         self.work_time = self.histogram(
-            self.full("workqueue_work_duration_seconds"),
+            "workqueue_work_duration_seconds",
             "How long a key from the work queue was worked on.",
             "name",
         )
@@ -131,7 +127,7 @@ class Metrics:
             "code",
         )
         self.api_time = self.histogram(
-            self.full("rest_client_request_duration_seconds"),
+            "rest_client_request_duration_seconds",
             "How long the API server took to answer.",
             "verb",
         )
