@@ -654,7 +654,9 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
         return False, "CertificateExpired", text
     if seen.latched.cluster_id and not seen.available:
         serves = available(seen)
-        text = f"{serves.message}{_stopped(seen)}{_silent(look)}{_grows(look)}{_quota(spec)}"
+        told = step.do is not Do.WAIT or not step.why or step.why.startswith(serves.message[:-1])
+        waits = "" if told else f" {step.why}."
+        text = f"{serves.message}{waits}{_stopped(seen)}{_silent(look)}{_grows(look)}{_quota(spec)}"
         return False, serves.reason, text
     if step.do is Do.REFUSE:
         return False, "Refused", f"{step.why}.{_stopped(seen)}"

@@ -107,12 +107,16 @@ class Soak:
                 await self.leave_a_restore(self.newest)
             self.newest = None
         await self.here.delete(NAME)
-        for container in cluster.nodes.containers.values():
-            container.lost = False  # their nodes are back
-            container.send(Signals.SIGCONT)
+        self.repair()
         async with self.here.within(300, "nothing is left"):
             while await self.claims():  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
+
+    def repair(self) -> None:
+        """Have lost nodes back: what replaces all data waits until no Pod may write any more."""
+        for container in self.cluster.nodes.containers.values():
+            container.lost = False
+            container.send(Signals.SIGCONT)
 
     async def claims(self) -> list[str]:
         claims = await self.here.cluster.items(self.cluster.nodes.path("persistentvolumeclaims"))
@@ -157,6 +161,7 @@ class Soak:
             store = {"store": self.store, "name": other.taken["name"]}
             sources.append((other, {"store": store}))
             self.dice.shuffle(sources)
+        self.repair()
         orders = sources[: self.dice.randint(1, 2)]
         paths = [
             await create(here, "EtcdRestore", f"{letter}-{next(NUMBERS)}", **order(source))

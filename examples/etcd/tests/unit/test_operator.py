@@ -386,12 +386,11 @@ def test_f4_what_a_cluster_without_space_waits_for_is_told() -> None:
     status = status_of(replace(down, growing=frozenset({"c-1", "c-2"})), wait)
     assert (status.reason, status.message) == (
         "Unreachable",
-        "0 of 3 members answer. The volumes of c-1, c-2 do not have the requested size yet.",
+        "0 of 3 members answer. x. The volumes of c-1, c-2 do not have the requested size yet.",
     )
     one = replace(silent(healthy(3), 3), growing=frozenset({"c-3"}))
-    assert status_of(one, wait).message == (
-        "x. The volumes of c-3 do not have the requested size yet."
-    )
+    text = "x. The volumes of c-3 do not have the requested size yet."
+    assert status_of(one, wait).message == text
 
 
 @pytest.mark.parametrize(
@@ -466,10 +465,12 @@ def test_a_password_that_etcd_does_not_accept_is_told_and_nothing_else_is_known(
 
 
 def test_f14_why_members_do_not_answer_is_told() -> None:
-    look = Look(replace(healthy(3), members=None, voices={}), Step(Do.WAIT), errors={"c-2": "no"})
+    lost, step = replace(healthy(3), members=None, voices={}), Step(Do.WAIT, why="c-1 ends")
+    look = Look(lost, step, errors={"c-2": "no"})
     status = clusters.status(cluster(), kr.Observed(None, sync_result=look, now=look.seen.now))
 
-    assert (status.reason, status.message) == ("Unreachable", "0 of 3 members answer. c-2: no.")
+    assert status.reason == "Unreachable"
+    assert status.message == "0 of 3 members answer. c-1 ends. c-2: no."
 
 
 def test_why_the_first_member_does_not_answer_is_told_if_it_is_ready() -> None:
