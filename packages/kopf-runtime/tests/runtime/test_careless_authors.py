@@ -208,6 +208,16 @@ async def test_a_gauge_that_fails_for_an_object_costs_the_others_no_value(
         assert sizes(operator) == {}
 
 
+def test_f6_a_class_that_is_no_resource_and_an_after_of_no_child_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"write class Site\(kr.Resource\)"):
+        kr.custom_resource("example.dev", "v1", "sites")(type("Site", (), {}))
+    odd = Controller(WIDGET, Resource, None)
+    odd.owns(CONFIG_MAP, after=(kr.kinds.SECRET,))
+    odd.desired(widgets.config_map)
+    with pytest.raises(DeclarationError, match="after= names Secret; declare it with owns"):
+        odd.declaration.check_complete()
+
+
 def test_f6_a_metric_has_the_name_that_its_author_gives_it() -> None:
     metrics = Metrics("site-operator")
     metrics.counter("site_visits", "Visits.")
