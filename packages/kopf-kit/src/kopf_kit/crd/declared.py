@@ -1,13 +1,10 @@
 """Generates CRDs and RBAC rules from the kinds that the operator's code declares.
 
-`kopf_kit.cli.generate` writes them: as templates of the chart, and as the CRDs of the
-examples.
+`kopf_kit.cli.generate` writes them as templates of the chart.
 """
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,15 +12,12 @@ from kopf_kit.crd import acceptable, generated
 from kopf_kit.project import adopted, documents, pod_images, rbac, registered, samples
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.registered import Webhook
-from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.process.runtime import own, refuse_odd
 
 _BY = "kopf_kit/crd/declared.py of the operator's code"
-#: An example that has no chart has its operator in one file, and its CRD beside it.
-EXAMPLES = PROJECT.root / "examples"
 
 _CRD = """\
 {header}# It is a template, not in crds/, because Helm never upgrades what is in crds/.
@@ -83,18 +77,7 @@ def files() -> dict[Path, str]:
         ),
         templates / "_images.tpl": pod_images.template(),
         templates / "_sample.tpl": samples.template(),
-        **{
-            file.with_name("crd.yaml"): plain(_of(file))
-            for file in EXAMPLES.glob("*/*.py")
-            # One with a PROJECT has the CRD in its charts; others may declare no kind of their own.
-            if not file.with_name("PROJECT").exists() and "custom_resource(" in reading.text(file)
-        },
     }
-
-
-def plain(operator: Manager[Any]) -> str:
-    """Return an operator's CRDs as YAML that can be applied."""
-    return documents.dump(*definitions(operator), by=_BY)
 
 
 def definitions(operator: Manager[Any]) -> list[generated.Manifest]:
@@ -215,18 +198,4 @@ def of_the_project() -> Manager[Any]:
             f"{', '.join(odd)} must be both a kind in {PROJECT.root / 'PROJECT'} and served by "
             f"{PROJECT.manager}"
         )
-    return manager
-
-
-def _of(file: Path) -> Manager[Any]:
-    """Return the operator that a file declares as `manager`."""
-    spec = spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[file.stem] = module  # where Python looks for the source code, with its docstrings
-    spec.loader.exec_module(module)
-    manager = getattr(module, "manager", None)
-    if not isinstance(manager, Manager):
-        raise KitError(f"{file} has no operator: it must declare `manager = kr.Manager(…)`")
     return manager
