@@ -275,8 +275,8 @@ def _changed(part: Any) -> Any:
             return {}
         case dict():
             return {name: _changed(value) for name, value in part.items() if name != "é/0"}
-        case ["a", "b"]:
-            return ["a"]
+        case ["a", *others] if "b" in others:  # beside what others have added, too
+            return [item for item in part if item != "b"]
         case list():
             return [_changed(item) for item in part]
     return part

@@ -346,7 +346,7 @@ class Search:
         if self.reasons[child.name] == "Reconciled":
             live, fresh = await self.judge(child)
             told = [*_differences(_bare(live), _bare(fresh), emptied=child.planned_again)]
-            assert not told, f"{child}: {told}"
+            assert not told, f"{self.update} {child}: {told}"
 
     def wrote(self, child: Child) -> list[str]:
         path = child.kind.path(self.namespace)
@@ -518,6 +518,23 @@ async def test_b1_what_nobody_is_recorded_for_is_written_again(kinds: Cluster) -
     async with one.operator() as engine:
         await one.settle(engine)
         await kinds.patch(one.path(child, "fieldManager=someone"), {"data": {"a": "y"}})
+        await one.settle(engine)
+    await one.check()
+
+
+async def test_b1_a_null_that_others_have_applied_too_stays_what_it_was(kinds: Cluster) -> None:
+    one = Search(kinds, kr.APPLY, Draw("no edits"))
+    await one.begin()
+    null = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": None}}
+    await one.create([{**null, "metadata": {}}])
+    async with one.operator() as engine:
+        await one.settle(engine)
+    (child,) = one.children
+    query = "fieldManager=someone&force=true"
+    await kinds.ask("PATCH", one.path(child, query), null, APPLY_PATCH)
+    async with one.operator() as engine:
+        await one.settle(engine)
+        await kinds.patch(one.path(child, "fieldManager=someone"), {"data": {"x": "x"}})
         await one.settle(engine)
     await one.check()
 

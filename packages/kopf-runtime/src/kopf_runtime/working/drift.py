@@ -66,7 +66,7 @@ class Drift:
                 remember(self._as_sent, wanted.shape, True)
             if not altered and not found.vague:
                 remember(self._altered, (wanted.shape, child.fields), False)
-        if altered:
+        if altered and self._shows(_decode(manifest), _decode(answer), _decode(answer)):
             remember(self._as_made, child.uid, child.fields)
 
     def known(self, wanted: Wanted, child: Child) -> bool | None:
@@ -94,7 +94,8 @@ class Drift:
             certain = False  # another child with the same record may be as it is admitted
             made = await self._try(wanted, should, update)
             if made is not None and self._is_admitted(should, made, live):
-                remember(self._as_made, child.uid, fresh.fields)
+                if self._shows(should, made, live):
+                    remember(self._as_made, child.uid, fresh.fields)
                 return False
         if not altered and not seen.absent <= self._dropped.get(wanted.shape, frozenset()):
             made = await self._try(wanted, should, update)
@@ -118,6 +119,13 @@ class Drift:
         made["metadata"]["managedFields"] = live["metadata"].get("managedFields")
         seen, new = (self._ownership.compare(admitted, one) for one in (live, made))
         return not seen.altered and seen.absent <= new.absent
+
+    def _shows(self, sent: Raw, made: Raw, live: Raw) -> bool:
+        """Return whether the recorded fields show each later edit of what was admitted.
+
+        They do not if others own a value, too: they may set another one.
+        """
+        return not self._ownership.compare(_admitted(sent, made, live), live).vague
 
     def _planned(self, raw: Raw) -> Raw:
         """Return an object without what the API server keeps, and the generation of its owner."""
