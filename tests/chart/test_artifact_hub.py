@@ -72,7 +72,10 @@ def test_links_into_the_project_lead_somewhere(link: dict[str, str]) -> None:
     inside = re.fullmatch(rf"{METADATA['home']}/(?:blob|tree)/main/(.*)", link["url"])
 
     assert link["url"].startswith(METADATA["home"])
-    assert inside is None or (CHECKOUT / inside[1]).exists()
+    path, _, heading = inside[1].partition("#") if inside else ("", "", "")
+    assert (CHECKOUT / path).exists()
+    words = re.findall(r"^#+ (.+)$", (CHECKOUT / path).read_text(), re.MULTILINE) if heading else []
+    assert not heading or heading in [word.lower().replace(" ", "-") for word in words]
 
 
 def test_the_icon_is_a_square_drawing_of_ours() -> None:

@@ -17,8 +17,8 @@ CHECKOUT = Path(__file__).parents[2]
 RUNTIME = CHECKOUT / "packages" / "kopf-runtime" / "src" / "kopf_runtime"
 SUBJECT = krew.subject()
 KNOWN = SUBJECT.advice
-#: Said where all is well, or of kinds with an outside; a Message has none.
-OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady"}
+#: Said where all is well, of kinds with an outside (a Message has none), or by an Event alone.
+OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady", "AnotherInstallation"}
 #: What the API server says by the status of its answer, as client-go names them.
 API_SERVER = {
     *("BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Invalid", "Timeout"),

@@ -46,7 +46,7 @@ async def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncItera
 
 def controller(every: float = 60.0) -> Controller:
     """Return the example's controller, with another time between two looks."""
-    one = Controller(FLIGHT_TICKET, flighttickets.FlightTicket, lambda ticket: ticket.spec)
+    one = Controller(FLIGHT_TICKET, flighttickets.FlightTicket, None)
     one.sync(every=every, timeout=60)(flighttickets.book)
     one.finalize(timeout=60)(flighttickets.cancel)
     one.status(flighttickets.status)

@@ -237,6 +237,10 @@ class Holding:
         assert (method, path) == ("GET", "path")
         return self.child
 
+    async def items(self, path: str) -> list[Raw]:
+        (owner,) = self.child["metadata"]["ownerReferences"]
+        return [{"metadata": {"name": owner["name"], "uid": owner["uid"]}}]
+
     async def patch(self, path: str, body: Raw) -> None:
         assert path == "path"
         self.patches.append(body)

@@ -111,7 +111,7 @@ def test_of_a_status_nothing_is_required_and_null_takes_a_field_away() -> None:
 def test_a_column_has_the_type_of_its_field() -> None:
     sealed = kr.Column("Sealed", '.status.conditions[?(@.type=="Sealed")].status')
     columns = [kr.Column("Size", ".spec.size"), kr.READY, kr.AGE, kr.REASON, sealed]
-    shown = version(Box, columns=columns)["additionalPrinterColumns"]
+    shown = version(Box, printer_columns=columns)["additionalPrinterColumns"]
 
     assert [column["type"] for column in shown] == ["integer", "string", "date", "string", "string"]
     assert shown[1]["description"] == "Whether it is full"
@@ -130,7 +130,9 @@ def test_a_column_has_the_type_of_its_field() -> None:
     ],
 )
 def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
-    (column,) = version(Box, columns=[kr.Column("C", f".spec.{field}")])["additionalPrinterColumns"]
+    (column,) = version(Box, printer_columns=[kr.Column("C", f".spec.{field}")])[
+        "additionalPrinterColumns"
+    ]
 
     assert column["type"] == kind
 
@@ -139,23 +141,23 @@ def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
     ("changes", "complaint"),
     [
         (
-            {"columns": [kr.Column("Part", ".spec.part")]},
+            {"printer_columns": [kr.Column("Part", ".spec.part")]},
             "the column Part shows .spec.part, which is an object; name a field in it",
         ),
         (
-            {"columns": [kr.Column("Labels", ".spec.labels")]},
+            {"printer_columns": [kr.Column("Labels", ".spec.labels")]},
             "the column Labels shows .spec.labels, which is an object",
         ),
         (
-            {"columns": [kr.Column("Size", ".spec.sice")]},
+            {"printer_columns": [kr.Column("Size", ".spec.sice")]},
             "the column Size shows .spec.sice, which is not a field",
         ),
         (
-            {"columns": [kr.Column("Size", "spec.size")]},
+            {"printer_columns": [kr.Column("Size", "spec.size")]},
             "the column Size shows spec.size, which is not a field",
         ),
         (
-            {"columns": [kr.Column("Age", '.status.conditions[?(@.type=="Full")].age')]},
+            {"printer_columns": [kr.Column("Age", '.status.conditions[?(@.type=="Full")].age')]},
             "the column Age shows .status.conditions[?(@",
         ),
         (
@@ -320,7 +322,7 @@ def test_a_right_of_the_author_s_own_is_in_the_chart_and_in_the_suite_s_role() -
     [
         (("", "nodes", ["get"]), "resources='nodes': use a sequence of texts"),
         (("", ["nodes"], [1]), "verbs=.1.: use a sequence of texts"),
-        (("", ["nodes"], []), "the right has no verbs; name at least one"),
+        (("", ["nodes"], []), "the rule has no verbs; name at least one"),
         (("", ["*"], ["get"]), "'\\*' of resources is not valid: write it as `kubectl"),
         (("", ["Nodes"], ["get"]), "'Nodes' of resources is not valid"),
         (("", ["nodes"], ["create"], ["one"]), "create cannot be restricted to names"),

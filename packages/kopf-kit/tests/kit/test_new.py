@@ -79,7 +79,7 @@ FLAGS = ("--kind", "Cache", "--group", "cache.example.com")
         ("kind", "Cache", "example.com", "or to `kopf-kit new`; use for example `kind-operator`"),
         ("null", "Cache", "example.com", "YAML reads `null` as None"),
         ("y", "Cache", "example.com", "YAML reads `y` as True"),
-        ("a", "cache", "example.com", "the first of them in upper case, for example `Cache`"),
+        ("a", "cache", "example.com", "the first of them in upper case, for example `Memcached`"),
         ("a", "Spec", "example.com", "another meaning for Spec"),
         ("a", "Ye", "example.com", "YAML reads `yes` as True"),
         ("a", "C" * 64, "example.com", "has 64 characters; use at most 63"),

@@ -52,7 +52,7 @@ _ADOPT = ("adopt", "--no-run", *_PAGE)
 COMMANDS = {
     "own": (
         *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1"), ("doctor",)),
-        *(("new", "kind", "Bucket"), ("new", "olm"), ("new", "workflow"), ("tool", "helm")),
+        *(("new", "kind", "Bucket"), ("new", "olm"), ("remove", "kind", "Cache"), ("tool", "helm")),
         *(
             ("rights", "record"),
             ("slowest",),
@@ -62,6 +62,7 @@ COMMANDS = {
         *(("release", "0.2.0"), ("release", "keys"), ("push",), ("push", "chart"), ("plugin",)),
         *(("image", "build"), ("image", "push"), ("cluster", "up"), ("olm", "up"), ("install",)),
         *(("uninstall",), ("deploy",), ("undeploy",), ("run",), ("e2e",), ("e2e-olm",)),
+        ("new", "workflow"),
         *((tiers, "--list") for tiers in ("check", "test", "test-all")),
     ),
     "plain": (

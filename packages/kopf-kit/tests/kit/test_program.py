@@ -111,10 +111,10 @@ def test_a_command_refuses_the_project_of_a_newer_kit(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_sentence_and_our_mistake_a_traceback(code: str, told: bool) -> None:
     program = f"""
 import errno
-from kopf_kit.rig import command
+from kopf_kit.rig import steps
 def fails():
     raise OSError(errno.{code}, "it is so", "build/chart")
-raise SystemExit(command.execute(fails))
+raise SystemExit(steps.execute(fails))
 """
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False

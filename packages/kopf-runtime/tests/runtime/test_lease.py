@@ -426,7 +426,7 @@ async def test_j7_an_operator_without_its_kind_says_why_it_is_not_ready_again_an
         server.answers.clear()
         await until(lambda: any(text.startswith("Ready") for text in caplog.messages))
         assert not manager._ready()
-        monkeypatch.setattr(manager, "_ready", lambda: "it broke later")
+        manager.ready(lambda: "it broke later")
         await until(lambda: caplog.messages.count("Not ready: it broke later") > 1)
     finally:
         running.cancel()

@@ -110,7 +110,8 @@ class Reader:
 
     def _kept(self, thing: Resource) -> Resource:
         """Return an object as it is kept in memory: without what changes by itself."""
-        bare = {"metadata": replace(thing.metadata, managed_fields=None)}
+        meta = replace(thing.metadata, managed_fields=None, resource_version="")
+        bare = {"metadata": meta}
         return replace(thing, **bare, **({"status": {}} if self._foreign is None else {}))
 
     def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:

@@ -84,7 +84,7 @@ class Wire(Client):
         sent.add_done_callback(self._sent.discard)
         return await asyncio.shield(sent)
 
-    def _release(self, _: Any) -> None:
+    def release(self, _: Any) -> None:
         """Do nothing: there is no connection."""
 
     def _late(self, most: float) -> float:
