@@ -80,7 +80,7 @@ class Classes:
             key = rng.choice([*_ODD_NAMES])
             given[key] = rng.choice(_ODD_NAMES[key])
         if rng.random() < 0.2:
-            given["rules"] = [
+            given["validations"] = [
                 kr.ValidationRule(rng.choice(_WHOLE), "no", rng.choice(("", ".spec", ".x")))
             ]
         return self._resource(name), given
