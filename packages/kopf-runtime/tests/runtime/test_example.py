@@ -341,8 +341,12 @@ def test_d5_each_kind_of_kopf_handler_is_seen(on: Any) -> None:
 
 
 SIGNALLED = """
-import asyncio, os, runpy, signal, threading
-threading.Timer(5, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+import asyncio, os, runpy, signal, threading, time
+def ask():
+    while time.sleep(1) is None:
+        if signal.getsignal(signal.SIGUSR1) is not signal.SIG_DFL:  # it has started
+            os.kill(os.getpid(), signal.SIGUSR1)
+threading.Thread(target=ask, daemon=True).start()
 runpy.run_path({path!r}, run_name="__main__")
 """
 
