@@ -59,7 +59,7 @@ class Applier:
         self._query = urlencode({"fieldValidation": "Strict", "fieldManager": client.manager})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
-        self._drift = Drift(client, caches.children, marks.generation)
+        self._drift = Drift(client, caches.children, marks)
 
     async def create(self, owner: Owner, wanted: Wanted, update: Update) -> Child | None:
         """Create a child; return None if an object of its name exists."""
@@ -207,7 +207,8 @@ class Applier:
             return False
         if (known := self._drift.known(wanted, child)) is not None:
             return known
-        body = await self._body(owner, wanted, update, child)
+        # Without the count of replacements: what is remembered holds for other children, too.
+        body = self._templates.body(wanted) or await self._planned_again(owner, wanted, update)
         return await self._drift.look(wanted, child, body, update)
 
     async def look(self, wanted: Wanted) -> Child | None:

@@ -21,6 +21,7 @@ from kopf_runtime.declaring.records import Child, Update, Wanted
 from kopf_runtime.reporting.troubles import changed
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.fields import Ownership, Path
+from kopf_runtime.working.templates import Marks
 
 V = TypeVar("V")
 Raw = dict[str, Any]
@@ -37,9 +38,11 @@ class Drift:
     """Knows which children are as their manifests say."""
 
     def __init__(
-        self, client: Client, children: Mapping[Kind, Source[Child]], generation: str
+        self, client: Client, children: Mapping[Kind, Source[Child]], marks: Marks
     ) -> None:
-        self._client, self._children, self._generation = client, children, generation
+        self._client, self._children = client, children
+        # What children of one manifest may have different values of.
+        self._own = {marks.generation, marks.replaced, marks.written_by}
         self._ownership = Ownership(client.manager)
         # By the digests of the manifest's fields and of the recorded ones.
         self._altered: dict[tuple[str, str], bool] = {}
@@ -128,11 +131,12 @@ class Drift:
         return not self._ownership.compare(_admitted(sent, made, live), live).vague
 
     def _planned(self, raw: Raw) -> Raw:
-        """Return an object without what the API server keeps, and the generation of its owner."""
+        """Return an object without what the API server keeps, and what differs between children."""
         kept = ("managedFields", "resourceVersion", "generation")
         meta = {name: value for name, value in raw["metadata"].items() if name not in kept}
-        notes = {**(meta.get("annotations") or {}), self._generation: ""}
-        return {**raw, "metadata": {**meta, "annotations": notes}, "status": None}
+        notes = (meta.get("annotations") or {}).items()
+        meta["annotations"] = {name: value for name, value in notes if name not in self._own}
+        return {**raw, "metadata": meta, "status": None}
 
     async def _try(self, wanted: Wanted, manifest: Raw, update: Update) -> Raw | None:
         """Return what the API server would make of a manifest, or None if it refuses it."""

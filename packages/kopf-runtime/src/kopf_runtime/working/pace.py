@@ -117,12 +117,15 @@ class Pace:
         return former if former is not None and former.owner == owner else None
 
     def made(self, kind: Kind, child: Child) -> None:
-        """Record that a child exists, whichever replica created it; forget the former one."""
+        """Record that a child exists, whichever replica created it; forget the former one.
+
+        That of another owner, such as a former object of the same name, counts for nothing.
+        """
         former = self._former.get((kind, child.key))
         if former is None or former.uid == child.uid:  # a late event of the former
             return
         del self._former[kind, child.key]
-        if former.count:
+        if former.count and former.owner == (child.made_for or child.controller_uid):
             self._replacements[child.uid] = former.count
             if len(self._replacements) > REMEMBERED:
                 self._replacements.popitem(last=False)
