@@ -24,8 +24,8 @@ pytestmark = pytest.mark.api
 STORES = kr.Kind("example.dev", "v1", "stores", "Store")
 
 
-def controller(image: str, *, extra: bool = False) -> kr.Controller:
-    """A controller that makes a Pod of this image, which is replaced, for each Store."""
+def controller(image: str, *, extra: int = 0) -> kr.Controller:
+    """A controller that makes a Pod of this image, and some ConfigMaps, for each Store."""
 
     @kr.custom_resource("example.dev", "v1", "stores")
     class Store(kr.Resource):
@@ -42,8 +42,9 @@ def controller(image: str, *, extra: bool = False) -> kr.Controller:
         meta = {"name": f"of-{store.metadata.name}", "annotations": {"text": store.spec.text}}
         spec = {"containers": [{"name": "main", "image": image}]}
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-        if extra:
-            yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}}
+        for number in range(extra):
+            meta = {**meta, "name": f"of-{store.metadata.name}-{number}"}
+            yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": image}}
 
     return one
 
@@ -73,6 +74,13 @@ class Here:
             seen |= {pod["metadata"]["uid"]} if pod else set()
             await asyncio.sleep(0.05)
         return seen
+
+    async def of(self, path: str, image: str) -> bool:
+        """Return whether a ConfigMap has this image."""
+        return (await self.cluster.ask("GET", path))["data"]["a"] == image
+
+    async def lacks(self, path: str) -> bool:
+        return await self.cluster.find(path) is None
 
     async def edit(self, text: str) -> None:
         await self.cluster.patch(self.store, {"spec": {"text": text}})
@@ -160,8 +168,8 @@ async def test_j6_an_object_that_the_other_one_does_not_follow_is_served_again(
 
 async def test_j6_what_only_one_of_two_installations_wants_stays(here: Here) -> None:
     await here.make()
-    path = CONFIG_MAP.path(here.namespace, "of-one")
-    async with here.installed("green", controller("one:1", extra=True)):
+    path = CONFIG_MAP.path(here.namespace, "of-one-0")
+    async with here.installed("green", controller("one:1", extra=1)):
         await eventually(lambda: here.cluster.find(path))
         async with here.installed("blue", controller("one:1")):
             await eventually(lambda: here.told("deletes it for the last time"))
@@ -172,11 +180,16 @@ async def test_j6_what_only_one_of_two_installations_wants_stays(here: Here) -> 
 
 async def test_j6_a_former_installation_is_no_other(here: Here) -> None:
     await here.make()
-    async with here.installed("blue", controller("blue:1")):
-        await eventually(here.image)
-    async with here.installed("green", controller("green:1")) as green:
+    last = CONFIG_MAP.path(here.namespace, "of-one-4")
+    async with here.installed("blue", controller("blue:1", extra=5)):
+        await eventually(lambda: here.cluster.find(last))
+    async with here.installed("green", controller("green:1", extra=5)) as green:
         await eventually(lambda: here.has("green:1", ""))
+        await eventually(lambda: here.of(last, "green:1"))
         await here.edit("next")
         await eventually(lambda: here.has("green:1", "next"))
         assert not green.metric("other_installations")
+    async with here.installed("red", controller("green:1")) as red:
+        await eventually(lambda: here.lacks(last))
+        assert not red.metric("other_installations")
     assert not await here.told("installation")

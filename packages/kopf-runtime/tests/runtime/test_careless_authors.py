@@ -165,6 +165,8 @@ def test_an_author_says_why_the_operator_is_not_ready() -> None:
     assert manager._ready() == "the model is not loaded"
     why[0] = ""
     assert manager._ready() == ""
+    why.clear()
+    assert "failed: IndexError: list index out of range" in manager._ready()
 
 
 async def test_a_controller_may_have_workers_of_its_own(server: ApiServer) -> None:

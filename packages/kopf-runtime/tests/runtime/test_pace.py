@@ -142,6 +142,18 @@ def test_the_cause_of_a_deletion_outlives_the_news_of_it() -> None:
     assert former.cause is EDITED
 
 
+def test_what_befell_the_child_of_a_former_object_of_the_name_counts_for_nothing() -> None:
+    pace, successor = Pace(), replace(CHILD, uid="v")
+    pace.deleted(POD, CHILD, 0.0, "o", ENDED)
+    pace.made(POD, successor)
+    assert pace.replaced(successor) == 1
+
+    another = replace(CHILD, uid="w", controller_uid="p", made_for="p")
+    pace.deleted(POD, successor, 0.0, "o", ENDED)
+    pace.made(POD, another)
+    assert pace.replaced(another) == 0
+
+
 def test_m2_the_first_replacements_do_not_wait_for_a_clock_that_is_behind() -> None:
     pace, child = Pace(), replace(CHILD, created=10.0)
     pace.lost(POD, child, now=9.5)

@@ -23,6 +23,19 @@ async def tell_ready(why_not: Callable[[], str], runtimes: Sequence[Runtime]) ->
         await logs.until_ready(why_not)
 
 
+def guarded(function: Callable[[], str]) -> Callable[[], str]:
+    """Return an author's readiness check, which says so if it fails."""
+
+    def why() -> str:
+        try:
+            return str(function() or "")
+        except Exception as error:
+            name = getattr(function, "__name__", function)
+            return f"{name} failed: {type(error).__name__}: {error}"
+
+    return why
+
+
 def tell(runtimes: Sequence[Runtime]) -> None:
     """Log what every worker, and every other named task, does now."""
     for line in lines(runtimes):

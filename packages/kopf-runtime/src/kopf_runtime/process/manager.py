@@ -159,8 +159,11 @@ class Manager(Generic[S]):
         self._adapt = function
 
     def ready(self, function: Callable[[], str]) -> Callable[[], str]:
-        """Register a function that says at each probe why the operator is not ready, or nothing."""
-        self._own.append(plain(function))
+        """Register a function that says why the operator is not ready, or nothing.
+
+        It is called at each probe, and each second; if it fails, the operator is not ready.
+        """
+        self._own.append(activity.guarded(plain(function)))
         return function
 
     def task(self, function: T) -> T:

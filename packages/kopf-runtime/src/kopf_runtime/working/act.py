@@ -151,7 +151,9 @@ class Actor:
             owner = await self._planner.verified(owner)
         if wanted not in owner.wanted:
             raise changed(f"the plan for {wanted} changed meanwhile")
-        left = await self._applier.delete(owner, seen.present, step, update, orphan=orphan)
+        left = await self._applier.delete(
+            owner, seen.present, step, update, orphan=orphan, wanted=wanted
+        )
         if left is not None:
             return decide.waits_for(left, owner, self._word, self._client.now())
         outcome = await self._create(seen)

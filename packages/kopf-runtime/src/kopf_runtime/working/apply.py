@@ -146,12 +146,19 @@ class Applier:
         return False
 
     async def delete(
-        self, owner: Owner, child: Child, plan: Plan, update: Update, *, orphan: bool = False
+        self,
+        owner: Owner,
+        child: Child,
+        plan: Plan,
+        update: Update,
+        *,
+        orphan: bool = False,
+        wanted: Wanted | None = None,
     ) -> Child | None:
         """Delete exactly this child; return None if it is gone, or else its state while it ends.
 
-        Unless it may be recreated, it is deleted only if nobody has changed it since it was read:
-        raise `StepError` if somebody has.
+        `wanted` is what replaces it. Unless it may be recreated, it is deleted only if nobody has
+        changed it since it was read: raise `StepError` if somebody has.
         """
         exactly = {"uid": child.uid}
         if update is not Update.RECREATE:
@@ -172,7 +179,7 @@ class Applier:
                 raise changed(f"{kind.kind} {child.key[1]} changed meanwhile") from error
             raise
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
-        self.others.taken_over(owner, child)
+        self.others.taken_over(owner, child, wanted)
         try:
             left = children.read(raw)
         except UnreadableError:  # a Status: it was gone at once

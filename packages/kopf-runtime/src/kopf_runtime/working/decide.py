@@ -94,7 +94,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     #: The commands that make a stranger's object a child.
     hand_over: str = ""
     #: What stops a change to a child that another installation of the operator has written.
-    contended: Outcome = DONE
+    contended: Callable[[], Outcome] = lambda: DONE
     #: The API server's time, in seconds of Unix time.
     now: float = 0.0
 
@@ -131,8 +131,8 @@ def _stop(seen: Seen, step: Plan, word: str) -> Outcome:
         return troubles.conflict(wanted, word, seen.hand_over)
     elif step.step is Step.ADMISSION:
         return admission(seen.owner, wanted, child, seen.owned)
-    elif step.step in WRITING and seen.contended:
-        return seen.contended
+    elif step.step in WRITING and (contended := seen.contended()):
+        return contended
     seconds = seen.pause(step) if step.step in WRITING else 0.0
     return troubles.back_off(wanted, step, seconds) if seconds > 0 else DONE
 

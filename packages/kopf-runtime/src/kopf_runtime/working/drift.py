@@ -43,7 +43,7 @@ class Drift:
         self._client, self._children = client, children
         # What children of one manifest may have different values of.
         self._own = {marks.generation, marks.replaced, marks.written_by}
-        self._ownership = Ownership(client.manager)
+        self._ownership = Ownership(client.manager, marks.written_by)
         # By the digests of the manifest's fields and of the recorded ones.
         self._altered: dict[tuple[str, str], bool] = {}
         # By the former digest: the empty values that the API server does not keep.
@@ -124,9 +124,9 @@ class Drift:
         return not seen.altered and seen.absent <= new.absent
 
     def _shows(self, sent: Raw, made: Raw, live: Raw) -> bool:
-        """Return whether the recorded fields show each later edit of what was admitted.
+        """Return whether the recorded fields show each later edit of an empty value.
 
-        They do not if others own a value, too: they may set another one.
+        They do not if others own it, too: they may set another one.
         """
         return not self._ownership.compare(_admitted(sent, made, live), live).vague
 

@@ -83,10 +83,13 @@ def _outline(part: Any, depth: int) -> Any:
 
 
 class Ownership:
-    """Reads what the API server has recorded of a manager's fields."""
+    """Reads what the API server has recorded of a manager's fields.
 
-    def __init__(self, manager: str) -> None:
-        self._manager = manager
+    The annotation `written_by` is no part of what is compared.
+    """
+
+    def __init__(self, manager: str, written_by: str = "") -> None:
+        self._manager, self._written_by = manager, written_by
 
     def compare(self, manifest: dict[str, Any], live: dict[str, Any]) -> Compared:
         """Return whether somebody has altered an object since it was made from a manifest."""
@@ -107,8 +110,7 @@ class Ownership:
         ignored = ("name", "namespace", "ownerReferences", "uid", "resourceVersion")
         meta = {k: v for k, v in manifest["metadata"].items() if k not in ignored}
         if given := meta.get("annotations"):
-            kept = {k: v for k, v in given.items() if not k.endswith(f"/{INSTALLATION}")}
-            meta["annotations"] = kept
+            meta["annotations"] = {k: v for k, v in given.items() if k != self._written_by}
         rest = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
         comparison = _Comparison()
         altered = comparison.differs({"metadata": meta, **rest}, live, mine or None, theirs, ())

@@ -112,7 +112,7 @@ class Observation:
             lives=partial(self._caches.lives, owner.key[0]),
             pause=partial(self._pause, child, wanted),
             hand_over=marks.hand_over(owner, child) if hands_over else "",
-            contended=self.others.contends(owner, child, wanted),
+            contended=partial(self.others.contends, owner, child, wanted),
         )
 
     def _pause(self, child: Child, wanted: Wanted, step: Plan) -> float:

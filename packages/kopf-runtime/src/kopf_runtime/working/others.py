@@ -2,8 +2,9 @@
 
 Each child has an annotation with the installation that has written it last. If their settings
 differ, each would replace what the other one has made, without an end. So one steps back: that
-whose name is greater, once it has changed what an object has for the second time in vain. It
-reconciles that object again once the other one does not follow an edit, or after a restart.
+whose name is greater, once it has changed the same child for the second time in vain. It
+reconciles that object again once the other one does not follow an edit, after a restart, and now
+and then, as anybody who may change a child may write the annotation.
 """
 
 import logging
@@ -12,8 +13,9 @@ import time
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import Child, Owner, Wanted
 from kopf_runtime.reporting.deps import Deps
 from kopf_runtime.reporting.events import about
@@ -25,8 +27,15 @@ logger = logging.getLogger(__name__)
 
 #: How often an installation changes what another one has made of an object.
 TAKEOVERS = 2
-#: Seconds that the other one has to follow an edit of an object that is left to it.
+#: Seconds that the other one has to follow an edit of an object that is left to it, or to replace
+#: a child.
 FOLLOWS = 60.0
+#: Seconds until an object that was left is tried again: twice as long each time, up to a day.
+AGAIN, LONGEST = 600.0, 86_400.0
+
+
+#: A child that another installation had written: its owner's uid, that one's name, kind and key.
+_Taken = tuple[str, str, Kind, Key]
 
 
 class _Left(Struct, frozen=True):
@@ -36,6 +45,9 @@ class _Left(Struct, frozen=True):
     #: The generation of the object, and since when it has that, in seconds of the server's time.
     generation: int
     at: float
+    #: When it is tried again, and since when the other one has no child of it.
+    until: float
+    gone: float = math.inf
 
 
 class Others:
@@ -48,15 +60,18 @@ class Others:
         self._name = installation
         #: When this replica began to lead; children that are older are a former installation's.
         self._began = math.inf
-        #: How often we have changed what another one had made, by the object's uid and its name.
-        self._taken: dict[tuple[str, str], int] = {}
-        #: The objects that are left to another one, by uid, and those others.
+        #: How often we have changed a child that another one had made.
+        self._taken: dict[_Taken, int] = {}
+        #: The objects that are left to another one, and how often each was, by uid.
         self._left: dict[str, _Left] = {}
-        self._stronger: dict[str, bool] = {}
+        self._times: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Note that this replica begins to lead."""
+        """Note that this replica begins to lead; another one may have decided otherwise."""
         self._began = self._deps.client.now() + 1.0  # the API server tells whole seconds
+        self._taken.clear()
+        self._left.clear()
+        self._times.clear()
 
     def saw(self, child: Child, former: Child | None) -> None:
         """Take note of a child that has just been created or changed, perhaps by another one."""
@@ -75,17 +90,16 @@ class Others:
         """
         if not self._is_of_another(child) or (wanted and wanted.template == child.template):
             return DONE
-        other = child.installation
-        vain = self._taken.get((owner.uid, other), 0) >= TAKEOVERS
-        if wanted is not None and (vain or other in self._stronger) and other < self._name:
+        vain = self._taken.get(_taken(owner, child), 0) >= TAKEOVERS
+        if wanted is not None and vain and child.installation < self._name:
             return self._leave(owner, child)
-        return left_to(other, FOLLOWS) if wanted is None and vain else DONE
+        return left_to(child.installation, FOLLOWS) if wanted is None and vain else DONE
 
     def taken_over(self, owner: Owner, child: Child, wanted: Wanted | None = None) -> None:
         """Count that a child, which may have been another one's, was changed or deleted."""
         if not self._is_of_another(child) or (wanted and wanted.template == child.template):
             return
-        key = owner.uid, child.installation
+        key = _taken(owner, child)
         remember(self._taken, key, count := self._taken.get(key, 0) + 1)
         if count >= TAKEOVERS:  # the other one has changed it back, so it is at work
             self._see(child)
@@ -106,14 +120,16 @@ class Others:
             if child.installation == left.other
         ]
         if owner.generation != left.generation:
-            left = self._left[owner.uid] = _Left(left.other, owner.generation, now)
-        wait = left.at + FOLLOWS - now
-        if theirs and (max(theirs) >= owner.generation or wait > 0):
-            return left_to(left.other, max(wait, FOLLOWS))
+            left = replace(left, generation=owner.generation, at=now)
+        left = replace(left, gone=math.inf if theirs else min(left.gone, now))
+        self._left[owner.uid] = left
+        wait = max(left.at, -math.inf if theirs else left.gone) + FOLLOWS - now
+        follows = owner.generation in theirs or wait > 0
+        if follows and now < left.until:
+            return left_to(left.other, max(1.0, min(wait if wait > 0 else FOLLOWS, FOLLOWS)))
         del self._left[owner.uid]
-        if theirs:
-            self._stronger.pop(left.other, None)
-            remember(self._taken, (owner.uid, left.other), TAKEOVERS - 1)
+        for key in [key for key in self._taken if key[:2] == (owner.uid, left.other)]:
+            self._taken[key] = TAKEOVERS - 1
         return DONE
 
     def _is_of_another(self, child: Child) -> bool:
@@ -122,8 +138,9 @@ class Others:
     def _leave(self, owner: Owner, child: Child) -> Outcome:
         """Leave an object to another installation, and say so."""
         now, other = self._deps.client.now(), child.installation
-        remember(self._left, owner.uid, _Left(other, owner.generation, now))
-        remember(self._stronger, other, True)
+        remember(self._times, owner.uid, times := self._times.get(owner.uid, 0) + 1)
+        until = now + min(AGAIN * 2.0 ** (times - 1), LONGEST)
+        remember(self._left, owner.uid, _Left(other, owner.generation, now, until))
         self._see(child)
         self._tell(owner, child, f"leaves this {self._kind.kind} to it")
         return left_to(other, FOLLOWS)
@@ -145,3 +162,7 @@ class Others:
             "of them, or let them watch different namespaces."
         )
         self._deps.recorder.warning(about(self._kind, owner), "AnotherInstallation", text)
+
+
+def _taken(owner: Owner, child: Child) -> _Taken:
+    return owner.uid, child.installation, child.kind, child.key
