@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kopf_runtime.declaring.objects import ManagedFields
+from kopf_runtime.declaring.objects import ManagedFields, ObjectMeta
 from kopf_runtime.working.fields import Ownership, shape
 from runtime.support.ownership import Owners
 
@@ -239,3 +239,7 @@ def test_b1_whether_a_default_has_replaced_an_empty_value_has_to_be_looked_at() 
 
     assert not seen.altered
     assert ("spec", "replicas", "=") in seen.absent
+
+
+def test_t8_a_resource_version_that_is_empty_is_none() -> None:
+    assert [ObjectMeta("one", resource_version=each).version for each in ("", "7")] == [0, 7]

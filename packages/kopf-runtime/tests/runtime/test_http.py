@@ -292,6 +292,28 @@ async def test_who_reads_a_stream_slowly_holds_only_a_part_of_it() -> None:
     assert size == 50 * http.UNREAD
 
 
+async def test_t6_a_stream_that_is_paused_at_its_end_leaves_a_connection_that_reads() -> None:
+    begun, size = asyncio.Event(), http.UNREAD + 2
+
+    async def serve(_: str, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\nx".encode())
+        await begun.wait()
+        writer.write(b"x" * (size - 1))  # it is paused at the last byte
+
+    async with serving(serve) as server, pooling(server.url) as shared, asyncio.timeout(HANGS):
+        answer = await shared.send("GET", "/", {}, None, tls=None, check=lambda: None, seconds=9)
+        parts = answer.chunks()
+        await anext(parts)
+        begun.set()
+        while not answer.complete:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.01)
+        assert 1 + sum([len(part) async for part in parts]) == size
+        shared.release(answer)
+
+        assert len((await ask(shared, "/next"))[1]) == size
+        assert server.connections == 1
+
+
 async def test_an_answer_that_is_given_up_half_way_is_no_part_of_the_next_one() -> None:
     async def serve(target: str, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")

@@ -9,15 +9,18 @@ import httpx2
 import kopf
 import pytest
 from aiohttp import WSMsgType, web
+from lightkube import ApiError
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap
 
 import kopf_runtime as kr
+from kopf_runtime.cluster import pool
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from runtime import widgets
 from runtime.support.api_server import ApiServer
+from runtime.support.connecting import connecting_slowly
 from runtime.support.running import operating
 from runtime.support.waiting import until
 
@@ -32,10 +35,16 @@ class Kubelet:
 
     async def log(self, request: web.Request) -> web.StreamResponse:
         self.authorizations.append(request.headers.get("Authorization", ""))
+        if request.match_info["pod"] == "gone":
+            status = b'{"kind": "Status", "message": "gone"}'
+            return web.Response(status=404, body=status, content_type="application/json")
         answer = web.StreamResponse()
         await answer.prepare(request)
         await answer.write(b"first\n")
-        if request.query.get("follow"):
+        if request.match_info["pod"] == "cut":
+            assert request.transport is not None
+            request.transport.abort()
+        if request.query.get("follow") or request.match_info["pod"] == "silent":
             await self.more.wait()
             await answer.write(b"second\n")
         return answer
@@ -56,7 +65,7 @@ class Kubelet:
 @pytest.fixture
 async def kubelet() -> AsyncIterator[tuple[Kubelet, Client]]:
     one, application = Kubelet(), web.Application()
-    root = "/clusters/c-1/api/v1/namespaces/ns/pods/one"
+    root = "/clusters/c-1/api/v1/namespaces/ns/pods/{pod}"
     application.router.add_get(f"{root}/log", one.log)
     application.router.add_get(f"{root}/exec", one.exec)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -97,6 +106,75 @@ async def test_what_runs_in_a_container_is_fenced_as_a_write(
     client.may_write = lambda: True
     assert (await run()).stdout == "HELLO"
     assert (one.ran, one.authorizations) == (["cat -"], ["Bearer secret"])
+
+
+async def test_t1_a_log_that_is_refused_or_left_leaves_its_connection(
+    kubelet: tuple[Kubelet, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CONNECTIONS", 1)
+    one, client = kubelet
+    kube = client.lightkube("ns")
+    async with asyncio.timeout(20):
+        for _ in range(2):
+            with pytest.raises(ApiError, match="gone"):
+                await anext(aiter(kube.log("gone", follow=True)))
+        lines = aiter(kube.log("one", follow=True))
+        assert await anext(lines) == "first\n"
+        del lines  # it is not read to its end
+        one.more.set()
+        for _ in range(2):
+            assert [line async for line in kube.log("one", follow=True)] == ["first\n", "second\n"]
+    assert client._pool is not None
+    assert len(client._pool._idle) == 1  # it is given back once
+
+
+async def test_t2_what_runs_in_a_container_is_fenced_once_it_is_connected(
+    kubelet: tuple[Kubelet, Client],
+) -> None:
+    one, client = kubelet
+    async with connecting_slowly() as connection, asyncio.timeout(20):
+        client.may_write = lambda: not connection.end.is_set()
+        running = asyncio.create_task(client.lightkube("ns").exec("one", command=["true"]))
+        await connection.begun.wait()
+        connection.end.set()
+
+        with pytest.raises(kr.ApiError, match="no longer the leader"):
+            await running
+    assert one.authorizations == []
+
+
+@pytest.mark.parametrize(("pod", "error"), [("silent", "ReadTimeout"), ("cut", "ReadError")])
+async def test_t3_a_log_that_falls_silent_or_is_cut_is_an_error_of_httpx(
+    kubelet: tuple[Kubelet, Client], pod: str, error: str
+) -> None:
+    kube = kubelet[1].lightkube("ns")
+    kube._client._client.timeout = httpx2.Timeout(0.3)
+    with pytest.raises(getattr(httpx2, error)):
+        async with asyncio.timeout(20):
+            await anext(aiter(kube.log(pod)))
+    assert not kubelet[1]._pool._idle  # type: ignore[union-attr]
+
+
+async def test_t5_what_runs_in_a_container_goes_by_the_proxy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readline()).decode())
+        writer.close()
+
+    listening = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
+    client = Client("tester", "1", 5.0, Metrics("tester"))
+    client.may_write = lambda: True
+    client.open(Credentials(kopf.ConnectionInfo(server="https://api.invalid", token="secret")))
+    with pytest.raises(httpx2.HTTPError):
+        await client.lightkube("ns").exec("one", command=["true"])
+    await client.close()
+    listening.close()
+    assert asked == ["CONNECT api.invalid:443 HTTP/1.1\r\n"]
 
 
 async def test_sync_has_a_client_whose_requests_are_counted(server: ApiServer) -> None:

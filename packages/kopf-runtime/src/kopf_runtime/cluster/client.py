@@ -218,26 +218,37 @@ class Client:
 
     async def open_answer(
         self, method: str, path: str, body: bytes | None, *, content_type: str, query: str
-    ) -> Answer:
-        """Send one request; return its answer, which may be a refusal. `release` it at the end."""
+    ) -> tuple[Answer, bytes | None]:
+        """Send one request; return its answer, and the body of a refusal. `release` it in the end.
+
+        A refusal's body is empty if it is too long, and what is not refused is still to be read.
+        """
         started, code = time.monotonic(), 0
         try:
             async with self._patience.limit(self._timeout):
                 with fencing(self.may_write):
                     answer = await self._answer(method, path, query, body, content_type)
+                try:
+                    page = await answer.read(_PAGE) or b"" if answer.status >= 300 else None
+                except BaseException:
+                    self.release(answer)
+                    raise
             code = answer.status
             self._patience.answered(time.monotonic() - started)
-            return answer
+            return answer, page
         except (HttpError, TimeoutError, RuntimeError, ValueError) as error:
             raise await self._failed(method, path, error) from error
         finally:
             self._count(method, code).inc()
             self._duration(method).observe(time.monotonic() - started)
 
-    async def may_run(self, path: str) -> Credentials:
-        """Return the credentials for a connection into a container, which is fenced as a write."""
+    def may_run(self, path: str) -> None:
+        """Raise `ApiError` if nothing may run in a container now, which is fenced as a write."""
         with fencing(self.may_write):
             fence.check("POST", path)
+
+    async def renewed(self, path: str) -> Credentials:
+        """Return the credentials for a connection into a container; raise `ApiError`."""
         if (credentials := self._credentials) is None:
             raise ApiError("POST", path, 0, "NotConnected", "the session is not open yet")
         await credentials.renew()

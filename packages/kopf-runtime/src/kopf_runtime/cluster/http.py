@@ -208,7 +208,10 @@ class Connection(asyncio.Protocol):
         self._parts.clear()
         # An answer that comes before the whole request is sent leaves the rest in the buffer.
         sent = self.open and not self._transport.get_write_buffer_size()
-        return sent and self.complete and self._keeps and not self._error
+        usable = sent and self.complete and self._keeps and not self._error
+        if usable:
+            self._transport.resume_reading()  # it is paused if nobody read the end of a stream
+        return usable
 
     def abort(self) -> None:
         """End the connection at once."""

@@ -4,8 +4,9 @@ They have the same connections, credentials, fence and metrics. Only what runs i
 `exec` does, needs a connection of its own; it is fenced as a write. The extra `client` has it.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -13,8 +14,9 @@ import httpx2
 from lightkube import AsyncClient, SingleConfig
 from lightkube.config.models import Cluster, Context, User
 
+from kopf_runtime.cluster import proxies
 from kopf_runtime.cluster.credentials import Credentials
-from kopf_runtime.cluster.http import Answer
+from kopf_runtime.cluster.http import Answer, HttpError
 
 
 class _Sends(Protocol):
@@ -22,55 +24,84 @@ class _Sends(Protocol):
 
     async def open_answer(
         self, method: str, path: str, body: bytes | None, *, content_type: str, query: str
-    ) -> Answer: ...
+    ) -> tuple[Answer, bytes | None]: ...
 
     def release(self, answer: Answer) -> None: ...
 
-    async def may_run(self, path: str) -> Credentials: ...
+    def may_run(self, path: str) -> None: ...
+
+    async def renewed(self, path: str) -> Credentials: ...
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer, such as a log that is still written."""
+    """The body of an answer, such as a log that is still written; `opened` ends with it.
 
-    def __init__(self, answer: Answer, release: Callable[[Answer], None]) -> None:
-        self._answer, self._release = answer, release
+    `silence` is the number of seconds to wait for its next part; None is for a log or a watch, in
+    which nothing need happen.
+    """
+
+    def __init__(self, answer: Answer, silence: float | None, opened: ExitStack) -> None:
+        self._answer, self._silence, self._opened = answer, silence, opened
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._answer.chunks():
-            yield chunk
+        chunks = self._answer.chunks()
+        with self._opened:
+            while True:
+                try:
+                    async with asyncio.timeout(self._silence):
+                        chunk = await anext(chunks, None)
+                except TimeoutError as error:
+                    raise httpx2.ReadTimeout(f"nothing for {self._silence:g} seconds") from error
+                except HttpError as error:
+                    raise httpx2.ReadError(str(error)) from error
+                if chunk is None:
+                    return
+                yield chunk
 
     async def aclose(self) -> None:
-        self._release(self._answer)
+        self._opened.close()
 
 
 class _Transport(httpx2.AsyncBaseTransport):
     """Sends lightkube's requests by the runtime's client."""
 
     def __init__(self, client: _Sends, server: str) -> None:
+        self._client, self._server = client, urlsplit(server)
         #: The path at which the API begins, which the runtime's client adds by itself.
-        self._client, self._root = client, urlsplit(server).path.rstrip("/")
+        self._root = self._server.path.rstrip("/")
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; raise the runtime's `ApiError` if there is no answer, or it is fenced."""
         path, query = request.url.raw_path.decode().partition("?")[::2]
         if "upgrade" in request.headers:
             return await self._run(request, path)
-        answer = await self._client.open_answer(
+        answer, page = await self._client.open_answer(
             request.method,
             path.removeprefix(self._root),
             await request.aread() or None,
             content_type=request.headers.get("content-type", "application/json"),
             query=query,
         )
-        body = _Body(answer, self._client.release)
-        return httpx2.Response(answer.status, headers=answer.headers, stream=body)
+        with ExitStack() as opened:
+            opened.callback(self._client.release, answer)
+            if page is not None:
+                return httpx2.Response(answer.status, headers=answer.headers, content=page)
+            silence = request.extensions.get("timeout", {}).get("read")
+            body = _Body(answer, silence, opened.pop_all())
+            return httpx2.Response(answer.status, headers=answer.headers, stream=body)
 
     async def _run(self, request: httpx2.Request, path: str) -> httpx2.Response:
-        credentials = await self._client.may_run(path)
+        async def before(event: str, _: object) -> None:
+            """Ask again once it is connected, because that may take long."""
+            if event.endswith("send_request_headers.started"):
+                self._client.may_run(path)
+
+        self._client.may_run(path)
+        credentials = await self._client.renewed(path)
         request.headers.update(credentials.headers)
-        opened = httpx2.AsyncHTTPTransport(
-            verify=credentials.ssl, proxy=credentials.proxy, trust_env=False
-        )
+        request.extensions["trace"] = before
+        proxy = credentials.proxy or proxies.of_environment(self._server)
+        opened = httpx2.AsyncHTTPTransport(verify=credentials.ssl, proxy=proxy, trust_env=False)
         try:
             response = await opened.handle_async_request(request)
         except BaseException:

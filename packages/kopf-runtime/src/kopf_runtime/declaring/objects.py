@@ -66,7 +66,7 @@ class ObjectMeta(Struct, rename="camel", dict=True):
     @property
     def version(self) -> int:
         """The resource version; the versions of one resource are ordered (KEP-5504)."""
-        return number(self.resource_version)
+        return number(self.resource_version, 0)
 
     @property
     def controller(self) -> OwnerReference | None:
