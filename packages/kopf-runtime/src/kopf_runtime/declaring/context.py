@@ -135,7 +135,7 @@ class StepContext(Context[S]):
     now: float = 0.0
     #: The children that exist, in the order in which `desired` has them.
     children: Sequence[Child] = ()
-    #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
+    #: The objects of the kinds declared by `descendants`, by kind, in the order of their names.
     descendants: Mapping[Kind, Sequence[Child]] = field(default_factory=dict)
     #: The status as stored in the API server; `last` returns it with its type.
     stored: Mapping[str, Any] = field(default_factory=dict)

@@ -194,7 +194,7 @@ class Controller(Related):
         """Register the coroutine that brings external resources in line with an object.
 
         Its arguments are the object and a `CallContext`. Its result is kept in memory; it is the
-        `outcome` in the context of `desired` and `status`. It is called whenever the object's
+        `sync_result` in the context of `desired` and `status`. It is called whenever the object's
         spec, labels or annotations change, after a restart, each `every` seconds (or as many as a
         function of the object and the context returns), and soon after a child or a descendant of
         a kind in `on` has changed, at most once a second. If it raises, or takes longer than
@@ -227,8 +227,8 @@ class Controller(Related):
         """Register the coroutine that looks at what the children provide, such as by HTTP.
 
         It is called as `sync` is, but after the children are in place, ready or not, even while one
-        waits or is refused. Its result is `checked` in the context of `desired` and `status`; if it
-        changes, the children are planned again. After a restart or a change of the leader, an
+        waits or is refused. Its result is `check_result` in the context of `desired` and `status`;
+        if it changes, the children are planned again. After a restart or a change of the leader, an
         object with children is checked first: until `check` returns, missing children are created,
         and what exists is changed or deleted only after an edit of the object.
         """

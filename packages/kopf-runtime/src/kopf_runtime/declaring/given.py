@@ -79,7 +79,7 @@ class Client(Protocol):
     def lightkube(self, namespace: str) -> "AsyncClient":
         """Return a client of lightkube's in a namespace, whose requests are sent as ours are.
 
-        They have our credentials, fence and metrics, also those that run something in a container.
+        They have our credentials, fence and metrics; what runs in a container is not counted.
         Raise `ImportError` without the extra `kopf-runtime[client]`.
         """
 

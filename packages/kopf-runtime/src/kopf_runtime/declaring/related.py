@@ -67,8 +67,9 @@ class Related:
         """Limit the retries of an object, and the reconciles of all: for a slow API outside.
 
         `backoff` has the seconds of the first pause after a failure, which doubles, and of the
-        longest; `rate` is the number of reconciles that begin in a second at most. Raise
-        `ValueError` if this cannot be meant.
+        longest; after a failed `sync`, `check` or `finalize`, it is always from 1 to 300 seconds.
+        `rate` is the number of reconciles that begin in a second at most. Raise `ValueError` if
+        this cannot be meant.
         """
         first, longest = backoff
         if not 0 < first <= longest <= MAX_RETRY_SECONDS:
