@@ -242,4 +242,4 @@ def test_b1_whether_a_default_has_replaced_an_empty_value_has_to_be_looked_at() 
 
 
 def test_t8_a_resource_version_that_is_empty_is_none() -> None:
-    assert [ObjectMeta("one", resource_version=each).version for each in ("", "7")] == [0, 7]
+    assert [ObjectMeta("one", "u", resource_version=each).version for each in ("", "7")] == [0, 7]
