@@ -77,7 +77,8 @@ class Here:
 
     async def of(self, path: str, image: str) -> bool:
         """Return whether a ConfigMap has this image."""
-        return (await self.cluster.ask("GET", path))["data"]["a"] == image
+        found: str = (await self.cluster.ask("GET", path))["data"]["a"]
+        return found == image
 
     async def lacks(self, path: str) -> bool:
         return await self.cluster.find(path) is None

@@ -120,7 +120,7 @@ class Manager(Generic[S]):
         transform: Callable[[Any], Any] | None = None,
         workers: int | None = None,
     ) -> Controller:
-        """Return the controller of a class's kind; what `transform` returns of an object is kept.
+        """Return the controller of a class's kind; `status` gets what `transform` returns.
 
         For a `Kind` that others define, `type_` is the class of what is read of its objects, and
         `where`, as `{"labels": {"app": "web"}}`, selects those that are served. Its status is not
