@@ -445,6 +445,23 @@ def _replace(name: str, text: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(text)
 
 
+def _edit(name: str, former: str, new: str, last: str = "") -> Callable[[Path], object]:
+    def edit(folder: Path) -> None:
+        text = (folder / name).read_text()
+        assert former in text
+        (folder / name).write_text(text.replace(former, new) + last)
+
+    return edit
+
+
+_SELECTING = "{clusterRoleSelectors: [{matchExpressions: [{key: a}]}]}"
+_BINDING = """\
+kind: ClusterRoleBinding
+metadata: {name: notes}
+roleRef: {kind: ClusterRole, name: notes}
+"""
+
+
 def _twice(folder: Path) -> None:
     shutil.copy(folder / "crd.yaml", folder / "again.yaml")
 
@@ -484,6 +501,28 @@ client.CoreV1Api().list_namespace()
             "has the version `one`; write one such as 1.2.0",
         ),
         (_replace("role.yaml", "kind: Service\n"), "role.yaml has no role and no binding of one"),
+        (
+            _edit("crd.yaml", "storage: true", "storage: false"),
+            "crd.yaml: no version of a CRD in it",
+        ),
+        (
+            _edit("role.yaml", "metadata:\n", "metadata:\n  labels: [a]\n"),
+            "role.yaml: Expected `object | null`, got `array` - at `metadata.labels`",
+        ),
+        (
+            _edit("role.yaml", "rules:\n", f"aggregationRule: {_SELECTING}\nrules:\n"),
+            "role.yaml: Object missing required field `operator`",
+        ),
+        (
+            _edit("role.yaml", "rules:\n", "rules:\n", f"---\n{_BINDING}subjects: [notes]\n"),
+            "bind no role to the operator's ServiceAccount",
+        ),
+        (
+            _edit(
+                "role.yaml", "rules:\n", "rules:\n", f"---\n{_BINDING}subjects: {{kind: User}}\n"
+            ),
+            "bind no role to the operator's ServiceAccount",
+        ),
         (_own_chart, "charts/notes-operator is a chart already"),
         (
             lambda folder: (folder / "requirements.txt").unlink(),

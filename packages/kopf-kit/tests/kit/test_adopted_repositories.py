@@ -164,6 +164,12 @@ DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"watch_namespaces": ("$(POD_NAMESPACE)",)},
         "Dockerfile watches $(NAMESPACE), which only its start says",
     ),
+    "a shell's script as the command's argument": (
+        "FROM python\nWORKDIR /a\nCOPY . .\nUSER 7\n"
+        'ENTRYPOINT ["tini", "--", "sh", "-ec"]\nCMD ["exec kopf run -m main -n jobs"]\n',
+        {"watch_namespaces": ("jobs",), "command": ()},
+        "the chart watches jobs by default",
+    ),
     "o12-everywhere": (f"{DOCUMENTED.strip()} -A\n", {"watch_namespaces": ()}, "packages"),
 }
 
@@ -218,7 +224,66 @@ DEPLOYED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"command": ("python", "-m", "serving"), "ports": (8080,)},
         "deploy/operator.yaml starts it by `python -m serving`, and so does the chart",
     ),
+    "a shell's script in args": (
+        {"command": ["sh", "-ec"], "args": ["exec kopf run -m main -n jobs"]},
+        {"watch_namespaces": ("jobs",), "command": ()},
+        "the chart watches jobs by default, as deploy/operator.yaml does",
+    ),
+    "null, escapes and booleans": (
+        {
+            "args": ["serve", "$$(BUCKET)"],
+            "env": [{"name": "BUCKET", "value": None}],
+            "ports": [{"containerPort": True}],
+        },
+        {
+            "command": ("serve", "$$(BUCKET)"),
+            "ports": (),
+            "environment": {"BUCKET": "", "PYTHONPATH": "/src"},
+        },
+        "deploy/operator.yaml starts it by `serve $$(BUCKET)`",
+    ),
 }
+KOPF_RUN = {"args": ["kopf", "run", "-m", "main"]}
+#: Files beside a Dockerfile that watches `events`, what PROJECT watches, and what is said.
+DEPLOYMENTS: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
+    "an operand's image is no operator's": (
+        {"a.yaml": deployment({"args": ["kopf", "run", "-n", "db", "-m", "main"]}, "notes:7")}
+        | {"b.yaml": deployment({"args": ["kopf", "run", "-n", "jobs", "-m", "main"]})},
+        ("jobs",),
+        "Dockerfile watches events, and b.yaml jobs, which PROJECT has",
+    ),
+    "one of another operator": (
+        {"a.yaml": deployment(KOPF_RUN, "other"), "b.yaml": deployment({"env": []})},
+        ("events",),
+        "packages",
+    ),
+    "several": (
+        {"a.yaml": deployment({"args": ["a"]}), "b.yaml": deployment({"args": ["b"]})},
+        ("events",),
+        "a.yaml, b.yaml have several containers that may be the operator's",
+    ),
+    "a patch": (
+        {"a.yaml": "kind: Deployment\nspec: {template: {spec: {containers: [{name: a}]}}}"},
+        ("events",),
+        "packages",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_the_operator_s_own_deployment_is_read(name: str, tmp_path: Path) -> None:
+    files, watched, sentence = DEPLOYMENTS[name]
+    text = f"{DOCUMENTED.strip()} -n events\n"
+    root = repository(tmp_path, "main.py", {**files, "Dockerfile": text})
+    (root / "requirements.txt").unlink()
+
+    code, said = adopt(root, "--name", "notes-operator")
+
+    assert code == 0, said
+    assert sentence in said
+    adopted = definition.load(root).adopted
+    assert adopted
+    assert adopted.watch_namespaces == watched
 
 
 @pytest.mark.parametrize("name", DEPLOYED)

@@ -87,6 +87,8 @@ def definitions_in(file: Path) -> list[Manifest]:
         match manifest:
             case {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}:
                 definitions.append({**reading.shaped(manifest, written.Definition, file)})
+                if not stored(definitions[-1]):
+                    raise KitError(f"{file}: no version of a CRD in it has `storage: true`")
             case {"kind": "CustomResourceDefinition"}:
                 definitions.clear()
                 break

@@ -22,7 +22,8 @@ _STARTERS = (
     *(("poetry", "run"), ("pipenv", "run"), ("pdm", "run")),
 )
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?(-|\+)([^}]*))?\})")
-_OF_A_POD = re.compile(r"\$\((\w+)\)")
+#: `$$` is a `$` there.
+_OF_A_POD = re.compile(r"\$\$|\$\((\w+)\)")
 #: Variables that are about the image, not about the operator.
 _OF_THE_IMAGE = re.compile("PATH|HOME|LANG|LC_.*|(PYTHON|PIP_|POETRY_|UV_|PDM_|DEBIAN_|VIRTUAL_).*")
 
@@ -45,8 +46,12 @@ class Container:
     def command(self) -> tuple[str, ...]:
         """The command, without a shell, and without what only starts it."""
         words = (*self.entrypoint, *self.arguments)
-        while starter := next((s for s in _STARTERS if words[: len(s)] == s), ()):
-            words = words[len(starter) :]
+        while words:
+            starter = next((each for each in _STARTERS if words[: len(each)] == each), ())
+            if not starter and not _is_of_a_shell(words):
+                break
+            script = "".join(words[2:3])
+            words = words[len(starter) :] if starter else _of_a_shell(script, self.environment)
         return words
 
     @property
@@ -113,11 +118,11 @@ def started(image: Container, manifest: Mapping[str, Any]) -> Container:
     A variable that is not in the manifest itself, such as one of a Secret, stays $(NAME).
     """
     listed = (each for each in _objects(manifest, "env") if {"name", "value"} <= each.keys())
-    given = {str(each["name"]): str(each["value"]) for each in listed}
+    given = {str(each["name"]): _value(each["value"]) for each in listed}
     known = {**image.environment, **given}
     command, arguments = (_started(manifest.get(key), known) for key in ("command", "args"))
     served = (each.get("containerPort") for each in _objects(manifest, "ports"))
-    ports = [port for port in served if isinstance(port, int)]
+    ports = [port for port in served if type(port) is int]  # no bool
     return replace(
         image,
         environment=known,
@@ -142,11 +147,14 @@ def runs_kopf(manifest: Mapping[str, Any]) -> bool:
     return kopf_run(started(Container(), manifest).command) is not None
 
 
+def _value(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
 def _started(words: Any, known: Mapping[str, str]) -> tuple[str, ...]:
     if not isinstance(words, list):
         return ()
-    filled = (_OF_A_POD.sub(lambda m: known.get(m[1], m[0]), str(word)) for word in words)
-    return _words(json.dumps([*filled]), known)
+    return tuple(_OF_A_POD.sub(lambda m: known.get(m[1], m[0]), str(word)) for word in words)
 
 
 def _changes(
@@ -223,11 +231,19 @@ def _words(rest: str, known: Mapping[str, str]) -> tuple[str, ...]:
     except ValueError:
         words = None
     if isinstance(words, list):
-        words = [str(word) for word in words]
-        if words and words[0].rpartition("/")[2] in ("sh", "bash", "ash") and "-c" in words[1:2]:
-            return _words(" ".join(words[2:3]), known)
-        return tuple(words)
-    last = re.split(r"&&|;|\|\|", rest)[-1]
+        return tuple(str(word) for word in words)
+    return _of_a_shell(rest, known)
+
+
+def _is_of_a_shell(words: Sequence[str]) -> bool:
+    shells = ("sh", "bash", "ash", "dash")
+    is_shell = words[0].rpartition("/")[2] in shells
+    return is_shell and re.fullmatch(r"-\w*c", "".join(words[1:2])) is not None
+
+
+def _of_a_shell(script: str, known: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the last command of a script of a shell."""
+    last = re.split(r"&&|;|\|\|", script)[-1]
     found = _split(_filled(last, known, "$({})"))
     while found and re.fullmatch(r"\w+=.*", found[0]):
         del found[0]

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kopf_kit.project import adopted
+from kopf_kit.project import adopted, written
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 
 Manifest = dict[str, Any]
@@ -175,6 +176,7 @@ def is_role(manifest: Manifest) -> bool:
 
 def _checked(file: Path, role: Manifest) -> Manifest:
     """Return a role; raise KitError where a rule is none that the API server takes."""
+    reading.shaped(role, written.Aggregating, file)
     rules = role.get("rules") or []
     for number, rule in enumerate(rules if isinstance(rules, list) else [rules], 1):
         texts = isinstance(rule, dict) and all(
@@ -231,12 +233,17 @@ def _namespace(manifest: Manifest) -> str:
 
 def accounts(manifest: Manifest) -> set[tuple[str, str]]:
     """Return the ServiceAccounts that a binding names, each with its namespace."""
-    subjects = manifest.get("subjects") if "roleRef" in manifest else None
     return {
         (str(subject.get("namespace") or ""), str(subject.get("name")))
-        for subject in (subjects if isinstance(subjects, list) else ())
-        if isinstance(subject, dict) and subject.get("kind") == "ServiceAccount"
+        for subject in _subjects(manifest)
+        if subject.get("kind") == "ServiceAccount"
     }
+
+
+def _subjects(manifest: Manifest) -> list[Mapping[str, Any]]:
+    subjects = manifest.get("subjects") if "roleRef" in manifest else None
+    listed = subjects if isinstance(subjects, list) else ()
+    return [subject for subject in listed if isinstance(subject, dict)]
 
 
 def bound(manifest: Manifest) -> set[tuple[str, str]]:
@@ -280,7 +287,7 @@ def _bound(
     """Return the roles that are bound to the operator, each with where."""
     where: list[_Bound] = []
     for file, binding in bindings:
-        if not any(_is_for(subject, home) for subject in binding.get("subjects") or ()):
+        if not any(_is_for(subject, home) for subject in _subjects(binding)):
             continue
         space = None if binding["kind"] == "ClusterRoleBinding" else _namespace(binding)
         kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]

@@ -90,6 +90,32 @@ class Role(TypedDict):
     rules: Annotated[list[Rule], Meta(min_length=1)]
 
 
+class _Labelled(TypedDict):
+    labels: NotRequired[dict[str, str] | None]
+
+
+class _Need(TypedDict):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: NotRequired[list[str] | None]
+
+
+class _Selector(TypedDict):
+    matchLabels: NotRequired[dict[str, str] | None]
+    matchExpressions: NotRequired[list[_Need] | None]
+
+
+class _Aggregation(TypedDict):
+    clusterRoleSelectors: NotRequired[list[_Selector] | None]
+
+
+class Aggregating(TypedDict):
+    """What says which roles a ClusterRole has the rules of."""
+
+    metadata: _Labelled
+    aggregationRule: NotRequired[_Aggregation | None]
+
+
 class _Maintainer(TypedDict):
     name: str
 

@@ -199,6 +199,7 @@ def _about_statuses(crds: list[Manifest], handlers: rbac.Handlers) -> Iterator[s
 
 def _about_the_container(operator: Operator) -> Iterator[str]:
     """Yield sentences on how the image runs, and what of that is not as its Dockerfile has it."""
+    yield from operator.doubts
     file, image, how = operator.dockerfile, operator.container, operator.started_in
     if operator.command:
         yield (

@@ -54,6 +54,8 @@ class Operator:
     namespaces: tuple[str, ...] | None = None
     #: The modules that register handlers.
     modules: tuple[str, ...] = ()
+    #: Sentences on what the repository says in two ways.
+    doubts: tuple[str, ...] = ()
     #: Empty if the repository does not say it.
     version: str = ""
     description: str = ""
@@ -76,9 +78,11 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     dockerfile = said.dockerfile or ("Dockerfile" if (root / "Dockerfile").is_file() else "")
     image = container.read(reading.text(root / dockerfile)) if dockerfile else Container()
     name = said.name or str(about.get("name") or (said.home or home).rpartition("/")[2]).lower()
-    deployment, manifest = _deployed(root, name)
+    deployment, manifest, doubts = _deployed(root, name)
+    built = container.kopf_run(image.command)
     image = container.started(image, manifest)
     started = container.kopf_run(image.command)
+    doubts += _about_namespaces(dockerfile, built, deployment, started)
     modules = [*_modules(root)]
     named = [*started.modules, *map(_stem, started.files)] if started else modules
     module = said.module or (named[0] if len(named) == 1 else "")
@@ -93,6 +97,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
         name=name,
         module=module,
         modules=tuple(modules),
+        doubts=tuple(doubts),
         dockerfile=dockerfile,
         container=image,
         started_in=deployment if {"command", "args"} & manifest.keys() else dockerfile,
@@ -110,32 +115,49 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     )
 
 
-def _deployed(root: Path, name: str) -> tuple[str, Manifest]:
-    """Return the container of the operator's Pods, and the file that has it; empty if none is.
+def _deployed(root: Path, name: str) -> tuple[str, Manifest, list[str]]:
+    """Return the file that has the container of the operator's Pods, and this; empty if none is.
 
-    It runs kopf, or its image has the operator's name. Where containers differ, nothing says which.
+    Its image has the operator's name, or it runs kopf, or both. Where such containers differ, a
+    sentence says that nothing is taken from them.
     """
     found = [
         (str(file.relative_to(root)), each)
         for file in files(root, "*.yaml", "*.yml")
         for manifest in manifests(file)
-        if granted.runs_as(manifest)
+        if granted.is_object(manifest) and granted.runs_as(manifest)
         for each in manifest["spec"]["template"]["spec"]["containers"]
         if isinstance(each, dict)
     ]
     running = [(f, each) for f, each in found if container.runs_kopf(each)]
-    named = [(f, each) for f, each in found if _is_called(str(each.get("image")), name)]
-    chosen = running or named
+    called = [(_called(str(each.get("image"))), (f, each)) for f, each in found]
+    named = [each for image, each in called if image == name]
+    named = named or [each for image, each in called if name and name in image]
+    chosen = [each for each in named if each in running] or named or running
     same = ("command", "args", "env", "ports")
-    if len({str([each.get(key) for key in same]) for _, each in chosen}) != 1:
-        return "", {}
-    return chosen[0]
+    if len({str([each.get(key) for key in same]) for _, each in chosen}) == 1:
+        return *chosen[0], []
+    doubt = (
+        f"{', '.join(sorted({f for f, _ in chosen}))} have several containers that may be the "
+        "operator's, and they differ: PROJECT has nothing of them, so give variables by --env, and "
+        "the namespaces by watchNamespaces there"
+    )
+    return "", {}, [doubt] if chosen else []
 
 
-def _is_called(image: str, name: str) -> bool:
-    """Return whether an image, such as a.example/b/notes:1.0, has a name."""
-    last = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
-    return bool(last and name) and (last in name or name in last)
+def _called(image: str) -> str:
+    """Return the name of an image, such as a.example/b/notes:1.0."""
+    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
+
+def _about_namespaces(
+    dockerfile: str, built: KopfRun | None, deployment: str, started: KopfRun | None
+) -> Iterator[str]:
+    """Yield a sentence where a Dockerfile and a Deployment say to watch other namespaces."""
+    former, later = (each.namespaces if each else None for each in (built, started))
+    if former is not None and later is not None and {*former} != {*later}:
+        at, there = (", ".join(each) or "all namespaces" for each in (former, later))
+        yield f"{dockerfile} watches {at}, and {deployment} {there}, which PROJECT has"
 
 
 def _stem(file: str) -> str:
