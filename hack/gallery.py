@@ -14,8 +14,9 @@ _HEAD = {
 [한국어](README.ko.md)
 
 {generated}
-Operators of one file, each for one task. Those of kinds that others define need no CRD; for the others, put the file
-into a repository of `kopf-kit new` as its `operator.py`. The tests run each on a real API server, and kill it after its
+Operators of one file, each for one task. Those of kinds that others define need no CRD; for the others, write a
+repository by `kopf-kit new NAME --kind KIND --group GROUP` with the kind and group of the file, give its version in
+`PROJECT` and the sample, and put the file there as `operator.py`. The tests run each on a real API server, and kill it after its
 writes one by one: `survived` is how many. The last column has the lines of another version of the same task: of
 metacontroller's example or kopf's tutorial, without their YAML, licenses and CRDs.
 
@@ -29,7 +30,8 @@ metacontroller's example or kopf's tutorial, without their YAML, licenses and CR
 
 {generated}
 파일 하나로 된 오퍼레이터들이며, 각각 한 가지 일을 합니다. 다른 곳에서 정의한 종류만 다루는 오퍼레이터에는 CRD가
-필요 없습니다. 나머지는 `kopf-kit new`로 만든 저장소의 `operator.py`를 이 파일로 바꾸면 됩니다. 테스트는 실제 API
+필요 없습니다. 나머지는 파일의 종류와 그룹으로 `kopf-kit new NAME --kind KIND --group GROUP`을 실행하고, `PROJECT`와
+샘플의 버전을 파일에 맞춘 다음, `operator.py`를 이 파일로 바꾸면 됩니다. 테스트는 실제 API
 서버에서 오퍼레이터를 실행하고, 쓰기를 마칠 때마다 강제로 종료합니다. `살아남은 쓰기`는 그렇게 종료한 쓰기의
 수입니다. 마지막 열은 같은 일을 하는 metacontroller 예제나 kopf 튜토리얼의 줄 수이며, YAML과 라이선스, CRD는 세지
 않았습니다.

@@ -121,6 +121,12 @@ def test_the_pod_is_the_chart_s() -> None:
     assert ours == theirs
 
 
+def test_what_a_kind_uses_has_a_bare_version() -> None:
+    (owned,) = CSV["spec"]["customresourcedefinitions"]["owned"]
+    assert owned["resources"]
+    assert not [each for each in owned["resources"] if "/" in each["version"]]
+
+
 def test_the_kind_is_the_chart_s() -> None:
     chart = helm.find(helm.render(), "CustomResourceDefinition", "widgets.acme.example.com")
 

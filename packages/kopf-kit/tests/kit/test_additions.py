@@ -1,6 +1,7 @@
 """`kopf-kit new kind` and `kopf-kit new olm`: what comes to a repository later."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -122,6 +123,76 @@ def test_f6_a_kind_is_removed_without_a_trace(written: Path) -> None:
         removal.kind(written, "Bucket")
     with pytest.raises(KitError, match="Cache is the first kind"):
         removal.kind(written, "Cache")
+
+
+_MIXED = "this statement names"
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("ALL = [controller, bucket_controller]\n", f"{_MIXED} controller, and is not of Bucket"),
+        ("@controller.check\n@bucket_controller.check\ndef both(obj): ...\n", _MIXED),
+        ("def of(bucket: Bucket) -> None: ...\n", f"{_MIXED} Bucket, and is not of Bucket"),
+        ("def of(\n", "operator.py is not Python"),
+    ],
+)
+def test_a_kind_that_other_code_needs_stays(written: Path, code: str, sentence: str) -> None:
+    additions.kind(written, "Bucket")
+    module = written / "operator" / "cache_operator" / "operator.py"
+    module.write_text(f"{module.read_text()}\n\n{code}")
+    before = contents(written)
+
+    with pytest.raises(KitError, match=sentence):
+        removal.kind(written, "Bucket")
+
+    assert contents(written) == before
+
+
+@pytest.mark.parametrize("samples", ["[]", "[{}, other.yaml]", "\n      - {}\n      - other.yaml"])
+def test_a_kind_is_removed_with_each_of_its_samples(written: Path, samples: str) -> None:
+    additions.kind(written, "Bucket")
+    sample = "examples/bucket.yaml"
+    edit(written / "PROJECT", f"Bucket: {sample}", f"Bucket: {samples.format(sample)}")
+    (written / "other.yaml").touch()
+
+    removal.kind(written, "Bucket")
+
+    assert "Bucket" not in (written / "PROJECT").read_text()
+    assert (written / "other.yaml").exists() is (written / sample).exists() is (samples == "[]")
+
+
+def test_a_kind_that_cannot_be_removed_from_a_file_stays(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    additions.kind(written, "Bucket")
+    before, write = contents(written), Path.write_text
+
+    def refuse(path: Path, text: str) -> int:
+        if path.name == "csv.yaml":
+            raise PermissionError(13, "Permission denied", str(path))
+        return write(path, text)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(KitError, match="Permission denied; nothing was written"):
+        removal.kind(written, "Bucket")
+
+    assert contents(written) == before
+
+
+def test_a_page_that_is_quoted_is_read(written: Path) -> None:
+    edit(
+        written / "charts/cache-operator/Chart.yaml",
+        "home: https://github.com/myorg/cache-operator\n",
+        'home: "https://github.com/42/cache.git" # its page\n',
+    )
+    shutil.rmtree(written / "olm")
+
+    additions.olm(written)
+
+    text = (written / "olm/csv.yaml").read_text()
+    assert documents.load(text)["reviewers"] == ["42"]
+    assert "url: https://github.com/42/cache\n" in text
 
 
 @pytest.mark.parametrize(

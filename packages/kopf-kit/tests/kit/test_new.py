@@ -259,8 +259,9 @@ def test_its_pages_are_where_its_author_says(home: str, icon: str, images: str) 
 
 
 def test_what_is_no_page_is_refused() -> None:
-    with pytest.raises(KitError, match="`acme` is no address of a page"):
-        replace(CACHE, home="acme")
+    for home in ("acme", "https://github.com/acme"):
+        with pytest.raises(KitError, match=f"`{home}` is no address of a page"):
+            replace(CACHE, home=home)
 
 
 @pytest.mark.parametrize(

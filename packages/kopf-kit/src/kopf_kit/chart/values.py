@@ -302,7 +302,7 @@ def _required(value: Value) -> bool:
 
 
 #: `--reuse-values` leaves out what a release has not had before.
-_RESET = "a value of this release; upgrade with --reset-then-reuse-values, not --reuse-values"
+_RESET = "a value, not null; upgrade with --reset-then-reuse-values, not --reuse-values"
 
 
 def schema(chart: Path = CHART) -> str:

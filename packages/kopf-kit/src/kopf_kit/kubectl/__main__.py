@@ -100,7 +100,7 @@ def guarded(run: Callable[[], int]) -> int:
         return 0
     except KeyboardInterrupt:
         print()
-        return 0
+        return 130
 
 
 HELP = Text(

@@ -261,7 +261,7 @@ def _resources(kind: str) -> list[dict[str, str]]:
         if controller.kind.kind == kind
     )
     return [
-        {"kind": owned.kind, "name": "", "version": owned.api_version}
+        {"kind": owned.kind, "name": "", "version": owned.api_version.rpartition("/")[2]}
         for owned in served.declaration.owned or (served.kind,)
     ]
 

@@ -105,16 +105,9 @@ def workflow(folder: Path) -> list[Path]:
 
 def _add(texts: dict[Path, str], folder: Path) -> None:
     """Write all of these texts into a repository; raise KitError if it stays as it is."""
-    former = {file: file.read_bytes() for name in texts if (file := folder / name).is_file()}
-    try:
-        repository.lay_out(texts, folder)
-    except OSError as error:
-        for file in (folder / name for name in texts):
-            if file.is_file() and file not in former:
-                file.unlink()
-            elif file.is_file() and file.read_bytes() != former[file]:
-                file.write_bytes(former[file])
-        raise KitError(f"{error.filename}: {error.strerror}; nothing was written") from error
+    with reading.all_or_none() as write:
+        for name, text in texts.items():
+            write(folder / name, text)
 
 
 def _code(before: Record, answers: Answers) -> dict[Path, str]:

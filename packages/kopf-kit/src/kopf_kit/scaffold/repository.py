@@ -150,13 +150,16 @@ class Answers:
     @property
     def _places(self) -> dict[str, str]:
         """Where the operator's page, its files and its images are."""
-        home = self.home.rstrip("/") or f"https://github.com/{_OWNER}/{self.name}"
+        home = (
+            self.home.rstrip("/").removesuffix(".git") or f"https://github.com/{_OWNER}/{self.name}"
+        )
         on_github = re.match(r"https://github\.com/([^/]+)/([^/]+)", home)
         owner = on_github[1] if on_github else _OWNER
         raw = f"{home}/-/raw/main"
         if on_github:
             raw = f"https://raw.githubusercontent.com/{on_github[1]}/{on_github[2]}/main"
-        return {"home": home, "raw": raw, "owner": owner, "registry": f"ghcr.io/{owner.lower()}"}
+        images = f"ghcr.io/{owner.lower()}"
+        return {"home": home, "raw": raw, "owner": documents.scalar(owner), "registry": images}
 
     @property
     def _title(self) -> str:
@@ -239,7 +242,7 @@ def check_kind(kind: str) -> None:
 
 def check_home(home: str) -> None:
     """Raise KitError if a text is not the address of a page."""
-    if home and not re.fullmatch(r"https?://[\w.:-]+/[\w./~+-]+", home):
+    if home and not re.fullmatch(r"https?://[\w.:-]+(/[\w.~+-]+){2,}/?", home):
         raise KitError(
             f"`{home}` is no address of a page; use such as https://github.com/acme/cache-operator"
         )
@@ -299,15 +302,14 @@ def _record(folder: Path, file: dict[str, Any]) -> Record:
     plugin = next(iter(file["plugins"].values()))
     olm = (folder / "olm" / "csv.yaml").is_file()  # generated files are in this folder, too
     chart = folder / "charts" / file["projectName"] / "Chart.yaml"
-    written = reading.text(chart) if chart.is_file() else ""
-    home = re.search(r"^home: (\S+)$", written, re.MULTILINE)
+    home = reading.load(reading.text(chart), chart).get("home") if chart.is_file() else ""
     kinds = tuple(
         Answers(
             file["projectName"],
             kind["kind"],
             ".".join(filter(None, (kind.get("group"), kind["domain"]))),
             olm,
-            home[1] if home else "",
+            str(home or ""),
             (folder / _KOREAN).is_file(),
         )
         for kind in file["resources"]
