@@ -19,7 +19,7 @@ from kopf_kit.cli import generate
 from kopf_kit.crd import declared
 from kopf_kit.olm import bundle, service_version
 from kopf_kit.olm.bundle import BUNDLE, NAME
-from kopf_kit.project import documents, rbac
+from kopf_kit.project import definition, documents, rbac
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import tools
 from kopf_kit.rig.run import KitError, output
@@ -121,10 +121,13 @@ def test_the_pod_is_the_chart_s() -> None:
     assert ours == theirs
 
 
-def test_what_a_kind_uses_has_a_bare_version() -> None:
-    (owned,) = CSV["spec"]["customresourcedefinitions"]["owned"]
-    assert owned["resources"]
-    assert not [each for each in owned["resources"] if "/" in each["version"]]
+def test_what_a_kind_uses_has_a_bare_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    memcached = definition.load(Path(__file__).parents[4] / "examples" / "memcached")
+    monkeypatch.setattr(service_version, "PROJECT", memcached)
+
+    resources = service_version._resources("Memcached")
+
+    assert resources == [{"kind": "Deployment", "name": "", "version": "v1"}]
 
 
 def test_the_kind_is_the_chart_s() -> None:
