@@ -96,7 +96,7 @@ def record(test: tuple[str, ...]) -> None:
 
 
 def _rights() -> Rights | None:
-    """Return what an operator may do by PROJECT; None where there is none."""
+    """Return what an operator may do by PROJECT; None outside of a project."""
     if not paths.has_project():
         return None
     from kopf_kit.crd import declared
