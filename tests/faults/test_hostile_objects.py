@@ -1,4 +1,4 @@
-"""Objects that a tenant may write and that no operator expects; findings C1, L5, L9, L10, M3."""
+"""Objects that a tenant may write and that no operator expects; findings R1 and L5."""
 
 import asyncio
 import itertools
@@ -11,7 +11,6 @@ from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.requests import Raw, RefusedError, connected
 from kopf_kit.testing.under_test import Subject, prepare
 from kopf_kit.testing.world import World, world
-from tests.faults.asking import why
 from tests.faults.messages import STRICT
 from tests.faults.subjects import MESSAGE
 from tests.support import control_plane
@@ -92,117 +91,6 @@ async def test_r1_names_that_an_older_crd_let_into_a_status_are_overwritten(
     await here.converges({"hello": "하나"})
 
 
-async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
-    own_world: World,
-) -> None:
-    here = own_world
-    await here.start()
-    await here.create("하나")
-    await here.wait_until_ready()
-
-    # An administrator replaces the here.subject.crd by one that checks nothing.
-    crd = await here.cluster.ask("GET", here.subject.crd)
-    for version in crd["spec"]["versions"]:
-        version["schema"]["openAPIV3Schema"] = {
-            "type": "object",
-            "x-kubernetes-preserve-unknown-fields": True,
-        }
-    await here.cluster.patch(here.subject.crd, {"spec": {"versions": crd["spec"]["versions"]}})
-    bad: dict[str, object] = {
-        "number": {"text": 7},
-        "list": ["text"],
-        "nested": {"text": {"a": {"b": [[[[]]]]}}},
-        "interval": {"text": "a", "intervalSeconds": "often"},
-    }
-    async with here.within(60, "the new here.subject.crd is served"):
-        while True:
-            body = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": {"name": "probe"}}
-            await here.cluster.attempt("POST", here.objects, {**body, "spec": {"text": 7}})
-            if await here.cluster.find(here.object("probe")):
-                break
-            await asyncio.sleep(0.2)
-    for name, spec in bad.items():
-        await here.cluster.ask(
-            "POST",
-            here.objects,
-            {
-                "apiVersion": "myorg.dev/v1",
-                "kind": "Message",
-                "metadata": {"name": name},
-                "spec": spec,
-            },
-        )
-
-    told = await here.until_reason("Unreadable", "number")
-    await here.create("둘", "well")
-
-    await here.wait_until_right("well", "둘")
-    assert "text" in told["message"]
-    said = await why(here, "number")
-    assert said.first == (
-        "Message number: it, or what was made for it, does not match the definition of its kind, "
-        "so the operator skips it."
-    )
-    await here.quiet()
-    assert here.operator.exits == []
-    await here.restart()
-    await here.edit("셋", "well")
-    await here.wait_until_right("well", "셋")
-
-
-async def test_c1_an_object_that_is_nested_900_levels_deep_is_served(own_world: World) -> None:
-    here = own_world
-    crd = await here.cluster.ask("GET", here.subject.crd)
-    for version in crd["spec"]["versions"]:
-        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-        spec["x-kubernetes-preserve-unknown-fields"] = True
-    await here.cluster.patch(here.subject.crd, {"spec": {"versions": crd["spec"]["versions"]}})
-    deep: object = 1
-    for _ in range(900):
-        deep = {"a": deep}
-    async with here.within(60, "the new here.subject.crd is served"):
-        while not (await here.cluster.find(here.object("deep")) or {}).get("spec", {}).get("x"):
-            await here.cluster.remove(here.object("deep"))
-            await here.cluster.attempt(
-                "POST",
-                here.objects,
-                {
-                    "apiVersion": "myorg.dev/v1",
-                    "kind": "Message",
-                    "metadata": {"name": "deep"},
-                    "spec": {"text": "a", "x": deep},
-                },
-            )
-            await asyncio.sleep(0.2)
-    await here.start()
-    await here.create("하나")
-
-    await here.wait_until_right("hello", "하나")
-    await here.wait_until_right("deep", "a")
-    assert here.operator.exits == []
-
-
-async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(here: World) -> None:
-    await here.start()
-    await here.create("하나")
-    await here.wait_until_ready()
-    hold = {"metadata": {"finalizers": ["example.com/hold"]}}
-    await here.cluster.patch(here.object(), hold)
-
-    await here.delete()
-
-    told = await here.until_reason("Terminating")
-    assert told["status"] == "False"
-    assert "example.com/hold" in told["message"]
-    said = await why(here)
-    assert said.first == "Message hello: it is being deleted, but something holds it."
-    assert "example.com/hold" in said.part("Do")
-    message = await here.cluster.ask("GET", here.object())
-    assert message["status"]["observedGeneration"] == message["metadata"]["generation"]
-    await here.cluster.patch(here.object(), {"metadata": {"finalizers": None}})
-    await here.converges({})
-
-
 async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:
     await here.start()
     await here.create("길" * 10000)
@@ -217,49 +105,6 @@ async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:
     cells = [str(cell) for row in table["rows"] for cell in row["cells"]]
     assert any(cell.startswith("길길") for cell in cells)
     assert max(map(len, cells)) <= 64
-
-
-@pytest.mark.long
-async def test_m3_large_texts_cost_no_memory(here: World) -> None:
-    await here.start()
-    await here.create("작다", "small")
-    await here.wait_until_right("small", "작다")
-    before = here.operator.memory()
-
-    text = "x" * 32000 + "🎉"  # Python keeps each character of such a text in four bytes
-    wanted = {f"m{number:03}": text for number in range(100)}
-    await asyncio.gather(*(here.create(text, name) for name in wanted))
-    await here.converges({"small": "작다", **wanted})
-    watched = here.operator.memory()
-    await here.restart()
-    await here.quiet()
-    listed = here.operator.memory()
-
-    # 100 such texts would be 13 MB.
-    assert max(watched, listed) - before < 12 * 2**20
-
-
-async def test_l8_without_its_status_subresource_the_pod_still_comes_back(
-    own_world: World,
-) -> None:
-    here = own_world
-    crd = await here.cluster.ask("GET", here.subject.crd)
-    for version in crd["spec"]["versions"]:
-        version["subresources"] = {}
-    await here.cluster.patch(here.subject.crd, {"spec": {"versions": crd["spec"]["versions"]}})
-    await here.start()
-    await here.create("하나")
-
-    async with here.within(60, "the Pod is there"):
-        while not await here.cluster.find(here.child()):
-            await asyncio.sleep(0.1)
-    async with here.within(60, "it says so"):
-        while "no status subresource" not in here.operator.log.read_text():
-            await asyncio.sleep(0.1)
-    await here.cluster.remove(here.child(), grace=0)
-    async with here.within(60, "the Pod is back"):
-        while not await here.cluster.find(here.child()):
-            await asyncio.sleep(0.1)
 
 
 @pytest.mark.long

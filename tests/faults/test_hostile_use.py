@@ -1,54 +1,23 @@
-"""What people and pipelines do to a cluster; findings C2, M6, and use without measure."""
+"""What people, pipelines and broken machines do to a cluster; findings C2, L10 and minor 6."""
 
 import asyncio
+import resource
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from faults.worlds import scraped
+from kopf_kit.testing import calls
 from kopf_kit.testing.kubelet import Kubelet
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.world import World
+from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import POD, Kind
 from tests.support import control_plane
 
 _ALL = "/api/v1/namespaces"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
-
-
-async def test_c2_a_namespace_that_is_deleted_stops_no_other(here: World) -> None:
-    other = await here.another_namespace()
-    await here.start(f"--namespace={other}", "--resync-period=1")
-    await here.create("하나")
-    await here.create_in(other, "둘")
-    await here.wait_until_ready()
-    async with here.within(60, "the other namespace is served"):
-        while not await here.cluster.find(f"/api/v1/namespaces/{other}/pods/msg-hello"):
-            await asyncio.sleep(0.1)
-
-    await here.cluster.ask("DELETE", f"/api/v1/namespaces/{other}")
-    async with here.within(120, "the namespace is gone"):
-        while await here.cluster.find(f"/api/v1/namespaces/{other}"):
-            await here.cluster.end_pods(other)
-            await asyncio.sleep(0.2)
-    async with here.within(60, "its loss is told"):
-        while "cannot be served" not in here.operator.log.read_text():
-            await asyncio.sleep(0.1)
-
-    await here.edit("셋")
-    await here.wait_until_right("hello", "셋")
-    await here.restart()
-    await here.edit("넷")
-    await here.wait_until_right("hello", "넷")
-    assert (await here.operator.probe("/readyz"))[0] == 200
-
-    # It comes back, with its rights, and is served again without anybody's touch.
-    await here.cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": other}})
-    await here.allow(other)
-    await here.create_in(other, "다섯")
-    async with here.within(120, "it is served again"):
-        while not await here.cluster.find(f"/api/v1/namespaces/{other}/pods/msg-hello"):
-            await asyncio.sleep(0.2)
 
 
 async def test_c2_rights_that_come_and_go_in_one_namespace_stop_no_other(here: World) -> None:
@@ -175,3 +144,129 @@ def _of(metrics: dict[str, float], name: str) -> dict[str, float]:
     found = {f"{{{k.removeprefix(prefix)}": v for k, v in metrics.items() if k.startswith(prefix)}
     assert found, f"there is no {name}"
     return found
+
+
+async def test_a_log_that_cannot_be_written_stops_nothing(here: World) -> None:
+    await here.start(log_to=Path("/dev/full"))
+    await here.create("하나")
+    await here.converges({"hello": "하나"})
+    assert here.operator.exits == []
+
+
+async def test_minor_6_a_leader_that_ends_while_it_renews_releases_the_lease(
+    here: World,
+) -> None:
+    first = await here.start(*ELECT)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    granted = asyncio.Event()
+
+    async def grant_unheard(_: calls.Call, forward: calls.Forward) -> calls.Answer:
+        """Have the server grant the renewal, and the leader end before it hears of it."""
+        answer = await forward()
+        granted.set()
+        await asyncio.sleep(1)
+        return answer
+
+    here.proxy.arm(lambda call: call.lease and call.method == "PUT", grant_unheard)
+    async with here.within(60, "the renewal is granted"):
+        await granted.wait()
+    here.frozen.add(first)
+    await first.stop()
+
+    lease = await here.cluster.ask(
+        "GET",
+        f"/apis/coordination.k8s.io/v1/namespaces/{here.namespace}/leases/demo-message-operator",
+    )
+    assert lease["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.long
+async def test_out_of_memory_it_loses_nothing(here: World) -> None:
+    """It gets no more memory than it has, in the middle of its work, as at a container's limit."""
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    limited, room, wanted = here.operator.pid, 2**18, {"hello": "하나"}
+
+    async with here.within(120, "it has no memory left"):
+        while not (here.operator.exits or b"MemoryError" in here.operator.log.read_bytes()):
+            # Less room each time: how much it takes depends on how many Messages come at once.
+            with suppress(OSError, AssertionError):  # it has just ended, and is seen to next time
+                most = here.operator.memory("VmSize") + room
+                resource.prlimit(limited, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+            room //= 2
+            names = [f"m{number:03}" for number in range(len(wanted), len(wanted) + 40)]
+            more = {name: name + "x" * 32000 for name in names}
+            await asyncio.gather(*(here.create(text, name) for name, text in more.items()))
+            wanted |= more
+            await asyncio.sleep(1)
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    with suppress(ProcessLookupError):  # it ended
+        resource.prlimit(limited, resource.RLIMIT_AS, unlimited)
+
+    await here.converges(wanted)
+
+
+async def uid_of_pod(here: World, name: str = "hello") -> str:
+    pod = await here.cluster.ask("GET", here.child(name))
+    return str(pod["metadata"]["uid"])
+
+
+@pytest.mark.long
+async def test_l10_a_resize_is_healed_and_added_tolerations_are_left(here: World) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.wait_until_ready()
+    before = await uid_of_pod(here)
+
+    pod = await here.cluster.ask("GET", here.child())
+    pod["spec"]["tolerations"] = [
+        *pod["spec"].get("tolerations", []),
+        {"key": "mine", "operator": "Exists"},
+    ]
+    await here.cluster.ask("PUT", f"{here.child()}?fieldManager=somebody", pod)
+    await here.quiet()
+    assert await uid_of_pod(here) == before
+
+    bigger = {"resources": {"limits": {"cpu": "200m"}}}
+    await here.cluster.ask(
+        "PATCH",
+        f"{here.child()}/resize?fieldManager=somebody",
+        {"spec": {"containers": [{"name": "message", **bigger}]}},
+        "application/strategic-merge-patch+json",
+    )
+    await here.converges({"hello": "하나"})
+    assert await uid_of_pod(here) != before
+
+
+async def test_l10_a_replica_set_that_adopts_a_stripped_pod_keeps_it(here: World) -> None:
+    operator = await here.start()
+    await here.create("하나")
+    await here.wait_until_ready()
+    here.frozen.add(operator)
+    await operator.stop()
+    labels = {"matchLabels": {"app.kubernetes.io/name": "message"}}
+    template = {
+        "metadata": {"labels": labels["matchLabels"]},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    thief = await here.cluster.ask(
+        "POST",
+        f"/apis/apps/v1/namespaces/{here.namespace}/replicasets",
+        {"metadata": {"name": "thief"}, "spec": {"selector": labels, "template": template}},
+    )
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "thief",
+        "uid": thief["metadata"]["uid"],
+        "controller": True,
+    }
+    await here.cluster.patch(here.child(), {"metadata": {"ownerReferences": [owner]}})
+    before = len(here.child_writes("DELETE"))
+    await here.start()
+
+    await here.until_reason("Conflict")
+
+    assert len(here.child_writes("DELETE")) == before

@@ -66,30 +66,6 @@ async def until_logged(here: World, operator: Operator, text: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_label_that_comes_and_goes(here: World) -> None:
-    operator = await start(here)
-    await here.create("하나")
-    await asyncio.sleep(QUIET)
-    assert writes_in(here, here.namespace) == []
-
-    await label(here)
-    await here.converges({"hello": "하나"})
-
-    await label(here, served=False)
-    await until_logged(here, operator, "is not selected any more")
-    before = writes_in(here, here.namespace)
-    pod = await here.cluster.ask("GET", here.child())
-    await here.edit("둘")
-    await here.create("셋", "late")
-    await asyncio.sleep(QUIET)
-    assert writes_in(here, here.namespace) == before
-    now = await here.cluster.ask("GET", here.child())
-    assert now["metadata"]["uid"] == pod["metadata"]["uid"]
-
-    await label(here)
-    await here.converges({"hello": "둘", "late": "셋"})
-
-
 async def test_a_namespace_that_is_deleted_and_made_again_with_the_label(here: World) -> None:
     await start(here)
     await label(here)

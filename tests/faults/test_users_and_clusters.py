@@ -5,9 +5,6 @@ import asyncio
 import pytest
 
 from faults.worlds import policies_served
-from kopf_kit.testing import calls
-from kopf_kit.testing.conformance import a_foreign_child
-from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD
@@ -98,54 +95,6 @@ async def test_the_longest_and_the_dotted_names_work_and_longer_ones_are_refused
         await here.create("넷", LONG + "a")
 
     await here.converges(wanted)
-
-
-async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
-    await here.start()
-    await a_foreign_child(here, "hello")
-    before = await here.cluster.ask("GET", here.child())
-    await here.create("하나")
-    told = await here.until_reason("Conflict")
-    async with here.within(120, "its Event"):
-        while not any(write.path.endswith("/events") for write in here.relevant()):
-            await asyncio.sleep(0.05)
-    count, looks = len(here.relevant()), here.reads(here.child())
-    async with here.within(60, "it looks at the Pod again"):
-        while here.reads(here.child()) == looks:
-            await asyncio.sleep(0.05)
-
-    assert told["message"] == (
-        "Pod msg-hello exists and does not belong to this Message. It is left alone. Find out "
-        "who needs that Pod, or give the Message another name."
-    )
-    now = await here.cluster.ask("GET", here.child())
-    assert now["metadata"]["uid"] == before["metadata"]["uid"]
-    assert now["spec"]["containers"] == before["spec"]["containers"]
-    assert len(here.relevant()) == count
-
-    await here.cluster.remove(here.child(), grace=0)
-    await here.converges({"hello": "하나"})
-
-
-@pytest.mark.long
-async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(here: World) -> None:
-    await here.start()
-    await here.create("하나")
-    await here.converges({"hello": "하나"}, quiet=0.1)
-
-    here.kubelet.arm(Trouble.LOST)
-    await here.edit("둘")
-    told = await here.until_reason("PodStuckTerminating")
-    assert "node-1" in told["message"]
-    said = await why(here)
-    assert said.first == (
-        "Message hello: its former Pod does not end: the node does not confirm it."
-    )
-    assert "delete pod msg-hello --force" in said.part("Do")
-
-    here.kubelet.disarm()
-    await here.cluster.remove(here.child(), grace=0)
-    await here.converges({"hello": "둘"})
 
 
 async def test_a_quota_is_told_and_lifted(here: World) -> None:
@@ -273,13 +222,10 @@ async def test_without_the_operator_messages_are_deleted_at_once(here: World) ->
     await here.converges({})
 
 
-async def test_events_that_cannot_be_posted_hold_up_nothing(here: World) -> None:
-    await here.start()
-    here.proxy.arm(
-        lambda call: call.plural == "events", calls.refuse(403, "Forbidden"), float("inf")
-    )
-
+async def test_a_field_that_the_api_server_does_not_know_is_told_in_its_words(here: World) -> None:
+    await here.start("--message-pod", '{"affinity": {"nodeAffinty": {}}}')
     await here.create("하나")
-    await here.converges({"hello": "하나"})
-    await here.edit("둘")
-    await here.converges({"hello": "둘"})
+    told = await here.until_reason("BadRequest")
+
+    assert 'unknown field "spec.affinity.nodeAffinty"' in told["message"]
+    assert not await here.cluster.find(here.child())

@@ -700,7 +700,7 @@ async def test_a_reconcile_that_gets_on_is_not_stuck_however_many_children_it_ha
         ("example.com/hold", "example.com/hold holds it"),
     ],
 )
-async def test_who_holds_an_object_is_told(server: ApiServer, finalizer: str, held: str) -> None:
+async def test_l9_who_holds_an_object_is_told(server: ApiServer, finalizer: str, held: str) -> None:
     """The finalizers of the garbage collector have no owner that a user could ask."""
     server.put(WIDGET, widget(finalizers=[finalizer]))
     async with operating(server, widgets.controller()):
