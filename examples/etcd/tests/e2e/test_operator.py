@@ -69,9 +69,9 @@ def test_one_member_serves_and_two_join_it_under_load(kubectl: Kubectl, clients:
 
     cluster = settled(kubectl)
     heading, row = kubectl("get", "etcd").splitlines()
-    columns = ["NAME", "SIZE", "HEALTHY", "VERSION", "AVAILABLE", "READY", "AGE"]
+    columns = ["NAME", "SIZE", "HEALTHY", "VERSION", "AVAILABLE", "READY", "REASON", "AGE"]
     assert heading.split() == columns
-    assert row.split()[:6] == ["sample", "3", "3", VERSIONS[0], "True", "True"]
+    assert row.split()[:7] == ["sample", "3", "3", VERSIONS[0], "True", "True", "Healthy"]
     assert [member["name"] for member in cluster["status"]["members"]] == list(pods(kubectl))
 
 

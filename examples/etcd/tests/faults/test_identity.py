@@ -155,7 +155,7 @@ async def test_f2_f13_of_two_restores_at_once_one_is_carried_out_and_what_follow
 
 
 @pytest.mark.long
-async def test_f4_full_disks_are_enlarged_though_they_cost_the_quorum(
+async def test_f4_volumes_grow_though_full_disks_cost_the_quorum(
     here: World, cluster: Cluster
 ) -> None:
     classes = "/apis/storage.k8s.io/v1/storageclasses"
@@ -166,27 +166,26 @@ async def test_f4_full_disks_are_enlarged_though_they_cost_the_quorum(
         await cluster.create(3, storage={"size": "1Gi", "className": "grows"})
         before = await cluster.settles(3)
         names = [member["name"] for member in before["members"]]
-        claims = cluster.nodes.path("persistentvolumeclaims")
-        for name in names:
-            path = f"{claims}/{(await cluster.claim(name))['metadata']['name']}/status"
-            status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
-            await here.cluster.patch(path, {"status": status})
+        await have(here, cluster, names, "1Gi")
+        pods = set(cluster.nodes.containers)
+        await cluster.edit(storage={"size": "2048Mi"})
+        await eventually(here, "all claims ask for more", lambda: ask(cluster, names, "2Gi"))
+        await have(here, cluster, names, "2Gi")
+        await cluster.settles(3)
+        assert set(cluster.nodes.containers) == pods
         await put(cluster, "kept")
         for container in cluster.nodes.containers.values():
             container.again = float("inf")  # as one whose disk is full: it does not start again
             container.kill()
         await cluster.until("Available", "False", "Unreachable")
 
-        await cluster.edit(storage={"size": "2Gi"})
-
-        async def asked() -> bool:
-            return {await size(cluster, name) for name in names} == {"2Gi"}
+        await cluster.edit(storage={"size": "3Gi"})
 
         async def told() -> bool:
             text = "c-1, c-2, c-3 do not have the requested size yet"
             return text in (await cluster.condition("Ready"))["message"]
 
-        await eventually(here, "all claims ask for more", asked)
+        await eventually(here, "all claims ask for more", lambda: ask(cluster, names, "3Gi"))
         await eventually(here, "what it waits for is told", told)
         assert (await cluster.status())["members"] == before["members"], "nothing is deleted"
 
@@ -199,9 +198,18 @@ async def test_f4_full_disks_are_enlarged_though_they_cost_the_quorum(
         await here.cluster.remove(f"{classes}/grows")
 
 
-async def size(cluster: Cluster, member: str) -> str:
-    claim = await cluster.claim(member)
-    return str(claim["spec"]["resources"]["requests"]["storage"])
+async def have(here: World, cluster: Cluster, members: list[str], size: str) -> None:
+    """Have all volumes be of a size, as a provisioner does."""
+    for member in members:
+        claim = (await cluster.claim(member))["metadata"]["name"]
+        path = f"{cluster.nodes.path('persistentvolumeclaims', claim)}/status"
+        status = {"phase": "Bound", "capacity": {"storage": size}}
+        await here.cluster.patch(path, {"status": status})
+
+
+async def ask(cluster: Cluster, members: list[str], size: str) -> bool:
+    claims = [await cluster.claim(member) for member in members]
+    return {claim["spec"]["resources"]["requests"]["storage"] for claim in claims} == {size}
 
 
 @pytest.mark.long

@@ -100,24 +100,6 @@ async def test_it_is_whole_again_and_nothing_acknowledged_is_lost(
     await cluster.check()
 
 
-async def test_a_learner_whose_node_is_lost_is_replaced(here: World, cluster: Cluster) -> None:
-    await here.start()
-    await cluster.create(2)
-    before = {member["name"] for member in (await cluster.settles(2))["members"]}
-    await cluster.edit(size=3)
-    async with here.within(60, "a learner starts"):
-        while len(cluster.nodes.containers) == 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    (learner,) = {container.name for container in cluster.nodes.containers.values()} - before
-
-    await node_lost(cluster, [learner])
-
-    after = await cluster.settles(3, patience=600)
-    staying = {member["name"] for member in after["members"] if not member["leaving"]}
-    assert before < staying - {learner} == staying
-    await cluster.check()
-
-
 async def test_without_a_quorum_nothing_is_deleted_and_the_status_says_so(
     here: World, cluster: Cluster
 ) -> None:
@@ -133,31 +115,6 @@ async def test_without_a_quorum_nothing_is_deleted_and_the_status_says_so(
     assert condition["message"].startswith("1 of 3 members answer.")
     assert [write for write in here.writes[writes:] if write.method == "DELETE"] == []
     assert (await cluster.status())["members"] == before["members"]
-
-
-async def test_a_corrected_template_reaches_members_that_a_bad_one_cost_the_quorum(
-    here: World, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = cluster.nodes._command
-
-    async def good(pod: Raw, claims: dict[str, Raw]) -> list[str]:
-        return [] if pod["metadata"]["labels"].get("turn") == "bad" else await command(pod, claims)
-
-    monkeypatch.setattr(cluster.nodes, "_command", good)
-    await here.start()
-    await cluster.create(3)
-    before = await cluster.settles(3)
-
-    await cluster.edit(pod={"labels": {"turn": "bad"}})
-    async with here.within(60, "a member is down"):
-        while len(cluster.ready()) == 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-    await two_pods_gone(cluster, cluster.ready())
-    await cluster.until("Available", "False", "Unreachable")
-    await cluster.edit(pod={"labels": {"turn": "good"}})
-
-    assert (await cluster.settles(3, patience=180))["clusterId"] == before["clusterId"]
-    await cluster.check()
 
 
 async def test_f7_a_bad_version_is_told_stops_after_one_member_and_is_taken_back(

@@ -93,33 +93,6 @@ async def test_it_grows_and_shrinks_though_the_operator_is_killed_all_the_time(
 
 
 @pytest.mark.long
-async def test_edits_in_the_middle_of_another_change_lose_nothing(
-    here: World, cluster: Cluster, older_etcd: dict[str, Path]
-) -> None:
-    older = versions.OLDER_ETCD["3.6"].removeprefix("v")
-    cluster.nodes.etcd |= older_etcd
-    await here.start()
-    kill_after_each_write(here, cluster, 3)
-    await cluster.create(1, version=older)
-    await cluster.settles(1, patience=300)
-
-    for edit, pause in (
-        ({"size": 5}, 12),
-        ({"size": 1, "version": VERSION}, 8),
-        ({"size": 3}, 5),
-        ({"size": 1}, 3),
-        ({"size": 3, "version": older}, 8),
-        ({"version": VERSION}, 5),
-    ):
-        await cluster.edit(**edit)
-        await asyncio.sleep(pause)  # how far it comes is chance
-    await cluster.edit(version=older)
-
-    assert (await cluster.settles(3, patience=600))["version"] == older
-    await cluster.check()
-
-
-@pytest.mark.long
 async def test_an_older_version_is_announced_though_the_only_member_is_just_restarted(
     here: World, cluster: Cluster, older_etcd: dict[str, Path]
 ) -> None:

@@ -332,37 +332,6 @@ async def _file(cluster: Cluster, member: str) -> Path:
     return cluster.nodes.data(await cluster.claim(member)) / "data" / "member" / "snap" / "db"
 
 
-async def test_volumes_grow_where_the_class_allows_it(here: World, cluster: Cluster) -> None:
-    await cluster.clients.stop()
-    classes = "/apis/storage.k8s.io/v1/storageclasses"
-    body = {"metadata": {"name": "grows"}, "provisioner": "none", "allowVolumeExpansion": True}
-    await here.cluster.ask("POST", classes, body)
-    await here.start()
-    try:
-        await cluster.create(3, storage={"size": "1Gi", "className": "grows"})
-        status = await cluster.settles(3)
-        names = [member["name"] for member in status["members"]]
-        for name in names:
-            claim = (await cluster.claim(name))["metadata"]["name"]
-            path = cluster.nodes.path("persistentvolumeclaims", claim)
-            await here.cluster.patch(f"{path}/status", {"status": {"phase": "Bound"}})
-        pods = set(cluster.nodes.containers)
-
-        with pytest.raises(RefusedError, match="volumes cannot shrink"):
-            await cluster.edit(storage={"size": "512Mi"})
-        await cluster.edit(storage={"size": "2048Mi"})
-
-        await cluster.settles(3, patience=180)
-        sizes = {
-            (await cluster.claim(n))["spec"]["resources"]["requests"]["storage"] for n in names
-        }
-        assert sizes == {"2Gi"}
-        assert set(cluster.nodes.containers) == pods
-        await here.quiet(3)
-    finally:
-        await here.cluster.remove(f"{classes}/grows")
-
-
 @pytest.mark.parametrize("each", [0, 1])
 async def test_versions_go_up_and_down_one_at_a_time_under_load(
     here: World, cluster: Cluster, older_etcd: dict[str, Path], each: int

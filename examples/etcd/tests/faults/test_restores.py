@@ -157,7 +157,7 @@ async def create_claim(here: World, cluster: Cluster) -> Raw:
 
 
 @pytest.mark.parametrize("each", [0, pytest.param(1, marks=pytest.mark.long)])
-async def test_a_backup_replaces_the_data_of_the_cluster(
+async def test_a_backup_replaces_the_data_or_fills_a_cluster_of_another_name(
     here: World, cluster: Cluster, each: int
 ) -> None:
     await here.start()
@@ -179,37 +179,21 @@ async def test_a_backup_replaces_the_data_of_the_cluster(
     assert status["backup"] == taken
     after = await cluster.settles(1)
     assert (after["clusterId"] != first["clusterId"], after["members"][0]["name"]) == (True, "c-2")
-    body = {"key": "AA==", "range_end": "AA=="}
-    response = await cluster.clients.ask(f"{cluster.url('c-2')}/v3/kv/range", body)
-    assert [pair["key"] for pair in response["kvs"]] == ["YQ=="]
-    assert int(response["header"]["revision"]) > 10**9
-
-
-@pytest.mark.long
-async def test_a_backup_is_restored_into_a_cluster_of_another_name(
-    here: World, cluster: Cluster
-) -> None:
-    await here.start()
-    await cluster.create(1)
-    first = await cluster.settles(1)
-    store = await create_claim(here, cluster)
-    await cluster.clients.ask(f"{cluster.url('c-1')}/v3/kv/put", {"key": "YQ==", "value": "YQ=="})
-    backup = await create(here, "EtcdBackup", "once", cluster=NAME, store=store)
-    await until(here, backup, "Complete")
-
-    source = {"backup": {"name": "once"}}
+    await holds(cluster, "c-2")
     restore = await create(here, "EtcdRestore", "to", cluster=OTHER, confirm=OTHER, source=source)
     await here.cluster.ask("POST", here.objects, here.subject.manifest("1", OTHER))
     await until(here, restore, "Complete")
     await here.until_reason("Healthy", OTHER, 180)
+    await holds(cluster, f"{OTHER}-1")
+    assert (await cluster.status())["members"] == after["members"], "the other one stays"
 
-    born = (await here.cluster.ask("GET", here.object(OTHER)))["status"]
-    assert born["clusterId"] != first["clusterId"]
-    assert (await cluster.status())["members"] == first["members"], "the other one stays"
+
+async def holds(cluster: Cluster, member: str, above: int = 10**9) -> None:
+    """Check that a member has just one key, and that its revisions go on above another one."""
     body = {"key": "AA==", "range_end": "AA=="}
-    response = await cluster.clients.ask(f"{cluster.url(f'{OTHER}-1')}/v3/kv/range", body)
+    response = await cluster.clients.ask(f"{cluster.url(member)}/v3/kv/range", body)
     assert [pair["key"] for pair in response["kvs"]] == ["YQ=="]
-    assert int(response["header"]["revision"]) > 10**9
+    assert int(response["header"]["revision"]) > above
 
 
 @pytest.mark.parametrize("each", [0, pytest.param(1, marks=pytest.mark.long)])
@@ -239,9 +223,7 @@ async def test_what_one_member_has_outlives_a_lost_quorum(
     after = await cluster.settles(3, patience=600)
     assert after["clusterId"] == before["clusterId"]
     assert [member["name"] for member in after["members"]] == [names[2], "c-4", "c-5"]
-    body = {"key": "AA==", "range_end": "AA=="}
-    response = await cluster.clients.ask(f"{cluster.url('c-5')}/v3/kv/range", body)
-    assert [pair["key"] for pair in response["kvs"]] == ["YQ=="]
+    await holds(cluster, "c-5", above=0)
 
 
 @pytest.mark.long

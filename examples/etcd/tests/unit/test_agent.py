@@ -358,32 +358,6 @@ def make() -> None:
 
 
 @pytest.mark.usefixtures("backup")
-@pytest.mark.parametrize("made", [True, False])
-async def test_what_a_pod_has_made_is_not_taken_once_a_later_one_has_cleared_it(
-    monkeypatch: pytest.MonkeyPatch, made: bool
-) -> None:
-    booted = Path(agent.DATA, agent.BOOTED)
-    await agent.act(FETCH)
-    if made:
-        make()
-    monkeypatch.setenv(agent.POD, "p2")
-    await agent.act(FETCH)
-
-    monkeypatch.setenv(agent.POD, "p1")
-    if not made:
-        make()
-    with pytest.raises(FileNotFoundError):
-        await agent.act(agent.Finish())
-    assert not booted.exists()
-
-    monkeypatch.setenv(agent.POD, "p2")
-    make()
-    await agent.act(agent.Finish())
-    assert (booted / "db").read_text() == own("").name
-    assert left() == [agent.BOOTED]
-
-
-@pytest.mark.usefixtures("backup")
 async def test_the_data_of_a_member_stay_when_a_late_pod_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from etcd_operator.client import Alarm, Listed, Voice
-from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, meanwhile, quorum, refuse
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, meanwhile, refuse
 from etcd_operator.kinds import Compared, Defragmented, Entry, Status
 
 OLD, NEW = "3.6.16", "3.6.17"
@@ -190,12 +190,6 @@ def test_a_learner_boots_beside_the_members_that_are_there_and_is_then_promoted(
     assert (step.do, step.body) == (Do.PROMOTE, {"ID": "a3"})
 
 
-def test_a_joiner_boots_without_the_list_once_three_are_there() -> None:
-    assert decide(pod(healthy(3), 2, boot="join")).do is Do.DELETE_POD
-    two = pod(healthy(2, size=3), 2, boot="join")
-    assert decide(two).do is Do.LATCH, "two cannot do without each other: the third comes first"
-
-
 def test_three_learners_that_never_start_are_enough_for_a_while() -> None:
     s = pod(learner(healthy(3), 3, started=False), 3, stuck="crashes")
     step = decide(latching(s, failed_joins=2))
@@ -218,25 +212,11 @@ def test_the_newest_member_that_does_not_lead_goes_first() -> None:
     assert member(decide(leading), 11).leaving
 
 
-@pytest.mark.parametrize(("count", "sick"), [(3, [2]), (2, [2]), (5, [2, 3]), (1, [])])
-def test_no_voter_leaves_if_the_others_would_be_no_quorum(count: int, sick: list[int]) -> None:
-    s = silent(entry(healthy(count), 1, leaving="why"), *sick)
-
-    assert decide(s).do is Do.WAIT
-
-
 @pytest.mark.parametrize("sick", [1, 2])
 def test_nobody_is_added_while_a_member_is_not_healthy(sick: int) -> None:
     s = replace(unlisted(healthy(3), 3), volumes={"c-1": "v1", "c-2": "v2", "c-3": "v3"})
 
     assert decide(silent(entry(s, 3, volume="v3"), sick)).do is Do.WAIT
-
-
-def test_nobody_is_added_beside_another_learner() -> None:
-    s = unlisted(learner(healthy(4), 3), 4, volume="v4")
-    s = replace(s, volumes={**s.volumes, "c-4": "v4"})
-
-    assert decide(s).do is not Do.ADD
 
 
 def test_a_downgrade_waits_until_each_storage_is_the_older_one() -> None:
@@ -426,13 +406,6 @@ def test_while_data_differ_nothing_is_changed_but_what_is_dead() -> None:
     assert member(decide(alone(silent(s, 2), 2)), 2).leaving
 
 
-def test_volumes_grow_one_at_a_time_once_all_else_is_done() -> None:
-    s = replace(healthy(3), small=frozenset({"c-2", "c-3"}))
-    step = decide(s)
-    assert (step.do, step.member, step.uid) == (Do.GROW_VOLUME, "c-2", "v2")
-    assert decide(silent(s, 3)).do is Do.WAIT
-
-
 @pytest.mark.parametrize("sick", [[3], [2, 3], [1, 2, 3]])
 def test_f4_volumes_grow_though_members_are_not_healthy(sick: list[int]) -> None:
     s = silent(replace(healthy(3), small=frozenset({"c-2", "c-3"})), *sick)
@@ -496,26 +469,10 @@ def test_before_3_7_each_member_takes_a_snapshot() -> None:
     assert order == ["ENABLE", "CANCEL", "c-2", "c-3", "not c-1", "c-1"]
 
 
-def test_a_change_waits_until_all_are_healthy() -> None:
-    assert decide(wanting(silent(healthy(3), 2), version=NEW)).do is Do.WAIT
-
-
 def test_without_a_quorum_a_member_that_ran_as_it_is_does_not_change() -> None:
     s = wanting(replace(silent(healthy(1), 1), members=None), version=NEW)
 
     assert decide(s).do is Do.WAIT
-
-
-@pytest.mark.parametrize("runs", [True, False])
-def test_who_was_to_follow_a_downgrade_that_ended_early_runs_what_the_others_run(
-    runs: bool,
-) -> None:
-    s = wanting(entry(healthy(2, version="3.7.3"), 2, proved=False, version=OLD), version=OLD)
-    if not runs:
-        s = replace(silent(pod(s, 2, version=OLD, stuck="crashes"), 2), members=None)
-    assert member(decide(s), 2).version == "3.7.3"
-    s = replace(s, voices={"c-1": voice(1, version="3.7.3", downgrade="3.6.0")})
-    assert decide(s).latched is None, "it is under way"
 
 
 @pytest.mark.parametrize(
@@ -539,10 +496,3 @@ def test_a_version_that_cannot_follow_is_refused_in_words_and_all_else_goes_on(
     if complaint:
         assert decide(s).do is Do.NOTHING
         assert member(decide(wanting(s, size=4)), 4).version == running
-
-
-def test_nothing_is_done_when_all_is_well() -> None:
-    for count in (1, 2, 3, 5, 7):
-        assert decide(healthy(count)).do is Do.NOTHING
-        assert healthy(count).available
-    assert [quorum(n) for n in (1, 2, 3, 4, 5)] == [1, 2, 2, 3, 3]

@@ -11,7 +11,7 @@ import pytest
 from etcd_operator import backups, client, clusters, manifests, restores, stored
 from etcd_operator.clusters import POD, VOLUME, Look
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
-from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Recovery, Status
+from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Status
 from etcd_operator.manifests import Make
 from etcd_operator.operator import Settings
 from tests.unit.test_decide import alarmed, healthy, silent
@@ -31,18 +31,6 @@ def flags(of: EtcdCluster, **make: Any) -> list[str]:
 
 
 # --- manifests ----------------------------------------------------------------------------------
-
-
-def test_only_the_first_pod_of_the_seed_may_form_a_cluster() -> None:
-    assert "--initial-cluster-state=new" in flags(cluster(), boot="new")
-    for boot in ("join", "member"):
-        assert "--initial-cluster-state=existing" in flags(cluster(), boot=boot)
-
-
-def test_only_who_joins_knows_the_others() -> None:
-    both = "--initial-cluster=c-1=http://c-1.c.ns.svc:2380,c-2=http://c-2.c.ns.svc:2380"
-    assert both in flags(cluster(), boot="join", beside=["c-1", "c-2"])
-    assert "--initial-cluster=c-1=http://c-1.c.ns.svc:2380" in flags(cluster())
 
 
 def test_flags_are_those_of_the_version() -> None:
@@ -378,21 +366,6 @@ def test_without_a_quorum_it_is_not_available(answering: int, reason: str) -> No
     assert [condition.status for condition in status.conditions] == [False, None]
 
 
-def test_f4_what_a_cluster_without_space_waits_for_is_told() -> None:
-    down = replace(silent(healthy(3), 1, 2, 3), members=None)
-    grow, wait = Step(Do.GROW_VOLUME, "c-1", "the volume of c-1 is to grow"), Step(Do.WAIT, why="x")
-
-    assert status_of(down, grow).message == ("0 of 3 members answer. The volume of c-1 is to grow.")
-    status = status_of(replace(down, growing=frozenset({"c-1", "c-2"})), wait)
-    assert (status.reason, status.message) == (
-        "Unreachable",
-        "0 of 3 members answer. x. The volumes of c-1, c-2 do not have the requested size yet.",
-    )
-    one = replace(silent(healthy(3), 3), growing=frozenset({"c-3"}))
-    text = "x. The volumes of c-3 do not have the requested size yet."
-    assert status_of(one, wait).message == text
-
-
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
@@ -527,31 +500,11 @@ async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
         list(clusters.desired(cluster(paused=True), context))
 
 
-@pytest.mark.parametrize(
-    ("step", "fails", "told"),
-    [
-        (
-            Step(Do.REMOVE, "c-3", "its node is lost"),
-            False,
-            [("MemberRemoved", "c-3 was removed from the cluster: its node is lost.")],
-        ),
-        (Step(Do.PROMOTE, "c-3"), False, [("MemberPromoted", "c-3 has become a voter.")]),
-        (Step(Do.PROMOTE, "c-3"), True, []),
-        (
-            Step(
-                Do.LATCH,
-                why="EtcdRestore r replaces the data",
-                latched=Status(recovery=Recovery(uid="r")),
-            ),
-            False,
-            [("Recovery", "EtcdRestore r replaces the data.")],
-        ),
-    ],
-)
+@pytest.mark.parametrize("fails", [False, True])
 async def test_what_was_done_to_the_members_is_told_as_an_event(
-    monkeypatch: pytest.MonkeyPatch, step: Step, fails: bool, told: list[Any]
+    monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    steps, events = iter([step, Step(Do.WAIT)]), list[Any]()
+    steps, events = iter([Step(Do.REMOVE, "c-3", "its node is lost"), Step(Do.WAIT)]), list[Any]()
 
     async def look(*_: Any) -> Seen:
         return healthy(3)
@@ -560,32 +513,15 @@ async def test_what_was_done_to_the_members_is_told_as_an_event(
         if fails:
             raise client.EtcdError("it has not caught up")
 
-    async def record(_: Any) -> None:
-        pass
-
     monkeypatch.setattr(clusters.Eye, "look", look)
     monkeypatch.setattr(clusters.Eye, "call", call)
     monkeypatch.setattr(restores, "orders", lambda *_: [])
     monkeypatch.setattr(clusters, "recover", lambda *_: next(steps))
     event: Any = lambda *what: events.append(what)  # noqa: E731
-    await clusters.advance(
-        cluster(), kr.CallContext(Settings(), stored={}, children=[], record=record, event=event)
-    )
+    await clusters.advance(cluster(), kr.CallContext(Settings(), stored={}, event=event))
 
-    assert events == told
-
-
-async def test_f4_whatever_waits_volumes_grow_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def look(*_: Any) -> Seen:
-        return replace(silent(healthy(3), 1, 2, 3), members=None, small=frozenset({"c-2"}))
-
-    monkeypatch.setattr(clusters.Eye, "look", look)
-    monkeypatch.setattr(restores, "orders", lambda *_: [])
-    for waits in (None, Step(Do.WAIT, why="the volume of c-2 gets the backup")):
-        monkeypatch.setattr(clusters, "recover", lambda *_, waits=waits: waits)
-        context = kr.CallContext(Settings(), stored={}, children=[])
-        step = (await clusters.advance(cluster(), context)).step
-        assert (step.do, step.member) == (Do.GROW_VOLUME, "c-2")
+    done = ("MemberRemoved", "c-3 was removed from the cluster: its node is lost.")
+    assert events == ([] if fails else [done])
 
 
 def test_each_call_of_etcd_has_an_event() -> None:

@@ -96,34 +96,6 @@ def test_the_highest_revision_is_remembered_before_the_data_goes() -> None:
     assert world.latched.recovery == Recovery(uid="r1", revision=700)
 
 
-def test_f2_of_two_restores_at_once_only_one_is_carried_out() -> None:
-    world, other = World(), Order("r2", "other", Basis(cluster="u1"), accepted=True)
-    orders, done = [other, BACKUP], dataclasses.replace(other, filled="c-4")
-    assert recover(world.seen, orders) == recover(world.seen, [other, world.order("r3")])
-
-    world.run(other)
-    assert recover(world.seen, [BACKUP]) == recover(world.seen, []), (
-        "the one that began was deleted"
-    )
-    world.revisions["c-4"] = 1_000_000_100
-    world.run(done)
-    assert (world.latched.recovery or Recovery(uid="")).ended
-    assert recover(world.seen, [done, world.order("r3")]) is None, (
-        "it does not say itself that it is done"
-    )
-    assert recover(world.seen, [BACKUP]) is None
-    assert recover(world.seen, [BACKUP, world.order("r3")]) is not None
-
-
-def test_f8_an_accepted_restore_does_nothing_in_another_cluster_of_the_name() -> None:
-    other = World(latched=Status(), pods={}, volumes={}).seen
-    other = dataclasses.replace(other, uid="u2")
-
-    for accepted in (True, False):
-        assert recover(other, [dataclasses.replace(BACKUP, accepted=accepted)]) is None
-    assert recover(other, [dataclasses.replace(BACKUP, basis=Basis(cluster="u2"))]) is not None
-
-
 def test_the_revision_is_noted_now_and_then() -> None:
     seen = dataclasses.replace(World(revisions=dict.fromkeys(NAMES, 500)).seen, now=1000.0)
 
