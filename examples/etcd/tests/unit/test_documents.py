@@ -35,11 +35,13 @@ def numbers(pattern: str, text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", ["tls.md", "tls.ko.md"])
-def test_the_certificates_on_the_page_are_those_that_the_cluster_needs(page: str) -> None:
-    blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.M | re.S)
-    *issued, last = [manifest for block in blocks for manifest in yaml.safe_load_all(block)]
-    last["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
-    cluster = msgspec.convert(last, EtcdCluster)
+def test_the_certificates_of_the_page_are_those_that_the_cluster_needs(page: str) -> None:
+    issued = [*yaml.safe_load_all((ROOT / "examples" / "cert-manager.yaml").read_text())]
+    [tls] = re.findall(r"`(tls: {.*})`", (ROOT / "docs" / page).read_text())
+    sample = yaml.safe_load((ROOT / "examples" / "sample.yaml").read_text())
+    sample["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
+    sample["spec"] |= yaml.safe_load(tls)
+    cluster = msgspec.convert(sample, EtcdCluster)
     authority, leaf = (thing["spec"] for thing in issued if thing["kind"] == "Certificate")
     issuers = {t["metadata"]["name"]: t["spec"] for t in issued if t["kind"] == "Issuer"}
 
