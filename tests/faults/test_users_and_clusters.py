@@ -13,8 +13,6 @@ from tests.faults.messages import foreign_pod
 
 pytestmark = pytest.mark.api
 
-LONG = "a" * 150
-
 
 REFUSED: list[tuple[Raw, str]] = [
     ({"text": 7}, "must be of type string"),
@@ -62,39 +60,6 @@ async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World
             "POST", here.objects, {**body, "metadata": {"name": name}, **spec}
         )
         assert kept["spec"] == spec.get("spec", made["spec"])
-
-
-TEXTS = {
-    "unicode": "안녕하세요 👩‍👩‍👧‍👦 مرحبا \u202e",
-    "escapes": "\x1b[31mred\x1b[0m \r\n tab\t trailing\n",
-    "shell": "$(HOME) ${HOME} `id` ; rm -rf / && echo $$ 'x' \"y\"",
-    "printf": "-n %s %d \\n \\0 --help",
-    "empty": "",
-    "largest": "x" * 32768,
-}
-
-
-async def test_every_text_reaches_the_pod_as_it_is(here: World) -> None:
-    await here.start()
-    for name, text in TEXTS.items():
-        await here.create(text, name)
-
-    await here.converges(TEXTS)
-    assert b"\x1b" not in here.operator.log.read_bytes()
-
-
-async def test_the_longest_and_the_dotted_names_work_and_longer_ones_are_refused(
-    here: World,
-) -> None:
-    await here.start()
-    # Some differ only beyond the 63 characters that a label holds.
-    wanted = {LONG: "하나", LONG[:-1] + "b": "넷", "a.b.c": "둘", "a-b-c": "셋"}
-    for name, text in wanted.items():
-        await here.create(text, name)
-    with pytest.raises(RefusedError, match="150"):
-        await here.create("넷", LONG + "a")
-
-    await here.converges(wanted)
 
 
 async def test_a_quota_is_told_and_lifted(here: World) -> None:
@@ -191,35 +156,6 @@ async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) ->
 
     await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": role["rules"]})
     await here.converges({"hello": "하나"})
-
-
-async def test_a_namespace_that_ends_takes_all_along(here: World) -> None:
-    await here.start()
-    await here.create("하나")
-    await here.converges({"hello": "하나"}, quiet=0.1)
-
-    await here.cluster.remove(f"/api/v1/namespaces/{here.namespace}")
-    async with here.within(60, "the namespace is gone"):
-        while await here.cluster.find(f"/api/v1/namespaces/{here.namespace}"):
-            await asyncio.sleep(0.1)
-
-    async with here.within(60, "nothing more is written"):
-        count = -1
-        while count != len(here.relevant()):
-            count = len(here.relevant())
-            await asyncio.sleep(1.5)
-
-
-async def test_without_the_operator_messages_are_deleted_at_once(here: World) -> None:
-    operator = await here.start()
-    await here.create("하나")
-    await here.converges({"hello": "하나"}, quiet=0.1)
-    await operator.stop()
-
-    await here.delete()
-
-    assert await here.cluster.find(here.object()) is None
-    await here.converges({})
 
 
 async def test_a_field_that_the_api_server_does_not_know_is_told_in_its_words(here: World) -> None:

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,17 +23,6 @@ OPERATOR = ("/usr/bin/python3", "-m", "message_operator")
 MACHINES = {"linux/amd64": 0x3E, "linux/arm64": 0xB7}
 #: In a wheel these say for which platform it is.
 OF_WHEEL = re.compile(r"\.dist-info/(WHEEL|RECORD)$")
-
-
-@pytest.mark.parametrize("image", ["operator", "message Pods", "bundle", "catalog"])
-def test_an_image_is_an_index_of_all_platforms(image: str, shipped: Shipped) -> None:
-    reference = shipped.images[image]
-
-    assert sorted(dockerfiles.listed(reference)) == PLATFORMS
-    for platform in PLATFORMS:
-        form = "{{.Os}}/{{.Architecture}}"
-        pulled = containers.pulled(reference, platform)
-        assert engine.docker("image", "inspect", "-f", form, pulled).strip() == platform
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
@@ -153,15 +141,6 @@ def test_olm_s_validator_finds_nothing_in_images_for_all_platforms(
     shipped: Shipped, tmp_path: Path
 ) -> None:
     assert inspected(shipped.release, tmp_path) == []
-
-
-def test_olm_s_validator_would_find_an_image_for_one_platform_alone(
-    shipped: Shipped, tmp_path: Path
-) -> None:
-    alone = dockerfiles.listed(shipped.release.image)["linux/amd64"]
-    release = replace(shipped.release, image=alone)
-
-    assert "linux/arm64" in "\n".join(inspected(release, tmp_path))
 
 
 def test_a_platform_that_nothing_is_built_for_is_refused() -> None:

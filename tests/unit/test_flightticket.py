@@ -91,10 +91,6 @@ async def until_it_is(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def until_gone(server: ApiServer) -> None:
-    await until(lambda: server.get(FLIGHT_TICKET, KEY) is None, seconds=30)
-
-
 # --- it books once ------------------------------------------------------------------------------
 
 
@@ -282,12 +278,6 @@ async def test_calls_wait_for_a_short_pause_even_if_they_waited_before() -> None
     assert [round(time - start, 1) for time in begun] == [0.0, 30.1, 30.3]
 
 
-# --- what happens outside -----------------------------------------------------------------------
-
-
-# --- it cancels once ----------------------------------------------------------------------------
-
-
 # --- its token ----------------------------------------------------------------------------------
 
 
@@ -304,21 +294,3 @@ async def test_a_token_that_cannot_be_used_is_told(
         assert message == f"{token} must have the token in one line; correct its Secret."
         token.write_text(TOKEN)
         await until_reason(server, "Booked")
-
-
-async def test_a_booking_under_way_does_not_come_after_the_cancellation(
-    server: ApiServer, service: BookingService
-) -> None:
-    await service.fail({"kind": "hold", "method": "POST", "times": 1})
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_it_is(lambda: has_calls(service, 2))
-    server.delete(FLIGHT_TICKET, KEY)
-    async with operating(server, controller(), settings=settings(service)):
-        await until_gone(server)
-    await service.fail()  # the call that was held goes on, and sees the key closed
-    server.put(FLIGHT_TICKET, ticket("two"))
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked", "two")
-
-    assert await service.events() == ["closed", "booked"]

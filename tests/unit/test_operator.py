@@ -1,30 +1,21 @@
 """The whole operator, as `message_operator.operator` declares it, on an API server in process."""
 
 import gc
-import itertools
-import json
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from kopf_runtime.cluster.client import Client
-from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.kinds import POD, Kind
+from kopf_runtime.declaring.kinds import POD
 from message_operator.operator import manager
 from runtime.support.api_server import MESSAGE, ApiServer
-from runtime.support.running import build, caches, operating
+from runtime.support.running import caches, operating
 from runtime.support.waiting import until
 from tests.unit.samples import SETTINGS, Raw, raw_message
 
 (CONTROLLER,) = manager.controllers
 KEY, POD_KEY = ("ns", "hello"), ("ns", "msg-hello")
-GENERATION, UID = "myorg.dev/message-generation", "myorg.dev/message-uid"
-MANAGED = "app.kubernetes.io/managed-by"
 
 
 @pytest.fixture
@@ -81,61 +72,6 @@ async def test_a_new_message_gets_its_pod_and_one_status(server: ApiServer) -> N
 
 
 # --- C1 -----------------------------------------------------------------------------------------
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(), part, max_size=3),
-    max_leaves=10,
-)
-META = st.fixed_dictionaries(
-    {},
-    optional={
-        "labels": JSON | st.dictionaries(st.sampled_from([MANAGED, UID]), st.text()),
-        "annotations": JSON | st.just({GENERATION: "9" * 5000}),
-        "ownerReferences": JSON
-        | st.just(
-            [
-                {
-                    "kind": "Message",
-                    "name": "hello",
-                    "apiVersion": "myorg.dev/v1",
-                    "uid": "m",
-                    "controller": True,
-                }
-            ]
-        ),
-        "managedFields": JSON
-        | st.lists(
-            st.fixed_dictionaries({"manager": st.just("message-operator"), "fieldsV1": JSON})
-        ),
-        "finalizers": JSON,
-        "deletionTimestamp": st.none() | st.text(),
-    },
-)
-VERSIONS = itertools.count(1)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.sampled_from([MESSAGE, POD]), META, JSON, JSON)
-def test_c1_any_message_and_any_pod_is_taken_in_or_left_out(
-    kind: Kind, meta: Any, spec: Any, status: Any
-) -> None:
-    metrics = Metrics("message-operator")
-    client = Client("message-operator", "1", 1.0, metrics)
-    build(client, metrics, SETTINGS, CONTROLLER)
-    version = next(VERSIONS)
-    name = "hello" if kind == MESSAGE else "msg-hello"
-    named = {**meta, "namespace": "ns", "name": name, "uid": "m", "resourceVersion": str(version)}
-    raw = json.dumps({"metadata": named, "spec": spec, "status": status}).encode()
-    for source in caches(CONTROLLER).sources:
-        if source.kind == MESSAGE:
-            good = {**raw_message()["metadata"], "uid": "m", "resourceVersion": "0"}
-            source.take(msgspec.Raw(json.dumps({"metadata": good, "spec": {"text": ""}}).encode()))
-
-    (source,) = (candidate for candidate in caches(CONTROLLER).sources if candidate.kind == kind)
-
-    assert source.take(msgspec.Raw(raw)) is not None
 
 
 # --- M3 -----------------------------------------------------------------------------------------

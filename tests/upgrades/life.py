@@ -95,11 +95,6 @@ class Life:
         """Return the operator's image of a release, by its digest."""
         return self._pinned(f"{PROJECT.name}:{version}")
 
-    def install_yaml(self, version: str) -> str:
-        """Return the manifests that a release has, from the registry."""
-        ref = self._pinned(f"{PROJECT.name}-release:v{version}")
-        return registry.files(ref, "")["install.yaml"].decode()
-
     def _pinned(self, name: str) -> str:
         pinned = registry.pinned(f"{self.prefix}/{name}")
         assert pinned, f"{name} is not in {self.prefix}"

@@ -253,40 +253,6 @@ async def test_kopfs_own_handlers_are_asked_on_a_standby_and_on_the_leader(
     await expect_answers()
 
 
-async def test_an_operator_knows_its_own_writes(here: World, service: Balancer) -> None:
-    await here.start(*flags(service, 0))
-    await until_asked(here)
-    path = NEWEST.path(here.namespace)
-    await here.cluster.ask("POST", path, festival(NEWEST, "one", stages=[{"name": "a"}]))
-    rude = {"spec": {"stages": [{"name": "rude"}]}}
-    with pytest.raises(RefusedError, match="A stage is called rude"):
-        await here.cluster.patch(f"{path}/one", rude)
-    group = "rbac.authorization.k8s.io"
-    rule = {"apiGroups": [NEWEST.group], "resources": [NEWEST.plural], "verbs": ["patch"]}
-    space = {"apiVersion": f"{group}/v1", "metadata": {"name": NAME, "namespace": here.namespace}}
-    subject = {"apiGroup": group, "kind": "User", "name": here.subject.user}
-    role = {"apiGroup": group, "kind": "Role", "name": NAME}
-    await here.grant(
-        [
-            space | {"kind": "Role", "rules": [rule]},
-            space | {"kind": "RoleBinding", "roleRef": role, "subjects": [subject]},
-        ]
-    )
-    status = 403  # until the API server has heard of the role
-    while status == 403:
-        async with here.cluster.session.patch(
-            f"{here.cluster.plane.server}{path}/one",
-            json=rude,
-            headers={
-                "Content-Type": "application/merge-patch+json",
-                "Impersonate-User": here.subject.user,
-            },
-        ) as answer:
-            status, said = answer.status, await answer.text()
-        await asyncio.sleep(0.1)
-    assert status == 200, said
-
-
 async def test_a_release_can_take_out_a_webhook_that_the_operator_has_written_to(
     here: World, service: Balancer
 ) -> None:
@@ -309,19 +275,6 @@ async def test_a_release_can_take_out_a_webhook_that_the_operator_has_written_to
     await until_asked(here)
 
     assert await release(both[:1]) == [both[0]["name"]]
-
-
-async def test_what_another_release_converts_is_left_alone(here: World, service: Balancer) -> None:
-    crd = await here.cluster.ask("GET", here.subject.crd)
-    client = crd["spec"]["conversion"]["webhook"]["clientConfig"]
-    other = {"service": client["service"] | {"name": "of-another-release"}}
-    await here.cluster.patch(
-        here.subject.crd, {"spec": {"conversion": {"webhook": {"clientConfig": other}}}}
-    )
-    await here.start(*flags(service, 0))
-    crd = await here.cluster.ask("GET", here.subject.crd)
-    assert "caBundle" not in crd["spec"]["conversion"]["webhook"]["clientConfig"]
-    assert f"{NEWEST} is converted by somebody else" in here.operator.log.read_text()
 
 
 async def test_three_rotations_refuse_nothing_whoever_is_killed(

@@ -16,10 +16,9 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
-import kopf_runtime as kr
-from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, Kind
+from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.process.beside_kopf import BesideKopf
-from runtime.support.api_server import LEASE, ApiServer, RefusedError
+from runtime.support.api_server import LEASE, ApiServer
 from runtime.support.waiting import until
 from runtime.widgets import ready
 
@@ -241,28 +240,6 @@ async def test_a_kopf_handler_beside_the_runtime_is_called(
     async with process(server, tmp_path, *PYTHON, BESIDE, POD_NAME="a"):
         await until(lambda: text(server) == "Hello, world!", seconds=60)
         await until(lambda: handled_by(server) == {"beside-a"}, seconds=60)
-
-
-async def test_b4_an_api_group_that_is_away_ends_no_operator(
-    server: ApiServer, tmp_path: Path
-) -> None:
-    """As with an APIService whose Service is down, and a CRD that is gone for a while."""
-    server.kinds.add(kr.Kind("metrics.k8s.io", "v1beta1", "podmetrics", "PodMetrics"))
-    away = RefusedError(503, "ServiceUnavailable", "service unavailable")
-    asked = server.refuse("GET", "^/apis/metrics.k8s.io/", away, times=float("inf"))
-    server.refuse("GET", "^/api/v1/pods", RefusedError(404, "NotFound"), times=2)
-    server.put(POD, {"metadata": {"namespace": "ns", "name": "one"}})
-    put(server, "world")
-    pods = tmp_path / "pods"
-
-    more: Any = {"POD_NAME": "a", "PODS": str(pods)}
-    async with process(server, tmp_path, *PYTHON, BESIDE, **more) as log:
-        await until(pods.exists, seconds=60)
-        await until(lambda: text(server) == "Hello, world!", seconds=60)
-        await until(lambda: handled_by(server) == {"beside-a"}, seconds=60)
-
-    assert asked
-    assert "The API group metrics.k8s.io cannot be read" in log.read_text()
 
 
 async def test_d5_a_kopf_handler_beside_the_runtime_is_called_on_the_leader_alone(
