@@ -15,7 +15,7 @@ import pytest
 
 from kopf_kit.rig import cluster, engine
 
-HOME = "--home=https://github.com/myorg/claims-operator"
+HOME = "--home=https://github.com/example/claims-operator"
 KOPF = ["kopf==1.45.2", "kubernetes==37.0.2"]
 NO_WHEEL = "StringGenerator==0.4.4"
 CRD = """\

@@ -9,6 +9,7 @@ import pytest
 
 from chart import kubeconform
 from chart.helm import Manifest, kind_schema
+from hack import home
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.project.definition import load
@@ -19,7 +20,7 @@ EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 each_example = pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 
 
-RELEASE = "https://github.com/myorg/message-operator/releases/latest/download/"
+RELEASE = f"{home.declared().page}/releases/latest/download/"
 #: What an editor holds an example against, as its first line says.
 SCHEMA = re.compile(r"# yaml-language-server: \$schema=(\S+)\n# \S")
 

@@ -19,6 +19,7 @@ from chart.helm import (
     pod,
     render,
 )
+from hack import home
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.rig import tools
@@ -27,7 +28,7 @@ from message_operator import __version__
 
 README = CHART / "README.md"
 KIND = "messages.myorg.dev"
-RELEASE = f"https://github.com/myorg/message-operator/releases/download/v{__version__}"
+RELEASE = f"{home.declared().page}/releases/download/v{__version__}"
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from hack import home
 from kopf_kit.release import files
 from kopf_kit.rig.run import KitError
 from message_operator import __version__
 
 CHECKOUT = Path(__file__).parents[2]
 FOLDERS = sorted(file.parent for file in files.PACKAGES.glob("*/pyproject.toml"))
-HOME = "https://github.com/myorg/message-operator/"
+HOME = home.declared().page + "/"
 #: Distributions that are run as programs, or are loaded as plugins.
 PROGRAMS = {
     "git-cliff",

@@ -20,7 +20,7 @@ class Settings(kr.Settings):
         "gcr.io/etcd-development/etcd", "where the images of etcd are", not_released, "REPOSITORY"
     )
     agent_image: str = kr.flag(
-        "ghcr.io/myorg/etcd-operator:" + __version__,
+        "ghcr.io/example/etcd-operator:" + __version__,
         "this operator's image, in which backups are taken",
         not_released,
         "IMAGE",

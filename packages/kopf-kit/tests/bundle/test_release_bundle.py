@@ -88,9 +88,9 @@ def test_p15_pull_requests_of_the_reviewers_are_merged_by_the_pipelines(
     folder = command(VERSION, **IMAGES)
 
     plain, prod = (documents.load((folder / hub / "ci.yaml").read_text()) for hub in (PLAIN, PROD))
-    assert plain == {"updateGraph": "replaces-mode", "reviewers": ["myorg"]}
+    assert plain == {"updateGraph": "replaces-mode", "reviewers": ["example"]}
     (mapping,) = prod.pop("fbc")["catalog_mapping"]
-    assert prod == {"reviewers": ["myorg"]}
+    assert prod == {"reviewers": ["example"]}
     # One catalog for each OpenShift that has the oldest Kubernetes or a newer one.
     oldest = int(versions.OLDEST.split(".")[1]) - 13
     assert mapping["catalog_names"][0] == f"v4.{oldest}"

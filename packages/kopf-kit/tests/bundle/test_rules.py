@@ -138,7 +138,7 @@ def test_an_image_without_digest_is_told_in_a_release(tmp_path: Path) -> None:
         f"{CSV}: spec.relatedImages[{i}].image: {image} has no digest; a release names its images "
         "by @sha256:… (related_images)"
         for i, image in enumerate(
-            [f"ghcr.io/myorg/widget-operator:{VERSION}", "docker.io/library/busybox:1.37"]
+            [f"ghcr.io/example/widget-operator:{VERSION}", "docker.io/library/busybox:1.37"]
         )
     ]
 

@@ -98,20 +98,20 @@ def test_extra_arguments_come_last_so_that_they_prevail() -> None:
 @pytest.mark.parametrize(
     ("image", "expected"),
     [
-        ({}, f"ghcr.io/myorg/widget-operator:{VERSION}"),
-        ({"registry": "quay.io"}, f"quay.io/myorg/widget-operator:{VERSION}"),
+        ({}, f"ghcr.io/example/widget-operator:{VERSION}"),
+        ({"registry": "quay.io"}, f"quay.io/example/widget-operator:{VERSION}"),
         (
             {"registry": "", "repository": "localhost:5001/mine"},
             f"localhost:5001/mine:{VERSION}",
         ),
-        ({"tag": "v2"}, "ghcr.io/myorg/widget-operator:v2"),
-        ({"digest": DIGEST}, f"ghcr.io/myorg/widget-operator@{DIGEST}"),
-        ({"tag": "v2", "digest": DIGEST}, f"ghcr.io/myorg/widget-operator:v2@{DIGEST}"),
+        ({"tag": "v2"}, "ghcr.io/example/widget-operator:v2"),
+        ({"digest": DIGEST}, f"ghcr.io/example/widget-operator@{DIGEST}"),
+        ({"tag": "v2", "digest": DIGEST}, f"ghcr.io/example/widget-operator:v2@{DIGEST}"),
         # As published charts name it, whose users may still choose another one.
-        ({"tag": f"@{DIGEST}"}, f"ghcr.io/myorg/widget-operator@{DIGEST}"),
-        ({"tag": f"v1@{OTHER}", "digest": DIGEST}, f"ghcr.io/myorg/widget-operator:v1@{DIGEST}"),
+        ({"tag": f"@{DIGEST}"}, f"ghcr.io/example/widget-operator@{DIGEST}"),
+        ({"tag": f"v1@{OTHER}", "digest": DIGEST}, f"ghcr.io/example/widget-operator:v1@{DIGEST}"),
         # Null is what values say that a parent chart leaves empty.
-        ({"registry": None, "tag": "v2"}, "myorg/widget-operator:v2"),
+        ({"registry": None, "tag": "v2"}, "example/widget-operator:v2"),
     ],
 )
 def test_the_operator_s_image(image: Values, expected: str) -> None:
@@ -122,7 +122,7 @@ def test_the_operator_s_image(image: Values, expected: str) -> None:
 def test_a_global_registry_goes_before_both_images(registry: str) -> None:
     operator = container({"global": {"imageRegistry": registry}})
 
-    assert operator["image"] == f"mirror.example/myorg/widget-operator:{VERSION}"
+    assert operator["image"] == f"mirror.example/example/widget-operator:{VERSION}"
     assert "--widget-image=mirror.example/library/busybox:1.37" in operator["args"]
 
 

@@ -132,7 +132,7 @@ REFUSED = """
 {widgetPod: {image: {registry: "", repository: "메시지"}}}
     widgetPod.image has the path 메시지, but the path of an image has lower case
 {global: {imageRegistry: mirror.example/Ours/}}
-    image has the path Ours/myorg/widget-operator, but the path of an image has
+    image has the path Ours/example/widget-operator, but the path of an image has
 {controller: {workers: 1001}}
     at '/controller/workers': maximum
 {image: {repository: "x:1.0"}}

@@ -21,7 +21,7 @@ OVERLAY: dict[str, Any] = {
     "namespace": "elsewhere",
     "images": [
         {
-            "name": "ghcr.io/myorg/widget-operator",
+            "name": "ghcr.io/example/widget-operator",
             "newName": "registry.example/widget-operator",
             "newTag": "1.2.3",
         }

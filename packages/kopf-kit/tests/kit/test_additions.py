@@ -183,7 +183,7 @@ def test_a_kind_that_cannot_be_removed_from_a_file_stays(
 def test_a_page_that_is_quoted_is_read(written: Path) -> None:
     edit(
         written / "charts/cache-operator/Chart.yaml",
-        "home: https://github.com/myorg/cache-operator\n",
+        "home: https://github.com/example/cache-operator\n",
         'home: "https://github.com/42/cache.git" # its page\n',
     )
     shutil.rmtree(written / "olm")

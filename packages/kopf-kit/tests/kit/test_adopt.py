@@ -25,7 +25,7 @@ from kopf_offline import golang
 #: A repository in a subgroup, as GitLab has them.
 IN_SUBGROUP = ("--home", "https://gitlab.com/acme/tools/notes-operator", "--rights", "role.yaml")
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
-SAID = ("--home", "https://github.com/myorg/notes-operator", "--rights", "role.yaml")
+SAID = ("--home", "https://github.com/example/notes-operator", "--rights", "role.yaml")
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, output
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
-SAID = ("--home", "https://github.com/myorg/notes-operator", "--rights", "role.yaml")
+SAID = ("--home", "https://github.com/example/notes-operator", "--rights", "role.yaml")
 HANDLER = '@kopf.on.create("notes")\ndef create(**_): ...\n'
 #: The handlers' module of a repository, what else it has, and what its image has then.
 LAYOUTS: dict[str, tuple[str, Mapping[str, str], set[str]]] = {
@@ -479,7 +479,7 @@ def test_o11_b13_a_page_of_any_host_and_name_stays_and_an_image_is_in_lower_case
     values = shared.text(shared.FOLDER / "chart" / "values.yaml")
 
     assert "ghcr.io/a/n:" in images
-    assert "repository: myorg/n\n" in values
+    assert "repository: example/n\n" in values
     assert "runbookUrl: https://gitlab.com/MyOrg/a/n/blob/v" in values
 
 

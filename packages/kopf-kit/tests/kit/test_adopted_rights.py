@@ -212,7 +212,7 @@ def adopted(root: Path, case: Case) -> tuple[list[Raw], bool, str]:
     for name, manifests in case.files.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(documents.text(*manifests))
-    home = "https://github.com/myorg/notes-operator"
+    home = "https://github.com/example/notes-operator"
     code, said = called(adopt_command, root, "--home", home, "--rights", "role.yaml")
     if code:
         assert "Traceback" not in said

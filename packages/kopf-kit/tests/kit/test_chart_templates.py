@@ -53,7 +53,7 @@ def test_what_an_operator_no_longer_has_is_left_over_unless_its_author_wrote_it(
     for module in (templates, shared):
         monkeypatch.setattr(module, "PROJECT", msgspec.structs.replace(memcached, root=tmp_path))
     monkeypatch.setattr(templates, "runbooks", str)
-    monkeypatch.setattr(shared, "_home", lambda: "https://example.com/myorg/a")
+    monkeypatch.setattr(shared, "_home", lambda: "https://example.com/example/a")
     for file, text in templates.files().items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

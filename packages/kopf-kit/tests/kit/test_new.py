@@ -233,7 +233,11 @@ def test_l13_editors_and_agents_find_what_they_read(written: Path) -> None:
 @pytest.mark.parametrize(
     ("home", "icon", "images"),
     [
-        ("", "https://raw.githubusercontent.com/myorg/cache-operator/main/docs/icon.svg", "myorg"),
+        (
+            "",
+            "https://raw.githubusercontent.com/example/cache-operator/main/docs/icon.svg",
+            "example",
+        ),
         (
             "https://github.com/Acme/caches",
             "https://raw.githubusercontent.com/Acme/caches/main/docs/icon.svg",
@@ -242,7 +246,7 @@ def test_l13_editors_and_agents_find_what_they_read(written: Path) -> None:
         (
             "https://git.acme.eu/team/c",
             "https://git.acme.eu/team/c/-/raw/main/docs/icon.svg",
-            "myorg",
+            "example",
         ),
     ],
 )
@@ -251,7 +255,7 @@ def test_its_pages_are_where_its_author_says(home: str, icon: str, images: str) 
     chart = documents.load(texts[Path("charts/cache-operator/Chart.yaml")])
 
     assert (chart["home"], chart["icon"]) == (
-        home or "https://github.com/myorg/cache-operator",
+        home or "https://github.com/example/cache-operator",
         icon,
     )
     assert f"oci://ghcr.io/{images}/charts/cache-operator" in texts[Path("README.md")]

@@ -13,7 +13,7 @@ def workflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the variables that GitHub sets for a job that may ask for a token."""
     monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "of this job")
     monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
-    ref = "myorg/message-operator/.github/workflows/release.yaml@refs/tags/v1.2.3"
+    ref = "example/notes-operator/.github/workflows/release.yaml@refs/tags/v1.2.3"
     monkeypatch.setenv("GITHUB_WORKFLOW_REF", ref)
     monkeypatch.delenv("KEYS", raising=False)
 
@@ -24,7 +24,7 @@ def test_a_workflow_that_may_ask_for_a_token_signs_in_its_own_name() -> None:
 
     assert isinstance(signer, Workflow)
     assert signer.verifying == (
-        "--certificate-identity=https://github.com/myorg/message-operator/.github/workflows/"
+        "--certificate-identity=https://github.com/example/notes-operator/.github/workflows/"
         "release.yaml@refs/tags/v1.2.3",
         "--certificate-oidc-issuer=https://token.actions.githubusercontent.com",
     )

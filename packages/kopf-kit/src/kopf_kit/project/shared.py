@@ -92,7 +92,7 @@ def source(file: Path) -> str:
 
 
 def _home() -> str:
-    """Return the page of the chart, such as https://github.com/myorg/notes-operator."""
+    """Return the page of the chart, such as https://github.com/example/notes-operator."""
     return str(adopted.metadata(PROJECT)["home"])
 
 

@@ -39,7 +39,7 @@ _SUBCOMMANDS = ("kind", "olm")
 _BUILT_IN = {each.kind.lower() for each in vars(kinds).values() if isinstance(each, kinds.Kind)}
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 #: Who has the repository, as long as nobody says.
-_OWNER = "myorg"
+_OWNER = "example"
 #: The API server wants an approval of Kubernetes' own reviewers in a kind of these.
 _KUBERNETES = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
 
