@@ -40,7 +40,8 @@ class Reading:
         return [
             block
             for block in _blocks(self.page)
-            if not block.reason and (not self.sections or block.section in self.sections)
+            if not block.reason
+            and (not self.sections or {block.section, block.heading} & {*self.sections})
         ]
 
     def __str__(self) -> str:

@@ -35,10 +35,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Block:
-    """A console block: its line in the page, and the second-level heading that it is below."""
+    """A console block: its line, the second-level heading above it, and the nearest one."""
 
     line: int
     section: str
+    heading: str
     steps: tuple[Step, ...]
     #: Why it is not run; empty if it is.
     reason: str
@@ -46,19 +47,20 @@ class Block:
 
 def blocks(text: str) -> Iterator[Block]:
     """Return the console blocks of a page, in order."""
-    section, level = "", 0
+    section, heading, level = "", "", 0
     reasons: dict[int, str] = {}  # of the sections that we are in, by the level of their heading
     for part in _PARTS.finditer(text):
         if part["level"]:
             level = len(part["level"])
-            section = part["heading"] if level == 2 else section
+            heading = part["heading"]
+            section = heading if level == 2 else section
             reasons = {outer: reason for outer, reason in reasons.items() if outer < level}
         elif part["reason"]:
             reasons[level] = " ".join(part["reason"].split())
         elif part["language"] == "console":
             line = text.count("\n", 0, part.start()) + 1
             steps = tuple(_steps(textwrap.dedent(part["text"])))
-            yield Block(line, section, steps, next(iter(reasons.values()), ""))
+            yield Block(line, section, heading, steps, next(iter(reasons.values()), ""))
 
 
 def section(guide: str, heading: str) -> str:

@@ -21,9 +21,12 @@ def lines() -> Iterator[str]:
         yield f"{name}{_signature(thing)}"
         if not inspect.isclass(thing) and not isinstance(thing, ModuleType):
             continue
-        inherited = (
-            Exception if isinstance(thing, type) and issubclass(thing, Exception) else object
-        )
+        bases = [
+            base
+            for base in (Exception, tuple)
+            if inspect.isclass(thing) and issubclass(thing, base)
+        ]
+        inherited = (bases or [object])[0]
         for member in sorted(
             {*dir(thing), *getattr(thing, "__annotations__", ())} - {*dir(inherited)}
         ):

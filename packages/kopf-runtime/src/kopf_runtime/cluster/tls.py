@@ -48,7 +48,10 @@ def tls_context(crt: str, key: str, ca: str) -> ssl.SSLContext:
 
 
 class Expiry(NamedTuple):
-    """When the first of some certificates expires, and when it is late to renew one of them."""
+    """When the first of some certificates expires, and when it is late to renew one of them.
+
+    Both are in seconds of Unix time.
+    """
 
     at: float
     late: float

@@ -143,8 +143,9 @@ class Controller(Related):
     ) -> Any:
         """Register a function that returns an object as it is to be stored, or None to leave it.
 
-        It is asked as a function of `validate` is, but before all of those. What it returns may
-        differ in the spec, the labels and the annotations.
+        It is called as a function of `validate` is, but before all of those: `operations`,
+        `failure_policy` and `timeout` (in seconds) are the same. What it returns may differ in the
+        spec, the labels and the annotations.
         """
         register = self._registering(True, operations, failure_policy, timeout)
         return _decorator(register, function)
@@ -168,8 +169,8 @@ class Controller(Related):
     def gauge(self, name: str, meaning: str, value: Callable[[given.Owner], float | None]) -> None:
         """Declare a metric of this name with a value for each object, by its namespace and name.
 
-        `value` is called at each scrape; a None leaves the object out. Raise `ValueError` if the
-        name is not valid or already used.
+        `meaning` is its help line; `value` is called at each scrape; a None leaves the object out.
+        Raise `ValueError` if the name is not valid or already used.
         """
         if not re.fullmatch("[a-z][a-z0-9_]*", name):
             raise ValueError(f"{name!r} cannot name a metric: use a-z, 0-9 and _, first a letter")
@@ -230,7 +231,8 @@ class Controller(Related):
         waits or is refused. Its result is `check_result` in the context of `desired` and `status`;
         if it changes, the children are planned again. After a restart or a change of the leader, an
         object with children is checked first: until `check` returns, missing children are created,
-        and what exists is changed or deleted only after an edit of the object.
+        and what exists is changed or deleted only after an edit of the object. `every` and
+        `timeout` are seconds.
         """
 
         def register(function: F) -> F:
@@ -258,10 +260,11 @@ class Controller(Related):
     def finalize(self, function: F | None = None, *, timeout: float = 30.0) -> Any:
         """Register the coroutine that removes external resources before an object is deleted.
 
-        It has the arguments of `sync`, and is retried until it succeeds. Until then a finalizer
-        keeps the object; it is set before `sync` is called and before any child is created. A kind
-        of children counts as empty once the API server has said for 15 seconds that it does not
-        know it. What the object names or selects can be read only if all of it can.
+        It has the arguments of `sync` and its `timeout` in seconds, and is retried until it
+        succeeds. Until then a finalizer keeps the object; it is set before `sync` is called and
+        before any child is created. A kind of children counts as empty once the API server has said
+        for 15 seconds that it does not know it. What the object names or selects can be read only
+        if all of it can.
         """
 
         def register(function: F) -> F:

@@ -68,8 +68,8 @@ class Column:
     """A column of the table that `kubectl get` prints; it has the type of its field."""
 
     name: str
-    #: The field, such as `.spec.size`; a list is printed as JSON. A condition has a path such as
-    #: `.status.conditions[?(@.type=="Sealed")].status`.
+    #: The JSONPath of the field, such as `.spec.size`; a list is printed as JSON. A condition has a
+    #: path such as `.status.conditions[?(@.type=="Sealed")].status`.
     path: str
     description: str = ""
     #: Whether only `kubectl get --output=wide` shows it.
@@ -139,7 +139,9 @@ def custom_resource(
 ) -> Callable[[type[T]], type[T]]:
     """Declare a class as the kind of the same name; its docstring describes the kind.
 
-    `ready` says when the condition Ready is true ("The condition Ready is True while …"), `naming`
+    The parameters that have the name of a field of a CustomResourceDefinition mean the same;
+    `status` is the class of the author's fields of the status, and `scale` the subresource. `ready`
+    says when the condition Ready is true ("The condition Ready is True while …"), `naming`
     describes `metadata.name`, and `validations` apply to the whole object. A kind of several
     versions has a class for each, between which `Controller.convert` leads: `kind` is then the name
     of the kind where the class has another, `served=False` takes a version out of use, and

@@ -10,7 +10,11 @@ import time
 
 
 class ApiError(Exception):
-    """The API server refused a request, or gave no answer (status 0)."""
+    """The API server refused a request, or gave no answer (`status` 0).
+
+    `reason` is the word for programs, `message` the server's sentence, `after` its Retry-After in
+    seconds, and `about` the plural and the name of the object.
+    """
 
     def __init__(
         self,
@@ -23,16 +27,8 @@ class ApiError(Exception):
         about: tuple[str, str] = ("", ""),
     ) -> None:
         super().__init__(f"{method} {path}: {f'{status} ' if status else ''}{reason}: {message}")
-        #: The HTTP status, or 0 if there was no answer.
-        self.status = status
-        #: The machine-readable reason of the Status object, such as `AlreadyExists`.
-        self.reason = reason
-        #: The server's message for people.
-        self.message = message
-        #: The seconds of its Retry-After header.
-        self.after = after
-        #: The plural and the name of the object that the answer is about; empty if it does not say.
-        self.about = about
+        self.status, self.reason, self.message = status, reason, message
+        self.after, self.about = after, about
 
     @property
     def final(self) -> bool:
@@ -56,12 +52,12 @@ MAX_RETRY_SECONDS = 600.0
 class RetryError(Exception):
     """Call the function again, with a delay that grows each time this happens in a row.
 
-    Raise it in `sync`, `check` or `finalize`.
+    Raise it in `sync`, `check` or `finalize`. `reason` goes into the message of the condition;
+    `after` is the number of seconds, at most 600, before which no event leads to a call either.
     """
 
     def __init__(self, reason: str, *, after: float = 0.0) -> None:
         super().__init__(reason)
-        #: Seconds for which no event may lead to a call either, such as an API's Retry-After.
         self.after = max(0.0, min(MAX_RETRY_SECONDS, after))
 
 

@@ -84,4 +84,7 @@ class Client(Protocol):
         """
 
     async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Send one request and return the decoded object of its answer; raise `ApiError`."""
+        """Send one request and return the decoded object of its answer; raise `ApiError`.
+
+        `path` is a path as `Kind.path` returns; `body` is sent as JSON.
+        """

@@ -33,7 +33,11 @@ class Kind(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
-        """Return the path of all objects, of those in a namespace, or of one object."""
+        """Return the path of all objects, of those in a namespace, or of one object.
+
+        >>> kr.kinds.POD.path("default", "hello", "log")
+        '/api/v1/namespaces/default/pods/hello/log'
+        """
         root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if namespace else ""
         rest = "".join(f"/{part}" for part in (name, subresource) if part)
@@ -57,7 +61,14 @@ def manifest(
     annotations: Mapping[str, str] | None = None,
     **content: Any,
 ) -> dict[str, Any]:
-    """Return the manifest of an object; a child is by default in its owner's namespace."""
+    """Return the manifest of an object; a child is by default in its owner's namespace.
+
+    `content` is what stands beside the metadata, such as `data` or `spec`; `labels` and
+    `annotations` go into the metadata.
+
+    >>> kr.manifest(kr.kinds.CONFIG_MAP, "hello", data={"text": "Hi"})["data"]
+    {'text': 'Hi'}
+    """
     given = {"namespace": namespace, "labels": labels, "annotations": annotations}
     metadata = {"name": name, **{field: value for field, value in given.items() if value}}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}

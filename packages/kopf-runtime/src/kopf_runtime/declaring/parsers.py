@@ -53,7 +53,11 @@ def address(text: str) -> Address | None:
 def at_least(
     least: float, kind: type[int] | type[float] = float, *, most: float = float("inf")
 ) -> Callable[[str], Any]:
-    """Return a parser of numbers within a range."""
+    """Return a parser of a number from `least` to `most`, a whole one if `kind` is `int`.
+
+    >>> kr.at_least(1, int, most=9)("3")
+    3
+    """
     bounds = f"at least {least:g}" + (f" and at most {most:.15g}" if most < float("inf") else "")
 
     def number(text: str) -> Any:

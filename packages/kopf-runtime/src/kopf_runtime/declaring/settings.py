@@ -27,7 +27,12 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 def flag(
     default: str, meaning: str, parse: Callable[[str], Any] = str, metavar: str = "NAME"
 ) -> Any:
-    """Return a field that the flag of its name sets; the default is text, as on a command line."""
+    """Return a field that the flag of its name sets.
+
+    `default` is a text, as on a command line, and `meaning` its line in `--help`, which shows
+    `metavar` as the value. `parse` makes the value of a text, and raises
+    `argparse.ArgumentTypeError` with what is wrong.
+    """
     about = {"default": default, "meaning": meaning, "parse": parse, "metavar": metavar}
     return field(default=parse(default), metadata=about)
 
