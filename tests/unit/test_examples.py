@@ -96,7 +96,12 @@ def test_each_operator_of_the_gallery_fits_a_screen_and_is_tested() -> None:
     tested = (paths.CHECKOUT / "tests" / "faults" / "test_gallery.py").read_text()
     files = list(paths.CHECKOUT.glob("examples/gallery/*.py"))
 
+    pages = [page.read_text() for page in (paths.CHECKOUT / "examples/gallery").glob("*.md")]
+
     assert len(files) == 10
     for file in files:
-        assert len(file.read_text().splitlines()) <= 60
+        lines = len(file.read_text().splitlines())
+        assert lines <= 60
+        row = rf"\| \[{file.stem}\]\({file.name}\) \| .+ \| {lines} \| (\d+) \| .+ \|"
+        assert len({re.findall(row, page)[0] for page in pages}) == 1
         assert f"({file.stem})" in tested or f"{file.stem}.manager" in tested

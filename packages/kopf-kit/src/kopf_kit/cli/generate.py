@@ -1,11 +1,7 @@
-"""What a repository's own module adds to its generated files.
-
-PROJECT names it as `extension`. It has `files()`, which returns texts by path.
-"""
+"""Writes the generated files, and finds those that are out of date."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import click
 
@@ -16,13 +12,6 @@ from kopf_kit.project import adopted, nested
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import numbered
 from kopf_kit.rig import paths, reading
-
-
-def load() -> ModuleType | None:
-    """Return the module that PROJECT names, or None."""
-    if not PROJECT.extension:
-        return None
-    return PROJECT.module(PROJECT.extension)
 
 
 def _written() -> dict[Path, str]:
@@ -38,9 +27,7 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 
 def _of_the_chart() -> dict[Path, str]:
-    texts = {**bundle.files(), **catalog.files()} if PROJECT.has_olm else {}
-    own = load()
-    return texts if own is None else {**texts, **own.files()}
+    return {**bundle.files(), **catalog.files()} if PROJECT.has_olm else {}
 
 
 #: In this order, because a stage reads files of earlier stages: Helm renders with the schema.

@@ -130,7 +130,6 @@ class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     manager: _Values = ""
     images: tuple[Image, ...] = ()
     panels: tuple[Panel, ...] = ()
-    extension: _Values = ""
     #: The folder of the generated files, if git has them.
     generated: Literal["", "."] = ""
     #: Breaking changes since the last release, as `verify` tells them, and why each hits nobody.
@@ -175,8 +174,6 @@ class Project(msgspec.Struct, frozen=True):
     #: The module that declares the operator, as `manager`.
     manager: str
     panels: tuple[Panel, ...] = ()
-    #: The module of what the repository adds itself: `kopf_kit.cli.generate`.
-    extension: str = ""
     #: `.` if git has the generated files.
     generated: str = ""
     #: Not for an operator on kopf-runtime.
@@ -382,7 +379,6 @@ def load(root: Path) -> Project:
         later_samples=tuple(root / name for name in plugin.later_samples),
         manager=plugin.manager or plugin.package,
         panels=plugin.panels,
-        extension=plugin.extension,
         generated=plugin.generated,
         adopted=adopted,
         accepted=adopted.accepted if adopted else plugin.accepted,
