@@ -1,10 +1,16 @@
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
-from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
+from kopf_runtime.declaring.objects import Object
+from kopf_runtime.declaring.records import Seen
 from kopf_runtime.watching import cache as caches
 from kopf_runtime.watching.cache import Cache
+from kopf_runtime.watching.source import Source, Watched
 
 
 @dataclass(frozen=True)
@@ -92,3 +98,36 @@ def test_s8_the_dead_are_remembered_for_a_while_only(
             cache.remove(("ns", "other"), 9)
 
     assert cache.put(thing("a", 7)) is (minutes > 1)
+
+
+def test_the_event_that_repeats_an_answer_is_not_read_again() -> None:
+    read, news = list[int](), list[int | None]()
+
+    def record(thing: Object, _: object) -> Seen:
+        read.append(thing.metadata.version)
+        return Seen(thing.metadata.key, thing.metadata.uid, thing.metadata.version, None)
+
+    def event(version: int, more: str = "") -> msgspec.Raw:
+        meta = f'"namespace":"ns","name":"one","uid":"u","resourceVersion":"{version}"{more}'
+        return msgspec.Raw(b'{"metadata":{%s}}' % meta.encode())
+
+    metrics = Metrics("test")
+    client = Client("test", "", 10, metrics)
+    source: Source[Seen] = Source(
+        client,
+        metrics,
+        Watched(CONFIG_MAP),
+        record,
+        lambda new, _: news.append(new.version if new else None),
+    )
+    source.learn(bytes(event(5)) + b"\n")
+
+    assert source.take(event(5)) == (("ns", "one"), 5, False)
+    assert (read, news) == ([5], [5])
+    source.take(event(5, ',"labels":{"a":"b"}'))  # of a restored etcd, for example
+    source.take(event(6))
+    assert (read[:3], news[-1]) == ([5, 5, 6], 6)
+
+    source.learn(event(7))
+    source.reset(None)
+    assert source.take(event(7)) == (("ns", "one"), 7, True)

@@ -68,30 +68,31 @@ class Patience:
 
     def __init__(self) -> None:
         self._slowest, self._at = 0.0, time.monotonic()
-        # The requests under way with the usual time, and when it runs out, the first one first.
-        self._usual: dict[asyncio.Timeout, float] = {}
+        # The requests under way with the usual time, and when it runs out, the first one first: a
+        # timer of its own for each would cost more than what it is for.
+        self._usual: dict[asyncio.Timeout, tuple[float, float]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def seconds(self, usual: float) -> float:
         """Return the seconds that the next request may take: as many as usual, at least."""
         return max(usual, min(PATIENT, 2 * self._lately()))
 
-    @contextlib.asynccontextmanager
-    async def limit(self, usual: float) -> AsyncGenerator[None, None]:
+    def limit(self, usual: float) -> "_Limit":
         """Limit the time of the request that is sent in the block."""
-        began, seconds = time.monotonic(), self.seconds(usual)
-        longest = max(seconds, 2 * usual)
-        async with asyncio.timeout(longest) as limit:
-            if seconds == usual:
-                self._usual[limit] = asyncio.get_running_loop().time() + usual
-                if self._timer is None:
-                    self._run_out()
-            try:
-                yield
-            finally:
-                self._usual.pop(limit, None)
-                if limit.expired():
-                    self.answered(min(longest, time.monotonic() - began))
+        return _Limit(self, usual)
+
+    def begin(self, limit: asyncio.Timeout, usual: float) -> None:
+        """Count a request as under way with the usual time."""
+        due = asyncio.get_running_loop().time() + usual
+        self._usual[limit] = due, usual
+        if self._timer is None:
+            self._run_out()
+
+    def end(self, limit: asyncio.Timeout, seconds: float) -> None:
+        """Count a request as ended, after these seconds."""
+        self._usual.pop(limit, None)
+        if limit.expired():
+            self.answered(seconds)
 
     def _run_out(self) -> None:
         """Give up the first request if it is late, and give the others twice the time."""
@@ -99,11 +100,12 @@ class Patience:
         first = next(iter(self._usual), None)
         if first is None:
             return
-        if (due := self._usual[first]) > loop.time():
+        if (due := self._usual[first][0]) > loop.time():
             self._timer = loop.call_at(due, self._run_out)
         else:
+            for other, (due, usual) in self._usual.items():
+                other.reschedule(0 if other is first else due + usual)
             self._usual.clear()
-            first.reschedule(0)
 
     def answered(self, seconds: float) -> None:
         """Record how long an answer took, or was waited for in vain."""
@@ -112,6 +114,25 @@ class Patience:
 
     def _lately(self) -> float:
         return self._slowest * math.exp2((self._at - time.monotonic()) / HALVES)
+
+
+class _Limit:
+    """The block of `Patience.limit`."""
+
+    def __init__(self, patience: Patience, usual: float) -> None:
+        self._patience, self._usual = patience, usual
+
+    async def __aenter__(self) -> None:
+        seconds = self._patience.seconds(self._usual)
+        self._began, self._longest = time.monotonic(), max(seconds, 2 * self._usual)
+        calm = seconds == self._usual
+        self._limit = await asyncio.timeout(None if calm else self._longest).__aenter__()
+        if calm:
+            self._patience.begin(self._limit, self._usual)
+
+    async def __aexit__(self, *error: Any) -> None:
+        self._patience.end(self._limit, min(self._longest, time.monotonic() - self._began))
+        await self._limit.__aexit__(*error)
 
 
 class Client:

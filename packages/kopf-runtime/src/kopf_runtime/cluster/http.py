@@ -60,8 +60,10 @@ class Answer(Protocol):
 
     status: int
     reason: str
-    #: By their names in lower case.
-    headers: dict[str, str]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers, by their names in lower case."""
 
     async def read(self, most: int | None = None) -> bytes | None:
         """Return the body; None if it has more than `most` bytes, and then read nothing more."""
@@ -87,7 +89,7 @@ class Connection(asyncio.Protocol):
         self.complete = True
 
     def _prepare(self) -> None:
-        self.status, self.reason, self.headers = 0, "", dict[str, str]()
+        self.status, self.reason, self._headers = 0, "", dict[bytes, bytes]()
         self.begun = self.complete = self._streams = self._to_the_end = False
         self._parts, self._unread, self._head = deque[bytes](), 0, 0
         self._error: HttpError | None = None
@@ -134,13 +136,13 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header."""
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         """Begin the answer, unless it only announces one (1xx)."""
         self.status = self._parser.get_status_code()
         self.begun = self.status >= 200
-        bounded = {"content-length", "transfer-encoding"} & self.headers.keys()
+        bounded = b"content-length" in self._headers or b"transfer-encoding" in self._headers
         self._to_the_end = self.begun and not bounded and self.status not in (204, 304)
 
     def on_body(self, data: bytes) -> None:
@@ -155,9 +157,14 @@ class Connection(asyncio.Protocol):
         if self.begun:
             self.complete, self._keeps = True, self._parser.should_keep_alive()
         else:
-            self.status, self.reason, self.headers = 0, "", {}
+            self.status, self.reason, self._headers = 0, "", {}
 
     # --- a request ----------------------------------------------------------------------------
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers, by their names in lower case; most are never looked at."""
+        return {n.decode("latin-1"): v.decode("latin-1") for n, v in self._headers.items()}
 
     def send(self, data: bytes) -> None:
         """Send a request."""

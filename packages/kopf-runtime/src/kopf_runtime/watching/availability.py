@@ -61,6 +61,8 @@ class Availability(NamedTuple):
 
 def may(use: Use, state: State, *, again: bool = False) -> bool:
     """Return whether something may be done; with `again`, also while all is only listed again."""
+    if state is State.SYNCED:  # an enum's hash costs more than all else here
+        return True
     return state in _MAY[use] or (again and state is State.RELISTING)
 
 

@@ -78,6 +78,32 @@ class Gone:
         self._found.clear()
 
 
+class Answers:
+    """The answers to our own writes, by their text, until the watch repeats them byte for byte.
+
+    What is repeated so is no news, and need not be decoded; it is two events of five.
+    """
+
+    _MOST = 1024  # some answers come after their event, which then is decoded
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Key, int]] = {}
+
+    def add(self, answer: bytes, key: Key, version: int) -> None:
+        """Note an answer, of this version of the object."""
+        if len(self._known) >= self._MOST:
+            del self._known[next(iter(self._known))]
+        self._known[hash(answer.rstrip())] = key, version
+
+    def repeated(self, event: bytes) -> tuple[Key, int] | None:
+        """Return the key and version of an event's object if an answer had the same text."""
+        return self._known.pop(hash(event), None) if self._known else None
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._known.clear()
+
+
 class Cache(Generic[R]):
     """Records by namespace and name, and by the uid of their owner."""
 

@@ -42,6 +42,11 @@ class Caches:
             *self.selection.sources,
         ]
 
+    @functools.cached_property
+    def _uses(self) -> list[tuple[Source[Any], Use]]:
+        needed = (self.owners, *self.selection.sources)
+        return [(each, Use.SERVE if each in needed else Use.BESIDE) for each in self.sources]
+
     @property
     def kind(self) -> Kind:
         """The kind of the owners."""
@@ -60,9 +65,7 @@ class Caches:
         """
         if not self.selection.has(namespace):
             return "--namespace-selector does not select it"
-        for source in self.sources:
-            needed = source in (self.owners, *self.selection.sources)
-            use = Use.SERVE if needed else Use.BESIDE
+        for source, use in self._uses:
             if why := source.why_not(use, namespace, again=again):
                 return why
         return ""

@@ -31,7 +31,7 @@ from kopf_runtime.declaring.objects import (
 )
 from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable, held
 from kopf_runtime.watching.availability import State, Use, may
-from kopf_runtime.watching.cache import Cache, Gone
+from kopf_runtime.watching.cache import Answers, Cache, Gone
 from kopf_runtime.watching.listing import Lister
 from kopf_runtime.watching.reflector import Reflector, Scope
 
@@ -75,7 +75,7 @@ class Source(Generic[R]):
         self._client, self._watched = client, watched
         self.kind, self._selected = watched.kind, watched.selected
         self.cache: Cache[R] = Cache()
-        self._gone = Gone()
+        self._gone, self._answers = Gone(), Answers()
         self._decoder = watched.decoder or models.decoder(watched.type)
         self._read: Callable[[Any, R | None], R] = read
         self._changed: Callable[[R | None, R | None], object] = changed
@@ -137,8 +137,9 @@ class Source(Generic[R]):
             unnamed = namespace and use is not Use.CHANGE
             return "--namespace does not name it" if unnamed else ""
         known = reflector.availability
-        served = may(use, known.state, again=again)
-        return "" if served else known.why or f"{reflector.path} is being listed"
+        if may(use, known.state, again=again):
+            return ""
+        return known.why or f"{reflector.path} is being listed"
 
     def why_unseen(self, namespace: str, *, gone: bool = False) -> str:
         """Return why some objects of a namespace, or of all if it is empty, cannot be seen.
@@ -173,7 +174,9 @@ class Source(Generic[R]):
 
     def learn(self, raw: bytes | Raw) -> R:
         """Store an object, such as the answer to a write; raise `UnreadableError`."""
-        return self._learn(self._decode(raw))
+        record = self._learn(self._decode(raw))
+        self._answers.add(bytes(raw), record.key, record.version)
+        return record
 
     async def fetch(self, key: Key) -> tuple[R, Any] | None:
         """Read and store an object; return its record and the object, or None if it is gone.
@@ -338,6 +341,8 @@ class Source(Generic[R]):
 
     def take(self, raw: Raw, at: int = 0, asked: float = 0.0) -> tuple[Key, int, bool] | None:
         """Store an object, of a list `at` a version; report and leave out an unreadable one."""
+        if not at and (known := self._answers.repeated(bytes(raw))) is not None:
+            return known[0], known[1], False
         try:
             thing = self._decode(raw)
             record = self._record(thing)
@@ -365,6 +370,7 @@ class Source(Generic[R]):
 
     def replace(self, listed: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
         """Remove the objects that are missing from a full list; return their keys."""
+        self._answers.clear()
         ghosts = self.cache.replace(listed, version, namespace)
         for left_out in self.unreadable.replace(listed, version, namespace):
             self._left_out(left_out)
@@ -375,6 +381,7 @@ class Source(Generic[R]):
     def reset(self, namespace: str | None) -> None:
         """Forget a namespace, or all if it is None."""
         self._gone.clear()
+        self._answers.clear()
         self.unreadable.clear(namespace)
         for record in self.cache.clear(namespace):
             self._changed(None, record)

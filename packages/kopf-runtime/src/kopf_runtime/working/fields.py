@@ -76,10 +76,13 @@ def _outline(part: Any, depth: int) -> Any:
     if depth > DEEPEST:
         raise RecursionError(f"it has more than {DEEPEST} levels")
     if isinstance(part, dict):
-        return {name: _outline(value, depth + 1) for name, value in part.items()}
+        return {
+            name: _outline(value, depth + 1) if isinstance(value, dict | list) else value and 1
+            for name, value in part.items()
+        }
     if isinstance(part, list):
         return [_outline(item, depth + 1) for item in part]
-    return 1 if part else part
+    return part and 1
 
 
 class Ownership:
