@@ -1,34 +1,27 @@
-"""The measurements of the operators in examples/: Memcacheds and FlightTickets.
+"""The measurement of examples/memcached, beside the operator that ends operator-sdk's tutorial.
 
-Each returns a flat dict of numbers, as those of `measures` do. The Memcached's operator has a peer:
-the one in Go that the tutorial of operator-sdk ends with. The FlightTicket's has none; it calls the
-booking service of its example. Used by `run`.
+It returns a flat dict of numbers, as those of `measures` do. Used by `run`.
 """
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from bench import environment, peers, stage
 from bench.api import NAMESPACE, OPERATOR, Api
 from bench.environment import Audit
-from bench.peers import FLIGHTTICKET, Peer
+from bench.peers import Peer
 from bench.stage import Numbers
 from bench.watched import Watched
 from kopf_kit.project import documents, nested
 from kopf_kit.project.definition import load
 from kopf_kit.rig import paths
-from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
-from kopf_kit.rig.run import KitError
+from kopf_kit.rig.control_plane import GARBAGE, ControlPlane
 
 _EXAMPLES = paths.CHECKOUT / "examples"
 MEMCACHEDS = f"/apis/cache.example.com/v1beta1/namespaces/{NAMESPACE}/memcacheds"
-_TICKETS = f"/apis/flights.com/v1/namespaces/{NAMESPACE}/flighttickets"
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 #: Kubernetes' own controllers that it runs with: those that make Pods of Deployments, too.
 _CONTROLLERS = (GARBAGE, "deployment-controller", "replicaset-controller")
@@ -88,40 +81,6 @@ async def memcached(peer: Peer, count: int) -> Numbers:
             }
 
 
-async def flightticket(count: int, rate: float) -> Numbers:
-    """Measure a backlog of FlightTickets, at so many calls to the booking service in a second."""
-    names = [f"t{i:05}" for i in range(count)]
-    spec = {"from": "Seoul", "to": "Busan", "number": 1}
-    async with (
-        _progressing("flightticket", names, _TICKETS, spec) as (plane, progress),
-        _booking_service(plane) as (url, counter, tokens),
-    ):
-        audit = Audit(environment.audit_log(plane), OPERATOR)
-        flags = (
-            f"--booking-url={url}",
-            f"--booking-token-path={tokens}",
-            f"--booking-rate={rate:g}",
-        )
-        async with peers.running(plane, FLIGHTTICKET, *flags, name="flightticket") as process:
-            patience = stage.PATIENCE + 10 * count / rate
-            done = await progress.until(lambda: not progress.unwell, patience)
-            taken = progress.last_status - process.started
-            async with aiohttp.ClientSession() as session:
-                calls = await _ask(session, f"{counter}/calls")
-                events = await _ask(session, f"{counter}/events")
-            booked = [event for event in events if event["event"] == "booked"]
-            await stage.quiet(process)
-            return {
-                "flightticket_status": taken if done else None,
-                "flightticket_calls": len(calls) / count,
-                "flightticket_rate": len(calls) / taken if done else None,
-                "flightticket_bookings": len(booked) / count,
-                "flightticket_cpu": process.cpu(),
-                "flightticket_rss": process.rss(),
-                "flightticket_writes": sum(audit.writes().values()) / count,
-            }
-
-
 @contextlib.asynccontextmanager
 async def _progressing(
     example: str, names: list[str], path: str, spec: dict[str, Any]
@@ -156,38 +115,3 @@ async def observed(
             names, lambda name: api.request("POST", path, {**head, "metadata": {"name": name}})
         )
         yield plane, api
-
-
-@contextlib.asynccontextmanager
-async def _booking_service(plane: ControlPlane) -> AsyncIterator[tuple[str, str, Path]]:
-    """Run the booking service during the block; yield its addresses, and the file of its token.
-
-    The first address is for clients, the second one tells what happened.
-    """
-    tokens = plane.folder / "tokens"
-    tokens.write_text("a-token")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, _EXAMPLES / "flightticket" / "booking" / "server.py"),
-        *("--host=127.0.0.1", "--port=0", "--counter-port=0", f"--tokens={tokens}"),
-        stdout=asyncio.subprocess.PIPE,
-        preexec_fn=end_with_parent,
-    )
-    assert process.stdout is not None
-    try:
-        addresses = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().split()
-        if not addresses:
-            raise KitError("the booking service has ended before it listened")
-        url, counter = addresses
-        yield url, counter, tokens
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
-async def _ask(session: aiohttp.ClientSession, url: str) -> list[dict[str, str]]:
-    """Return a list from the booking service, whose answers lack the content type of JSON."""
-    async with session.get(url) as answer:
-        answer.raise_for_status()
-        found: list[dict[str, str]] = await answer.json(content_type=None)
-        return found

@@ -44,10 +44,6 @@ _ON_OUR_RUNTIME: dict[str, tuple[str, tuple[Path, ...]]] = {
         "memcached_validated",
         (_HERE / "peers", paths.CHECKOUT / "examples" / "memcached" / "operator"),
     ),
-    "flightticket": (
-        "flightticket_operator",
-        (paths.CHECKOUT / "examples" / "flightticket" / "operator",),
-    ),
     "floor": ("bench.floor", (paths.CHECKOUT,)),
 }
 
@@ -121,7 +117,6 @@ MEMCACHED_IN_GO = Peer("memcached-in-go", "the tutorial's operator in Go", "memc
 MEMCACHEDS = (MEMCACHED, MEMCACHED_IN_GO)
 #: What answers reviews: the Memcached's operator with a function that validates, and its peer.
 REVIEWED = (replace(MEMCACHED, program="validated"), MEMCACHED_IN_GO)
-FLIGHTTICKET = Peer("flightticket", "examples/flightticket", "flightticket")
 
 
 def build() -> None:

@@ -32,7 +32,7 @@ from bench import (
     traces,
     trouble,
 )
-from bench.peers import FLIGHTTICKET, FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, TUNED, Peer
+from bench.peers import FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, TUNED, Peer
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say
@@ -68,8 +68,6 @@ class _Plan:
     churn: float = 3.0  # minutes
     memcacheds: int = 1000
     reviews: int = 1000
-    tickets: int = 1000
-    calls: float = 20.0  # to the booking service, in a second
 
 
 _SMALL = _Plan(
@@ -88,7 +86,6 @@ _SMALL = _Plan(
     churn=0.2,
     memcacheds=100,
     reviews=100,
-    tickets=100,
 )
 
 
@@ -286,13 +283,6 @@ async def _repeated(
             record.keep(measure, name, repeat, await measured(named[name]))
 
 
-async def _flightticket(plan: _Plan, _: list[Peer], record: _Record) -> None:
-    record.begin("flightticket")
-    say(f"==> {plan.tickets:,} FlightTickets, at {plan.calls:g} calls in a second")
-    numbers = await examples.flightticket(plan.tickets, plan.calls)
-    record.keep("flightticket", FLIGHTTICKET.name, 0, numbers)
-
-
 async def _traces(plan: _Plan, _: list[Peer], record: _Record) -> None:
     for repeat in range(plan.repeats):
         record.begin("traces")
@@ -336,7 +326,6 @@ _ALONE = {
     "large": _large,
     "memcached": _memcached,
     "reviews": _reviews,
-    "flightticket": _flightticket,
     "traces": _traces,
     "churn": _churn,
 }

@@ -1,6 +1,5 @@
 """Whether a repository, this kit and the runtime fit together; each command checks it first."""
 
-import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -25,7 +24,6 @@ def problems(root: Path) -> Iterator[str]:
     """Yield a sentence for each thing that does not fit."""
     yield from _of_project(root)
     yield from _of_pins(root)
-    yield from _of_runtimes(root)
 
 
 def _of_project(root: Path) -> Iterator[str]:
@@ -93,15 +91,3 @@ def _requirements(content: dict[str, Any]) -> Iterator[Requirement]:
             yield Requirement(text)
         except InvalidRequirement:
             continue  # uv or pip says so
-
-
-def _of_runtimes(root: Path) -> Iterator[str]:
-    """Look for a second version of the runtime: on the path, or in the repository's environment."""
-    folders = [*sys.path, *map(str, (root / ".venv").glob("lib/python*/site-packages"))]
-    installed = {
-        runtime.version: runtime.locate_file("")
-        for runtime in metadata.distributions(name=RUNTIME, path=folders)
-    }
-    if len(installed) > 1:
-        listed = ", ".join(f"{version} in {place}" for version, place in installed.items())
-        yield f"there are two versions of {RUNTIME}: {listed}; run `uv run {KIT} …` to use one"

@@ -1,9 +1,9 @@
-"""kopf_kit.rig.preflight: what is missing is told in a sentence that fits the machine."""
+"""kopf_kit.rig.preflight and engine: what is missing is told in a sentence, or installed."""
 
 import getpass
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,42 +12,20 @@ from kopf_kit.rig import engine, preflight, tools
 from kopf_kit.rig.run import KitError
 
 _Docker = Callable[[str], None]
-_SYSTEMS = {
-    "macos": ("Darwin", "24.1.0", {}),
-    "wsl": ("Linux", "5.15.153.1-microsoft-standard-WSL2", {"ID": "ubuntu", "ID_LIKE": "debian"}),
-    "debian": ("Linux", "6.1.0", {"ID": "ubuntu", "ID_LIKE": "debian"}),
-    "fedora": ("Linux", "6.11.4", {"ID": "fedora"}),
-    "other": ("Linux", "6.11.4", {"ID": "arch"}),
-}
-
-
-@pytest.fixture(params=_SYSTEMS)
-def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Stand in for each kind of machine."""
-    name, kernel, release = _SYSTEMS[request.param]
-    _pretend(monkeypatch, name, kernel, release)
-    return str(request.param)
-
-
-@pytest.fixture
-def on_fedora(monkeypatch: pytest.MonkeyPatch) -> None:
-    _pretend(monkeypatch, *_SYSTEMS["fedora"])
-
-
-def _pretend(
-    monkeypatch: pytest.MonkeyPatch, name: str, kernel: str, release: Mapping[str, str]
-) -> None:
-    monkeypatch.setattr(platform, "system", lambda: name)
-    monkeypatch.setattr(platform, "release", lambda: kernel)
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    engine.up.cache_clear()
+#: A docker whose engine says something else than a version.
+_FAILING = """\
+case "$1" in --version) echo Docker version 27.3.1 ;; *) echo '{}' >&2; exit 1 ;; esac
+"""
 
 
 @pytest.fixture
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Docker:
     """Put a docker command on the PATH that does what a script says, and no other."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "fedora"})
+    monkeypatch.setattr(preflight, "_DEBIANS_DOCKER", "/no/such/docker")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    engine.up.cache_clear()
 
     def write(script: str) -> None:
         program = tmp_path / "docker"
@@ -57,81 +35,75 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Docker:
     return write
 
 
-def test_the_system_is_told_from_its_kernel_and_release(system: str) -> None:
-    assert preflight.system() == system
-
-
-def test_a_machine_without_docker_is_told_how_to_get_it(system: str, docker: _Docker) -> None:
-    install = {
-        "macos": "brew install colima",
-        "wsl": "WSL integration",
-        "debian": "apt-get install docker.io",
-        "fedora": "dnf install moby-engine",
-        "other": "docs.docker.com",
-    }
-
-    with pytest.raises(KitError) as failure:
-        engine.up()
-
-    said = str(failure.value)
-    assert "lacks the command docker" in said
-    assert install[system] in said
-    assert "CLUSTER=existing" in said
-    assert len(said.splitlines()) == 1
-
-
-@pytest.mark.usefixtures("on_fedora")
-def test_podman_is_not_taken_for_docker(docker: _Docker) -> None:
-    docker("echo podman version 5.2.1")
-
-    with pytest.raises(KitError, match=r"`docker` is Podman.*dnf install moby-engine"):
-        engine.up()
-
-
-@pytest.mark.usefixtures("on_fedora")
-def test_who_may_not_use_the_engine_is_told_the_group(docker: _Docker) -> None:
-    docker(
-        'case "$1" in --version) echo Docker version 27.3.1 ;; *)\n'
-        "echo 'permission denied while trying to connect to the Docker daemon socket' >&2\n"
-        "exit 1 ;; esac"
-    )
-
-    with pytest.raises(KitError, match=r"the right to use .*usermod -aG docker"):
-        engine.up()
-
-
-def test_an_engine_that_is_not_started_is_told_with_where_it_was_looked_for(
-    system: str, docker: _Docker
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        ("", r"lacks the command docker\. .*docs\.docker\.com.*CLUSTER=existing"),
+        ("echo podman version 5.2.1", r"`docker` is Podman.*docs\.docker\.com"),
+        (_FAILING.format("permission denied"), r"the right to use .*usermod -aG docker"),
+        (
+            _FAILING.format("Cannot connect at tcp://192.0.2.7:2375."),
+            r"(?s)a Docker engine that answers.*systemctl start docker.*192\.0\.2\.7:2375",
+        ),
+        ('case "$1" in buildx) exit 1 ;; *) echo 27.3.1 ;; esac', r"lacks .*buildx"),
+    ],
+    ids=["none", "podman", "no right", "not started", "no buildx"],
+)
+def test_a_machine_without_an_engine_that_builds_is_told_how_to_get_it(
+    script: str, sentence: str, docker: _Docker
 ) -> None:
-    start = {"macos": "colima start", "wsl": "Docker Desktop"}
-    docker(
-        'case "$1" in --version) echo Docker version 27.3.1 ;; *)\n'
-        "echo 'Cannot connect to the Docker daemon at tcp://192.0.2.7:2375.' >&2; exit 1 ;; esac"
-    )
+    if script:
+        docker(script)
 
-    with pytest.raises(KitError, match=r"a Docker engine that answers") as failure:
-        engine.up()
-
-    assert start.get(system, "systemctl start docker") in str(failure.value)
-    assert "tcp://192.0.2.7:2375" in str(failure.value)
-
-
-@pytest.mark.usefixtures("on_fedora")
-def test_a_docker_that_cannot_build_is_told_the_plugin(
-    docker: _Docker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    docker('case "$1" in buildx) exit 1 ;; *) echo 27.3.1 ;; esac')
-    monkeypatch.setattr(preflight, "_DEBIANS_DOCKER", "/no/such/docker")
-
-    with pytest.raises(KitError, match=r"buildx.*dnf install docker-buildx"):
+    with pytest.raises(KitError, match=sentence):
         engine.up()
 
 
-@pytest.mark.usefixtures("on_fedora")
 def test_an_engine_that_answers_and_builds_is_taken_as_it_is(docker: _Docker) -> None:
     docker("echo 27.3.1")
 
     engine.up()
+
+
+@pytest.mark.parametrize("what", ["root on Debian", "not root", "not Debian", "elsewhere"])
+def test_root_on_debian_gets_an_engine_and_nobody_else(
+    what: str, docker: _Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = list[str]()
+    monkeypatch.setattr(preflight, "is_debian", lambda: what != "not Debian")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000 if what == "not root" else 0)
+    monkeypatch.setattr(preflight, "install", lambda title, *_, **__: installed.append(title))
+    monkeypatch.setattr(engine, "_start", lambda _: None)
+    if what == "elsewhere":
+        monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.7:2375")
+
+    with pytest.raises(KitError, match="lacks the command docker"):  # the pretence starts none
+        engine.up()
+
+    assert installed == ["Docker engine"] * (what == "root on Debian")
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "stays"),
+    [
+        ("999999999", "", False),
+        ("garbage", "", False),
+        (str(os.getpid()), "", True),
+        (str(os.getpid()), "dockerd", False),
+    ],
+    ids=["gone", "garbage", "alive", "another program's"],
+)
+def test_only_the_pid_file_of_a_living_engine_stays(
+    content: str, name: str, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "docker.pid"
+    file.write_text(content)
+    here = Path(f"/proc/{os.getpid()}/comm").read_text().strip()
+    monkeypatch.setattr(engine, "_PID_FILES", {file: name or here})
+
+    engine._remove_stale_pid_files()
+
+    assert file.exists() is stays
 
 
 @pytest.mark.parametrize(("nodes", "enough"), [(0, True), (3, True), (4, False)])
@@ -146,13 +118,14 @@ def test_one_cluster_too_many_is_told_before_its_pods_fail(
     assert preflight.are_met(preflight.CLUSTER) is enough
 
 
-def test_only_debian_builds_all_images(system: str) -> None:
+@pytest.mark.usefixtures("docker")
+def test_only_debian_builds_all_images() -> None:
     with pytest.raises(KitError, match=r"Debian's packages.*docker pull busybox"):
         preflight.check(preflight.FROM_SOURCE)
 
 
 def test_debian_builds_images_with_what_builds_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    _pretend(monkeypatch, "Linux", "6.1.0", {"ID": "debian"})
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian"})
     monkeypatch.setattr(tools, "is_installed", lambda: False)
 
     with pytest.raises(KitError, match=r"lacks kopf-offline.*pip install kopf-offline.*docker pu"):
@@ -181,7 +154,7 @@ def test_who_builds_images_without_being_root_is_told_what_that_takes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _pretend(monkeypatch, "Linux", "6.1.0", {"ID": "debian"})
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian"})
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(getpass, "getuser", lambda: "ada")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -195,13 +168,63 @@ def test_who_builds_images_without_being_root_is_told_what_that_takes(
         preflight.check(preflight.FROM_SOURCE)
 
 
+@pytest.mark.usefixtures("docker")
 @pytest.mark.parametrize("lacking", ["prometheus", "promtool", "openssl"])
-def test_what_the_tests_need_is_told_on_each_machine(
-    system: str, lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_what_the_tests_need_is_told(lacking: str, tmp_path: Path) -> None:
     for program in {"prometheus", "promtool", "openssl"} - {lacking}:
         (tmp_path / program).touch(0o755)
 
     with pytest.raises(KitError, match=f"lacks .*{lacking}"):
         preflight.check(preflight.TESTS)
+
+
+# Fails as often as a file next to it has lines, and writes down how it was called.
+_APT = """#!/bin/sh
+for word; do case "$word" in update|install) action=$word;; esac; done
+echo "$action" >>"$0.calls"
+rest=$(sed 1d "$0.$action.failures" 2>/dev/null)
+if [ -s "$0.$action.failures" ]; then printf '%s' "$rest" >"$0.$action.failures"; exit 100; fi
+"""
+
+
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in for Debian's package manager, which makes nothing appear."""
+    program = tmp_path / "apt-get"
+    program.write_text(_APT)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(preflight, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian"})
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return program
+
+
+def _calls(apt: Path) -> list[str]:
+    return Path(f"{apt}.calls").read_text().split()
+
+
+def test_packages_that_cannot_be_had_are_asked_for_again_with_new_lists(apt: Path) -> None:
+    Path(f"{apt}.install.failures").write_text("1\n2\n")
+
+    preflight.install("An engine", ["engine"], needs=("no-such-program",))
+
+    assert _calls(apt) == ["update", "install"] * 3
+
+
+def test_packages_that_cannot_be_had_at_all_are_told_at_the_third_attempt(apt: Path) -> None:
+    Path(f"{apt}.install.failures").write_text("1\n2\n3\n")
+
+    with pytest.raises(KitError, match="An engine: Debian packages: failed"):
+        preflight.install("An engine", ["engine"], needs=("no-such-program",))
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_lists_are_asked_for_three_times_and_can_do_without_a_vendors(
+    apt: Path, failures: int
+) -> None:
+    Path(f"{apt}.update.failures").write_text("1\n" * failures)
+
+    preflight.update()
+
+    assert _calls(apt) == ["update"] * min(failures + 1, 3)

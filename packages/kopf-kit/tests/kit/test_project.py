@@ -70,15 +70,6 @@ def test_what_is_made_on_the_machine_is_called_after_the_project() -> None:
     assert paths.cache().name == "kopf-kit"  # which all operators share
 
 
-def test_a_cache_of_before_it_had_that_name_is_used_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / PROJECT.name / "go").mkdir(parents=True)
-
-    assert (paths.cache() / "go").is_dir()
-
-
 def test_samples_are_of_their_kinds() -> None:
     for kind in PROJECT.kinds:
         for file in PROJECT.samples[kind.kind]:

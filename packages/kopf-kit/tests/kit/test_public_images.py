@@ -63,7 +63,7 @@ def can_build(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cannot_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    need = preflight.Need("Debian", lambda: False, {"other": "Use another machine."})
+    need = preflight.Need("Debian", lambda: False, "Use another machine.")
     monkeypatch.setattr(preflight, "FROM_SOURCE", (need,))
 
 

@@ -1,5 +1,6 @@
-"""The local registry is asked over HTTP; here an HTTP server of the test's own answers."""
+"""What a registry lists, and what the one beside the cluster answers: here a server of its own."""
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from kopf_kit.image.build import looked_up, pinned
-from kopf_kit.rig import registry
+from kopf_kit.rig import dockerfiles, registry
 from kopf_kit.rig.run import KitError
 
 DIGEST = f"sha256:{'1' * 64}"
@@ -83,3 +84,63 @@ def test_operators_on_one_machine_have_registries_of_their_own() -> None:
     assert registry.PORT == 5001  # as PROJECT says
     assert len(set(ports)) == len(names)
     assert all(1024 < port < 15_000 for port in ports)
+
+
+REPOSITORY = "registry.example.com:5000/you/operator"
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the registry answer with an index as `docker buildx build --push` writes it."""
+    listed = [
+        {"digest": "sha256:1", "platform": {"os": "linux", "architecture": "amd64"}},
+        {"digest": "sha256:2", "platform": {"os": "linux", "architecture": "arm64"}},
+        {"digest": "sha256:3", "platform": {"os": "unknown", "architecture": "unknown"}},
+    ]
+    monkeypatch.setattr(registry, "crane", lambda *_: json.dumps({"manifests": listed}))
+
+
+@pytest.mark.usefixtures("index")
+def test_an_attestation_is_listed_and_is_no_platform() -> None:
+    assert registry.platforms(f"{REPOSITORY}:1") == {
+        "linux/amd64": f"{REPOSITORY}@sha256:1",
+        "linux/arm64": f"{REPOSITORY}@sha256:2",
+    }
+    assert registry.listed(f"{REPOSITORY}:1") == [f"{REPOSITORY}@sha256:{n}" for n in (1, 2, 3)]
+
+
+def test_without_platforms_none_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLATFORMS", "")
+
+    assert dockerfiles.requested() == ()
+
+
+def test_platforms_are_listed_with_commas_or_spaces_each_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PLATFORMS", "linux/arm64, linux/amd64 linux/arm64,")
+
+    assert dockerfiles.requested() == ("linux/arm64", "linux/amd64")
+
+
+@pytest.mark.parametrize("name", ["linux/riscv64", "arm64", "windows/amd64", "linux/arm/v7"])
+def test_a_platform_that_nothing_is_built_for_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLATFORMS", f"linux/amd64,{name}")
+
+    with pytest.raises(
+        KitError, match=f"images cannot be built for {name}; .*linux/amd64,linux/arm64"
+    ):
+        dockerfiles.requested()
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("localhost:5001/you/name:1.0", "localhost:5001/you/name:1.0-arm64"),
+        ("localhost:5001/you/name", "localhost:5001/you/name:latest-arm64"),
+    ],
+)
+def test_the_image_of_a_platform_is_a_tag_beside_that_of_all(reference: str, expected: str) -> None:
+    assert dockerfiles.images(reference, ["linux/arm64"]) == {"linux/arm64": expected}

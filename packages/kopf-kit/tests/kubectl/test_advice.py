@@ -139,3 +139,21 @@ def test_the_fields_of_a_sentence_are_those_that_are_filled_in() -> None:
     for entry in (*KNOWN.reasons, *KNOWN.events, *KNOWN.alerts):
         for part in (*entry.do, *entry.means):
             assert {field[1] for field in string.Formatter().parse(part)} <= krew.WORDS | {None}
+
+
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        # As kubectl 1.36 says it.
+        ('error: the server doesn\'t have a resource type "messages"', "no-kind"),
+        (
+            "Error from server (NotFound): the server could not find the requested resource",
+            "no-kind",
+        ),
+        ('Error from server (Forbidden): messages.myorg.dev is forbidden: User "a"', "forbidden"),
+        ('Error from server (NotFound): pods "msg-a" not found', "not-found"),
+        ("error: You must be logged in to the server (Unauthorized)", "other"),
+    ],
+)
+def test_what_kubectl_prints_when_it_fails_is_recognized(said: str, key: str) -> None:
+    assert client.refusal(said).key == key

@@ -75,7 +75,7 @@ MISSING = Refusal(
     ),
 )
 SLOW = Refusal(
-    "unreachable",
+    "slow",
     r"^$",
     Text("kubectl has not answered in time.", "kubectl이 제때 응답하지 않았습니다."),
     Text(
@@ -89,7 +89,7 @@ OTHER = Refusal(
     Text("kubectl has failed.", "kubectl이 실패했습니다."),
     Text("What it says is below.", "kubectl의 출력은 아래에 있습니다."),
 )
-#: The first one whose pattern matches is used.
+#: The first one whose pattern matches is used; of a login and the like, kubectl itself says enough.
 REFUSALS = (
     Refusal(
         "no-kind",
@@ -117,58 +117,10 @@ REFUSALS = (
         ),
     ),
     Refusal(
-        "login",
-        r"\(?Unauthorized\)?|must be logged in|getting credentials|asked for the client to provide",
-        Text("The cluster does not accept your login.", "클러스터가 로그인 정보를 거부했습니다."),
-        Text(
-            "Log in again as your cluster asks for it; `kubectl auth whoami` tells if it worked.",
-            "클러스터에 다시 로그인하십시오. `kubectl auth whoami`로 확인할 수 있습니다.",
-        ),
-    ),
-    Refusal(
         "not-found",
         r"\(NotFound\)",
         Text("What you asked for is not there.", "찾는 것이 없습니다."),
         Text("Check the name and the namespace.", "이름과 네임스페이스를 확인하십시오."),
-    ),
-    Refusal(
-        "config",
-        r"Error in configuration|context .* does not exist|no context exists"
-        r"|no configuration has been provided|error loading config"
-        r"|stat .*: no such file|invalid configuration"
-        r"|cluster .* does not exist|auth info .* does not exist|localhost:8080",
-        Text(
-            "The kubeconfig does not say which cluster to ask.",
-            "kubeconfig에서 클러스터를 찾을 수 없습니다.",
-        ),
-        Text(
-            "List what there is with `kubectl config get-contexts`; choose one with --context, "
-            "or another file with --kubeconfig.",
-            "`kubectl config get-contexts`로 목록을 보고 --context로 고르거나, --kubeconfig로 다른 "
-            "파일을 지정하십시오.",
-        ),
-    ),
-    Refusal(
-        "old",
-        r"unknown flag|unknown shorthand flag|unknown command",
-        Text("This kubectl is too old.", "kubectl이 너무 오래되었습니다."),
-        Text(
-            "Install one of the cluster's version: https://kubernetes.io/docs/tasks/tools/",
-            "클러스터와 같은 버전을 설치하십시오: https://kubernetes.io/ko/docs/tasks/tools/",
-        ),
-    ),
-    Refusal(
-        "unreachable",
-        r"Unable to connect|was refused|dial tcp|i/o timeout|no such host|TLS handshake|x509"
-        r"|deadline exceeded|Client\.Timeout|request canceled|ServiceUnavailable"
-        r"|EOF|connection reset|unable to handle the request",
-        Text("The cluster does not answer.", "클러스터가 응답하지 않습니다."),
-        Text(
-            "Is it up, and are network, VPN and proxy as they should be? "
-            "Try: kubectl get --raw /readyz",
-            "클러스터가 켜져 있는지, 네트워크와 VPN, 프록시를 확인하십시오: kubectl get --raw "
-            "/readyz",
-        ),
     ),
 )
 

@@ -1,6 +1,5 @@
 """Paths and names of all that the rig makes or reads: folders, clusters, images."""
 
-import contextlib
 import functools
 import os
 from pathlib import Path
@@ -93,12 +92,7 @@ def cache() -> Path:
 
     All operators share it: a part is named after its recipe.
     """
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "kopf-kit"
-    # Before 0.1.0 it had the checkout's name; to build all parts again would take minutes.
-    if has_project() and (base / prefix()).is_dir() and not folder.exists():
-        with contextlib.suppress(FileExistsError):  # another process has just done it
-            folder.symlink_to(prefix())
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kopf-kit"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

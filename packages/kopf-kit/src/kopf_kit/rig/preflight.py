@@ -11,9 +11,9 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, answer, output
@@ -98,15 +98,14 @@ _SUBORDINATE_IDS = Path("/etc/subuid")
 _EXISTING = "To use a cluster that is there already, set CLUSTER=existing."
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """A requirement of a machine."""
 
     #: The missing thing, which completes the sentence "This machine lacks …".
     name: str
     is_met: Callable[[], bool]
-    #: How to get it, by `system()`; "other" is for all other systems.
-    advice: Mapping[str, str]
+    #: How to get it.
+    advice: str
     #: A program's message about it, to be quoted.
     reason: Callable[[], str] = str
 
@@ -115,28 +114,13 @@ def check(needs: Sequence[Need]) -> None:
     """Raise KitError for the first need that is not met; the later ones depend on it."""
     for need in needs:
         if not need.is_met():
-            advice = need.advice.get(system(), need.advice["other"])
             quoted = "".join(f"\n    {line}" for line in need.reason().splitlines()[-1:])
-            raise KitError(f"this machine lacks {need.name}. {advice}{quoted}")
+            raise KitError(f"this machine lacks {need.name}. {need.advice}{quoted}")
 
 
 def are_met(needs: Sequence[Need]) -> bool:
     """Return whether the machine meets all needs."""
     return all(need.is_met() for need in needs)
-
-
-def system() -> str:
-    """Return the operating system, as far as the advice depends on it."""
-    if platform.system() == "Darwin":
-        return "macos"
-    if "microsoft" in platform.release().lower():
-        return "wsl"
-    try:
-        release = platform.freedesktop_os_release()
-    except OSError:
-        return "other"
-    family = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
-    return next((name for name in ("debian", "fedora") if name in family), "other")
 
 
 # --- the Docker engine ------------------------------------------------------------------------
@@ -180,57 +164,33 @@ def _is_docker() -> bool:
     return "podman" not in (answer(["docker", "--version"]) or "").lower()
 
 
-_INSTALL_ENGINE = {
-    "macos": "Install and open Docker Desktop, or say: brew install colima docker docker-buildx "
-    "&& colima start.",
-    "wsl": "Turn this distribution on in Docker Desktop, under Settings > Resources > WSL "
-    "integration.",
-    "debian": "Install it with: sudo apt-get install docker.io (on Debian, root need not: the "
-    "same command run as root does it).",
-    "fedora": "Install it with: sudo dnf install moby-engine docker-buildx && sudo systemctl "
-    "enable --now docker.",
-    "other": "Install it: https://docs.docker.com/engine/install.",
-}
-
+_INSTALL_ENGINE = (
+    "Install it: https://docs.docker.com/engine/install (on Debian, the same command run as root "
+    f"does it). {_EXISTING}"
+)
 ENGINE = (
-    Need(
-        "the command docker",
-        lambda: shutil.which("docker") is not None,
-        {name: f"{advice} {_EXISTING}" for name, advice in _INSTALL_ENGINE.items()},
-    ),
+    Need("the command docker", lambda: shutil.which("docker") is not None, _INSTALL_ENGINE),
     Need(
         "Docker: its command `docker` is Podman, which does not run this cluster",
         _is_docker,
-        {name: f"{advice} {_EXISTING}" for name, advice in _INSTALL_ENGINE.items()},
+        _INSTALL_ENGINE,
     ),
     Need(
         "the right to use its Docker engine as this user",
         lambda: "permission denied" not in _engine_error().lower(),
-        {"other": "Say: sudo usermod -aG docker $USER, then log out and in again."},
+        "Say: sudo usermod -aG docker $USER, then log out and in again.",
     ),
     Need(
         "a Docker engine that answers",
         engine_answers,
-        {
-            "macos": "Open Docker Desktop, or say: colima start. Then run the same command again. "
-            + _EXISTING,
-            "wsl": "Start Docker Desktop. Then run the same command again. " + _EXISTING,
-            "other": "Start it with: sudo systemctl start docker, or sudo service docker start. "
-            "Then run the same command again. " + _EXISTING,
-        },
+        "Start it (`sudo systemctl start docker`; on macOS and WSL Docker Desktop, or `colima "
+        f"start`), then run the same command again. {_EXISTING}",
         reason=lambda: _engine_error().strip(),
     ),
     Need(
         "Docker's plugin buildx, which builds images",
         lambda: builder() is not None,
-        {
-            "macos": "Open Docker Desktop, which brings it, or say: brew install docker-buildx, "
-            "and do what brew then says.",
-            "debian": "Install it with: sudo apt-get install docker-buildx (docker-buildx-plugin "
-            "where Docker comes from Docker's own packages).",
-            "fedora": "Install it with: sudo dnf install docker-buildx.",
-            "other": "Install it: https://github.com/docker/buildx#installing.",
-        },
+        "Install it: https://github.com/docker/buildx#installing (Debian: docker-buildx).",
     ),
 )
 
@@ -255,20 +215,13 @@ CLUSTER = (
     Need(
         "inotify instances for one more kind cluster beside those that run",
         _may_watch_files,
-        {
-            "other": "Say: sudo sysctl fs.inotify.max_user_instances=512, or delete a cluster: "
-            "kind get clusters."
-        },
+        "Say: sudo sysctl fs.inotify.max_user_instances=512, or delete a cluster: kind get "
+        "clusters.",
     ),
 )
 
 
 # --- all images built here --------------------------------------------------------------------
-
-_PULL = (
-    "Let the Docker engine reach an image registry (`docker pull busybox` says why it does not), "
-    "or set CLUSTER=existing to use a cluster that is there already."
-)
 
 
 def _has_subordinate_ids() -> bool:
@@ -279,32 +232,29 @@ def _has_subordinate_ids() -> bool:
     return any(line.split(":")[0] in (getpass.getuser(), str(os.getuid())) for line in lines)
 
 
+_REACH = (
+    "let the Docker engine reach an image registry (`docker pull busybox` says why it does not)"
+)
 FROM_SOURCE = (
     Need(
         "Debian's packages, of which images are built where none can be pulled",
         is_debian,
-        {"other": _PULL},
+        f"Either {_REACH}, or set CLUSTER=existing to use a cluster that is there already.",
     ),
     Need(
         "kopf-offline, which builds images where none can be pulled",
         lambda: tools.is_installed(),
-        {
-            "other": "Install it with: pip install kopf-offline, or let the Docker engine reach an "
-            "image registry (`docker pull busybox` says why it does not)."
-        },
+        f"Install it with: pip install kopf-offline, or {_REACH}.",
     ),
     Need(
         "mmdebstrap and newuidmap, which build images where none can be pulled",
         lambda: os.geteuid() == 0 or all(map(shutil.which, ("mmdebstrap", "newuidmap"))),
-        {"other": "Install them with: sudo apt-get install mmdebstrap uidmap."},
+        "Install them with: sudo apt-get install mmdebstrap uidmap.",
     ),
     Need(
         "subordinate user ids of this user, with which images are built",
         lambda: os.geteuid() == 0 or _has_subordinate_ids(),
-        {
-            "other": "Say: sudo usermod --add-subuids 100000-165535 "
-            "--add-subgids 100000-165535 $USER."
-        },
+        "Say: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER.",
     ),
 )
 
@@ -313,10 +263,7 @@ ROOM = (
     Need(
         f"{_ROOM // 10**9} GB of free disk space, which building all images takes",
         lambda: shutil.disk_usage(paths.cache()).free >= _ROOM,
-        {
-            "other": "Free some on the disk of ~/.cache, or set XDG_CACHE_HOME to a folder on "
-            "another."
-        },
+        "Free some on the disk of ~/.cache, or set XDG_CACHE_HOME to a folder on another.",
     ),
 )
 
@@ -327,20 +274,11 @@ TESTS = (
     Need(
         "prometheus and promtool, with which tests look at alerts and dashboard",
         lambda: can_unpack() or all(map(shutil.which, ("prometheus", "promtool"))),
-        {
-            "macos": "Install them with: brew install prometheus.",
-            "debian": "Install them with: sudo apt-get install prometheus.",
-            "other": "Put both on the PATH: https://prometheus.io/download.",
-        },
+        "Put both on the PATH: https://prometheus.io/download.",
     ),
     Need(
         "openssl, which makes certificates for OLM",
         lambda: may_install() or shutil.which("openssl") is not None,
-        {
-            "macos": "Install it with: brew install openssl.",
-            "debian": "Install it with: sudo apt-get install openssl.",
-            "fedora": "Install it with: sudo dnf install openssl.",
-            "other": "Put it on the PATH.",
-        },
+        "Put it on the PATH.",
     ),
 )

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kopf_kit.project import adopted, author_code, container, documents, granted, rbac, registered
+from kopf_kit.project import adopted, container, documents, granted, rbac, registered
 from kopf_kit.project.granted import Grants
-from kopf_kit.rig import paths, reading
+from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
 from kopf_kit.scaffold import discovery, repository
 from kopf_kit.scaffold.discovery import Operator
@@ -59,6 +59,11 @@ _OPEN = "x-kubernetes-preserve-unknown-fields"
 #: The version where nothing says it.
 _FIRST = "0.1.0"
 _BARE = re.compile(r"[\w./@+-]*")
+#: What calls a program that is not Python's own.
+_CALLS = re.compile(
+    r"\bsubprocess\b|\bos\.(system|popen|exec|spawn|posix_spawn)"
+    r"|\bcreate_subprocess|\bshutil\.which"
+)
 
 
 def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
@@ -230,24 +235,24 @@ def _about_the_container(operator: Operator) -> Iterator[str]:
 
 
 def _about_programs(operator: Operator) -> Iterator[str]:
-    """Yield a sentence on the programs that the handlers call, and the image may not have."""
-    folder = paths.sources(operator.root, operator.module.partition(".")[0])
-    lines = author_code.programs(operator.module, folder)
-    file = operator.dockerfile if not operator.requirements else ""
-    if file:
-        text = reading.text(operator.root / file)
-        installed = {n for n in lines if re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", text)}
-        lines = {
-            name: lines[name] for name in lines if name not in {*installed, *author_code.SHELLS}
-        }
-    listed = ", ".join(f"{name} ({line})" for name, line in lines.items())
-    if lines and file:
-        yield f"the handlers call {listed}, and {file} does not name it: install it there"
-    elif lines:
+    """Yield a sentence on lines that call other programs, which the image may not have."""
+    lines = [
+        f"{file.relative_to(operator.root)}:{number}"
+        for file in discovery.files(operator.root, "*.py")
+        if file.name != "setup.py"
+        for number, line in enumerate(discovery.code(file).splitlines(), 1)
+        if _CALLS.search(line)
+    ]
+    if not lines:
+        return
+    listed = ", ".join(lines[:3]) + ", …" * (len(lines) > 3)
+    if operator.dockerfile and not operator.requirements:
+        yield f"{listed} may call other programs: {operator.dockerfile} has to install these"
+    else:
         yield (
-            f"the handlers call {listed}, and the kit's image has Python alone, without a shell: "
-            f"install it in a Dockerfile of your own, started by `kopf run -m {operator.module}`, "
-            "then remove PROJECT and adopt again"
+            f"{listed} may call other programs, and the kit's image has Python alone, without a "
+            "shell: install them in a Dockerfile of your own, started by `kopf run -m "
+            f"{operator.module}`, then remove PROJECT and adopt again"
         )
 
 

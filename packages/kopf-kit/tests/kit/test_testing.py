@@ -1,17 +1,26 @@
-"""kubectl, as an author's end-to-end tests have it."""
+"""What an author's tests get: kubectl, an operator that is installed, and the simulated kubelet."""
 
+import asyncio
+import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from kopf_kit.image import build
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import CommandError, KitError
 from kopf_kit.testing import Kubectl, installed, push_image
+from kopf_kit.testing.kubelet import Kubelet
+from kopf_kit.testing.requests import Cluster as ApiServer
 
 #: Prints its arguments as JSON; fails with `no` for what is deleted.
 _KUBECTL = """#!/usr/bin/env python3
@@ -73,3 +82,30 @@ def test_an_operator_that_somebody_else_installed_is_taken_as_it_is(tmp_path: Pa
     done = subprocess.run(command, cwd=paths.CHECKOUT, capture_output=True, text=True, timeout=120)
 
     assert "1 passed" in done.stdout, done.stdout
+
+
+async def test_t9_a_pod_of_a_megabyte_is_run() -> None:
+    meta = {"name": "large", "namespace": "team", "uid": "u", "annotations": {"a": "x" * (1 << 20)}}
+    pod = {"kind": "Pod", "metadata": meta, "spec": {}}
+    bound = asyncio.Event()
+
+    async def pods(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(json.dumps({"type": "ADDED", "object": pod}).encode() + b"\n")
+        await bound.wait()
+        return response
+
+    async def bind(_: web.Request) -> web.Response:
+        bound.set()
+        return web.json_response({})
+
+    application = web.Application()
+    path = "/api/v1/namespaces/team/pods"
+    application.add_routes([web.get(path, pods), web.post(f"{path}/large/binding", bind)])
+    async with TestServer(application) as server, aiohttp.ClientSession() as session:
+        plane: Any = SimpleNamespace(server=str(server.make_url("")).rstrip("/"))
+        async with Kubelet(ApiServer(cast("Any", plane), session), "team").running():
+            await asyncio.wait_for(bound.wait(), 30)
