@@ -193,7 +193,9 @@ def test_o5_o10_o12_b6_b7_a_dockerfile_is_read(name: str, tmp_path: Path) -> Non
 
 
 def deployment(container: dict[str, Any], image: str = "ghcr.io/acme/notes-operator:1") -> str:
-    pod = {"containers": [{"name": "a", "image": image, **container}]}
+    volumes = [*({"name": name, "emptyDir": {}} for name in "ab"), {"name": "c", "hostPath": {}}]
+    containers = [{"name": "a", "image": image, **container}]
+    pod = {"containers": containers, "securityContext": {"runAsUser": 0}, "volumes": volumes}
     spec = {"selector": {}, "template": {"spec": pod}}
     about = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
     return documents.text({**about, "spec": spec})
@@ -228,6 +230,17 @@ DEPLOYED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"command": ["sh", "-ec"], "args": ["exec kopf run -m main -n jobs"]},
         {"watch_namespaces": ("jobs",), "command": ()},
         "the chart watches jobs by default, as deploy/operator.yaml does",
+    ),
+    "o2-folders and a user": (
+        {
+            "securityContext": {"runAsUser": 1000},
+            "volumeMounts": [
+                *({"name": "a", "mountPath": path} for path in ("/tmp", "/var/cache/a")),
+                *({"name": name, "mountPath": f"/{name}"} for name in ("b", "c")),
+            ],
+        },
+        {"temporary": ("/var/cache/a", "/b"), "user": 1000},
+        "packages notes-operator",
     ),
     "null, escapes and booleans": (
         {
@@ -384,11 +397,21 @@ def test_a_module_named_like_one_of_python_s_own_is_refused_in_an_image_of_one_s
     assert "secrets/__init__.py has the name of a module of Python's own" in said
 
 
-@pytest.mark.parametrize("user", ["", "USER root\n", "USER 7\n"])
+@pytest.mark.parametrize(
+    ("user", "pod", "ends"),
+    [
+        ("", 0, "USER 65532:65532"),
+        ("USER root\n", 0, "USER 65532:65532"),
+        ("USER 7\n", 0, "USER 7"),
+        ("USER 7\n", 1000, "USER 1000"),
+    ],
+)
 def test_b7_no_image_runs_as_root(
-    user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    user: str, pod: int, ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = repository(tmp_path, "main.py", {"Dockerfile": f"FROM a\nUSER 7\nFROM python\n{user}"})
+    files = {"Dockerfile": f"FROM a\nUSER 7\nFROM python\n{user}"}
+    files["a.yaml"] = deployment({"securityContext": {"runAsUser": pod}})
+    root = repository(tmp_path, "main.py", files)
     (root / "requirements.txt").unlink()
     assert adopt(root)[0] == 0
     monkeypatch.setattr(dockerfile, "PROJECT", definition.load(root))
@@ -397,7 +420,7 @@ def test_b7_no_image_runs_as_root(
 
     text = dockerfile.file().read_text()
 
-    assert text.rstrip().endswith("USER 7" if user == "USER 7\n" else "USER 65532:65532")
+    assert text.rstrip().endswith(ends)
 
 
 @pytest.mark.parametrize("lock", ["Pipfile.lock", "pdm.lock"])
@@ -547,7 +570,8 @@ def test_b15_what_generate_would_refuse_adopt_does_not_write(tmp_path: Path) -> 
 def chart(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Return what the chart of a repository with variables and labelled CRDs renders."""
     # A folder with such a file is no place to start Python in.
-    files = {"types.py": "1 / 0"}
+    mounted = {"volumeMounts": [{"name": "a", "mountPath": "/cache"}]}
+    files = {"types.py": "1 / 0", "a.yaml": deployment(mounted)}
     root = repository(tmp_path_factory.mktemp("packaged"), "main.py", files, BY_VARIABLE)
     crd = documents.load((root / "crd.yaml").read_text())
     crd["metadata"] |= {
@@ -588,5 +612,7 @@ def test_o2_o3_the_pod_has_a_temporary_folder_and_the_variables(
 
     assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"]
     assert {"name": "tmp", "emptyDir": {}} in pod["volumes"]
+    assert {"name": "temporary-0", "mountPath": "/cache"} in container["volumeMounts"]
+    assert {"name": "temporary-0", "emptyDir": {}} in pod["volumes"]
     assert {"name": "BUCKET", "value": "a=b"} in container["env"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True

@@ -19,7 +19,9 @@ SHARED = paths.KIT / "reference" / "Dockerfile"
 _OWN = PROJECT.root / (PROJECT.adopted.dockerfile if PROJECT.adopted else "Dockerfile")
 _CONTEXT = paths.BUILD / "image" / PROJECT.name
 _BYTECODE = Path(__file__).with_name("bytecode.py")
-_USER = "# Added by kopf-kit: the kubelet starts no root.\nUSER 65532:65532\n"
+_USER = (
+    "# Added by kopf-kit: as PROJECT says, or else because the kubelet starts no root.\nUSER {}\n"
+)
 _LICENCE = re.compile(r"(licen[cs]e|copying|notice)", re.IGNORECASE)
 #: The architectures of the images, as wheels call them.
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -29,10 +31,12 @@ def file() -> Path:
     """Return the Dockerfile by which the image is built: an author's never ends as root."""
     if not _has_own():
         return _CONTEXT / "Dockerfile"
-    if PROJECT.adopted and container.read(text := reading.text(_OWN)).is_root:
+    if not PROJECT.adopted:
+        return _OWN
+    if container.read(text := reading.text(_OWN)).is_root or PROJECT.adopted.user:
         copy = _CONTEXT.with_name(f"{PROJECT.name}.Dockerfile")
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(f"{text.rstrip()}\n{_USER}")
+        copy.write_text(f"{text.rstrip()}\n{_USER.format(PROJECT.adopted.user or '65532:65532')}")
         return copy
     return _OWN
 

@@ -64,7 +64,13 @@ def files(project: "Project") -> dict[Path, str]:
 
 
 def _operator(project: "Project") -> str:
+    assert project.adopted
     text = _OPERATOR.read_text().replace("@COMMAND@", json.dumps(project.command))
+    named = [(f"temporary-{n}", path) for n, path in enumerate(project.adopted.temporary)]
+    volumes = [{"name": name, "emptyDir": {}} for name, _ in named]
+    mounts = [{"name": name, "mountPath": path} for name, path in named]
+    for word, listed in (("@VOLUMES@", volumes), ("@MOUNTS@", mounts)):
+        text = text.replace(f"{word}\n", documents.text(listed) if listed else "")
     return text.replace("widget-operator", project.name).replace("widgets", project.kinds[0].plural)
 
 

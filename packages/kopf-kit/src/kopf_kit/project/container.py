@@ -41,6 +41,8 @@ class Container:
     ports: tuple[int, ...] = ()
     #: What is copied from the context, and where to.
     copies: tuple[tuple[str, str], ...] = ()
+    #: The folders beside /tmp that it may write to.
+    temporary: tuple[str, ...] = ()
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -113,7 +115,7 @@ def read(text: str) -> Container:
 
 
 def started(image: Container, manifest: Mapping[str, Any]) -> Container:
-    """Return the container of an image as a Pod's manifest has it.
+    """Return the container of an image as its part of a Pod's manifest has it, see `in_pod`.
 
     A variable that is not in the manifest itself, such as one of a Secret, stays $(NAME).
     """
@@ -123,13 +125,28 @@ def started(image: Container, manifest: Mapping[str, Any]) -> Container:
     command, arguments = (_started(manifest.get(key), known) for key in ("command", "args"))
     served = (each.get("containerPort") for each in _objects(manifest, "ports"))
     ports = [port for port in served if type(port) is int]  # no bool
+    user = (manifest.get("securityContext") or {}).get("runAsUser")
+    empty = [each.get("name") for each in _objects(manifest, "volumes") if "emptyDir" in each]
+    mounts = _objects(manifest, "volumeMounts")
+    mounted = (each.get("mountPath") for each in mounts if each.get("name") in empty)
     return replace(
         image,
+        user=str(user) if type(user) is int and user else image.user,
+        temporary=tuple(dict.fromkeys(f for f in mounted if isinstance(f, str) and f != "/tmp")),  # noqa: S108
         environment=known,
         entrypoint=command or image.entrypoint,
         arguments=arguments or (() if command else image.arguments),
         ports=tuple(dict.fromkeys((*image.ports, *ports))),
     )
+
+
+def in_pod(pod: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a container's manifest with what its Pod says for it: volumes, and the user."""
+    contexts = (each.get("securityContext") for each in (pod, manifest))
+    security = {
+        key: value for each in contexts if isinstance(each, dict) for key, value in each.items()
+    }
+    return {**manifest, "volumes": pod.get("volumes"), "securityContext": security}
 
 
 def referred(manifest: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kopf_kit.project import adopted, container, documents, granted, rbac, registered
 from kopf_kit.project.granted import Grants
-from kopf_kit.rig import paths
+from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import KitError
 from kopf_kit.scaffold import discovery, repository
 from kopf_kit.scaffold.discovery import Operator
@@ -120,6 +120,8 @@ def _check(operator: Operator) -> None:
 def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
     resources = [_resource(crd) for crd in crds]
     kinds = [resource["kind"] for resource in resources]
+    own = "" if operator.requirements or not operator.dockerfile else operator.dockerfile
+    own = own and reading.text(operator.root / own)
     optional = _REQUIREMENTS.format(_word(operator.requirements)) if operator.requirements else ""
     optional += _RIGHTS.format(_listed(operator.rights)) if operator.rights else ""
     if operator.environment:
@@ -129,6 +131,10 @@ def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
     if operator.command:
         optional += _COMMAND.format(json.dumps(operator.command, ensure_ascii=False))
         optional += f"    ports: {json.dumps(operator.container.ports)}\n"
+    if operator.container.temporary:
+        optional += f"    temporary: {json.dumps(operator.container.temporary)}\n"
+    if own and operator.container.user != container.read(own).user:
+        optional += f"    user: {operator.container.user}\n"
     if operator.dockerfile not in ("", "Dockerfile"):
         optional += f"    dockerfile: {_word(operator.dockerfile)}\n"
     optional += "" if olm else _NO_OLM

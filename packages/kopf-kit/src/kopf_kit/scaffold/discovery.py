@@ -122,11 +122,12 @@ def _deployed(root: Path, name: str) -> tuple[str, Manifest, list[str]]:
     sentence says that nothing is taken from them.
     """
     found = [
-        (str(file.relative_to(root)), each)
+        (str(file.relative_to(root)), container.in_pod(pod, each))
         for file in files(root, "*.yaml", "*.yml")
         for manifest in manifests(file)
         if granted.is_object(manifest) and granted.runs_as(manifest)
-        for each in manifest["spec"]["template"]["spec"]["containers"]
+        for pod in (manifest["spec"]["template"]["spec"],)
+        for each in pod["containers"]
         if isinstance(each, dict)
     ]
     running = [(f, each) for f, each in found if container.runs_kopf(each)]
@@ -134,7 +135,7 @@ def _deployed(root: Path, name: str) -> tuple[str, Manifest, list[str]]:
     named = [each for image, each in called if image == name]
     named = named or [each for image, each in called if name and name in image]
     chosen = [each for each in named if each in running] or named or running
-    same = ("command", "args", "env", "ports")
+    same = ("command", "args", "env", "ports", "securityContext", "volumes", "volumeMounts")
     if len({str([each.get(key) for key in same]) for _, each in chosen}) == 1:
         return *chosen[0], []
     doubt = (

@@ -9,8 +9,10 @@
 
 {{/* The volumes that the operator itself reads, and where. */}}
 {{- define "widget-operator.ownVolumes" -}}
+@VOLUMES@
 {{- end }}
 {{- define "widget-operator.ownVolumeMounts" -}}
+@MOUNTS@
 {{- end }}
 
 {{/* What cannot work among this operator's own values. */}}
