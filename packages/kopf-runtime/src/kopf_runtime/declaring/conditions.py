@@ -8,11 +8,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from kopf_runtime.declaring.objects import timestamp
 
 #: The CRD's limit of conditions; if there are more, the oldest ones set by others are removed.
 CONDITIONS = 16
@@ -143,7 +144,7 @@ def _condition(former: dict[str, Any], generation: int, now: Condition) -> dict[
         "reason": _word(now.reason),
         "message": now.message[:_MESSAGE].encode(errors="replace").decode(),  # half a character
         "observedGeneration": generation,
-        "lastTransitionTime": since or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": since or timestamp(),
     }
 
 

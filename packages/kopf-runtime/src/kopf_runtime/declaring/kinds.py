@@ -169,6 +169,7 @@ _DATA = (
 )
 
 
+@functools.cache
 def may_hold_data(kind: Kind) -> bool:
     """Return whether the deletion of an object may cost data: also of each that is not built in."""
     name = kind.group, kind.plural

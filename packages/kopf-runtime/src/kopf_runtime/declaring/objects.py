@@ -7,6 +7,7 @@ owned kind from `Object`.
 
 import functools
 import re
+import time
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -263,6 +264,16 @@ def seconds(timestamp: str | None) -> float:
         return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
     except (ValueError, OverflowError):
         return 0.0
+
+
+def timestamp() -> str:
+    """Return the present second as the API server writes it."""
+    return _timestamp(int(time.time()))
+
+
+@functools.lru_cache(maxsize=1)
+def _timestamp(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
 
 
 @functools.lru_cache(maxsize=4096)

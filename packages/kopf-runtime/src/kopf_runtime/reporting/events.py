@@ -14,7 +14,6 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
@@ -22,6 +21,7 @@ from kopf_runtime.cluster.fence import condition, only_while
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.objects import timestamp
 from kopf_runtime.declaring.records import Owner
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.reporting import logs
@@ -152,7 +152,7 @@ class Recorder:
         await self._begun.join()
 
     async def _post(self, event: _Event) -> None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = timestamp()
         former = self._posted.pop(event.identity, None)
         if former is not None and time.monotonic() - former.at < SAME:
             former.count += 1
