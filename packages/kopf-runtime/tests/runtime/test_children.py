@@ -15,7 +15,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.watching.caches import Caches
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import NAME, at_work, caches, operating
+from runtime.support.running import NAME, at_work, caches, leading, operating
 from runtime.support.waiting import until
 from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, resynced, widget
 
@@ -257,6 +257,41 @@ async def test_m2_a_child_that_admission_gives_away_comes_back_slower_and_slower
 
     assert len([write for write in server.writes if write.startswith("POST")]) <= 8
     assert "replaced too often" in told(server)["message"]
+
+
+async def test_a_mark_that_one_child_lost_replaces_no_child_of_the_same_shape(
+    server: ApiServer,
+) -> None:
+    """A comparison is remembered for all of them, so one's own count must be no part of it."""
+    go_on = asyncio.Event()
+
+    async def late(request: web.Request) -> None:
+        if request.method == "GET" and request.path.endswith("/w-two"):
+            await go_on.wait()
+
+    async def lose() -> None:
+        await quiet(server)
+        marks = child(server)["metadata"]["annotations"]
+        if marks.pop(REPLACED, None):
+            server.edit(POD, CHILD, lambda raw: raw["metadata"].update(annotations=marks))
+            await quiet(server)
+
+    for name in ("one", "two"):
+        server.put(WIDGET, widget(name))
+    standby = widgets.controller(widgets.pod)
+    async with operating(server, standby, working=False):
+        async with operating(server, widgets.controller(widgets.pod)):
+            await until(lambda: len(server.all(POD)) == 2)
+            server.remove(POD, CHILD)
+            await until(lambda: len(server.all(POD)) == 2)
+            await lose()
+        server.answers.append(late)
+        before = server.all(POD)
+        async with leading(standby):
+            await lose()
+            go_on.set()
+            await quiet(server)
+    assert [pod["metadata"]["name"] for pod in before if pod not in server.all(POD)] == []
 
 
 @replaced

@@ -29,7 +29,7 @@ from runtime.support.running import at_work, operating
 from runtime.support.store import NAMESPACE, Stored
 from runtime.support.waiting import VirtualLoop, until
 from runtime.support.wire import ARRIVES, Wire
-from runtime.widgets import GENERATION, WIDGET, Raw, Widget, edit, ready, widget
+from runtime.widgets import GENERATION, UID, WIDGET, Raw, Widget, edit, ready, widget
 
 SECOND = "2026-01-01T00:00:01Z"
 TAKEN = "Another Widget has the text"
@@ -131,6 +131,31 @@ async def test_a2_who_finds_its_retained_child_again_has_the_value_again(
     async with operating(server, one):
         await until(lambda: reason(server, older) == "TextTaken" and recorded(server, key))
     assert not has(server, older)
+
+
+@pytest.mark.parametrize("referring", [True, False])
+async def test_a2_a_forged_child_wins_no_value(server: ApiServer, *, referring: bool) -> None:
+    """A tenant may write any mark and owner reference, but not in the operator's name."""
+    one = put(server, "one", "a")
+    async with operating(server, controller()):
+        await until(lambda: has(server, one))
+        older = put(server, "older", "a", "another")
+        younger = put(server, "younger", "a", "b", creationTimestamp="2026-01-02T00:00:00Z")
+        forged: Raw = server.get(CONFIG_MAP, ("ns", "w-one")) or {}
+        uid = (server.get(WIDGET, younger) or {})["metadata"]["uid"]
+        meta = forged["metadata"]
+        [reference] = meta.pop("ownerReferences")
+        if referring:
+            meta["ownerReferences"] = [{**reference, "name": "younger", "uid": uid}]
+        meta["annotations"]["example.dev/widget-name"] = "younger"
+        for name in ("uid", "resourceVersion"):
+            del meta[name]
+        meta.update(namespace="b", name="any", labels={**meta["labels"], UID: uid})
+        server.put(CONFIG_MAP, forged)
+        await until(lambda: reason(server, younger) == reason(server, older) == "TextTaken")
+        server.delete(WIDGET, one)
+        await until(lambda: has(server, older) or has(server, younger))
+        assert (has(server, older), has(server, younger)) == ("a", "")
 
 
 async def test_a2_what_is_being_given_goes_to_no_older_object(server: ApiServer) -> None:

@@ -153,7 +153,7 @@ class Holds:
         """Return what the first of several is told by: who has children keeps what they serve."""
         space, name = owner.key
         has = any(
-            child.parent == name and child.template
+            child.parent == name and child.proven
             for source in self._children.values()
             for child in source.cache.within(space or None)
         )
@@ -163,7 +163,7 @@ class Holds:
         """Return whether an object has children that were made from what it is now."""
         generation = owner.generation - owner.deleting  # which its deletion has raised
         every = (child for source in self._children.values() for child in source.owned(owner))
-        return any(child.generation >= generation for child in every)
+        return any(child.proven and child.generation >= generation for child in every)
 
     async def _record(self, owner: Owner, held: Held) -> None:
         """Record what an object has, unless it changed meanwhile."""
