@@ -19,7 +19,6 @@ from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import at_work, caches, leading, operating
 from runtime.support.waiting import until
 from runtime.widgets import (
-    GENERATION,
     TEMPLATE,
     UID,
     WIDGET,
@@ -94,56 +93,6 @@ async def test_a_plan_that_is_refused_without_a_word_deletes_nothing(
 # --- D1 -----------------------------------------------------------------------------------------
 
 
-def orphan_and_restore(server: ApiServer) -> None:
-    """Do what `kubectl delete --cascade=orphan` and a backup's restore of the object do."""
-    server.remove(WIDGET, KEY)
-    server.edit(PVC, CLAIM, lambda raw: raw["metadata"].pop("ownerReferences"), "gc")
-    server.put(WIDGET, widget(text="1Gi"))
-
-
-def take_owner_away(server: ApiServer) -> None:
-    server.edit(PVC, CLAIM, lambda raw: raw["metadata"].pop("ownerReferences"))
-
-
-def alter_marks(server: ApiServer) -> None:
-    marks = {GENERATION: "7", TEMPLATE: "somebody's"}
-    server.edit(PVC, CLAIM, lambda raw: raw["metadata"]["annotations"].update(marks))
-
-
-@pytest.mark.parametrize("harm", [orphan_and_restore, take_owner_away, alter_marks])
-@pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
-async def test_d1_what_is_changed_in_place_is_never_deleted_for_its_marks(
-    server: ApiServer, harm: Callable[[ApiServer], None], running: bool
-) -> None:
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, claims()):
-        await until(lambda: is_ready(server))
-        before = stored(server, PVC, CLAIM)
-        if running:
-            harm(server)
-            await until(lambda: whole(server, before))
-    if not running:
-        harm(server)
-        async with operating(server, claims()):
-            await until(lambda: whole(server, before))
-
-    assert deletions(server) == []
-
-
-def whole(server: ApiServer, before: Raw) -> bool:
-    """Whether the claim of before has its owner and its marks, and the object says so."""
-    now, owner = stored(server, PVC, CLAIM), stored(server, WIDGET, KEY)["metadata"]["uid"]
-    assert now["metadata"]["uid"] == before["metadata"]["uid"]
-    meta = now["metadata"]
-    return (
-        [reference["uid"] for reference in meta.get("ownerReferences", ())] == [owner]
-        and meta["labels"][UID] == owner
-        and (meta["annotations"][GENERATION], len(meta["annotations"][TEMPLATE])) == ("1", 16)
-        and now["spec"] == before["spec"]
-        and is_ready(server)
-    )
-
-
 @pytest.mark.parametrize("text", ["1Gi", 5])  # with a number, it cannot be read, but it lives
 async def test_d1_the_claim_of_an_object_that_lives_is_not_taken_over(
     server: ApiServer, text: Any
@@ -213,23 +162,6 @@ def so_many(thing: Widget, _: object) -> Iterable[Raw]:
     for number in range(int(thing.spec.text)):
         meta = {"name": f"w-{number}"}
         yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {}}
-
-
-async def test_d2_a_stale_view_deletes_no_child_that_the_object_wants_by_now(
-    server: ApiServer,
-) -> None:
-    server.put(WIDGET, widget(text="1"))
-    async with operating(server, claims(so_many)):
-        await until(lambda: is_ready(server))
-        past = Past(server)
-        server.edit(WIDGET, KEY, edit("2"))
-        await until(lambda: told(server).get("observedGeneration") == 2)
-    second = stored(server, PVC, ("ns", "w-1"))
-
-    await deceived(server, past, claims(so_many))
-
-    assert deletions(server) == []
-    assert stored(server, PVC, ("ns", "w-1")) == second
 
 
 async def test_d2_what_its_user_kept_in_the_last_moment_is_not_deleted(server: ApiServer) -> None:
@@ -511,30 +443,6 @@ async def test_d4_a_standby_that_saw_the_child_before_the_edit_replaces_no_child
             await asyncio.sleep(0.2)
 
     assert server.writes[written:] == []
-
-
-# --- D7 -----------------------------------------------------------------------------------------
-
-
-async def test_d7_an_object_that_appears_before_the_create_is_not_taken_over(
-    server: ApiServer,
-) -> None:
-    theirs = {"metadata": {"namespace": "ns", "name": "w-one"}, "data": {"users": "data"}}
-
-    async def overtake(request: web.Request) -> None:
-        if request.method == "PATCH" and request.path == CONFIG_MAP.at(CLAIM):
-            server.answers.clear()
-            server.put(CONFIG_MAP, theirs)
-
-    server.answers.append(overtake)
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()):
-        await until(lambda: told(server).get("reason") == "Conflict")
-
-    found = stored(server, CONFIG_MAP, CLAIM)
-    assert found["data"] == {"users": "data"}
-    assert "ownerReferences" not in found["metadata"]
-    assert "labels" not in found["metadata"]
 
 
 # --- D8, D9 -------------------------------------------------------------------------------------

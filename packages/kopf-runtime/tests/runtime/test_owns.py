@@ -350,48 +350,7 @@ async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
 # --- what is retained -----------------------------------------------------------------------------
 
 
-async def test_what_is_no_longer_wanted_is_retained_and_adopted_again(server: ApiServer) -> None:
-    server.put(WIDGET, widget(text="2"))
-    async with operating(server, owning(so_many, claims={"prune": False})):
-        await until(lambda: is_ready(server))
-        before = stored(server, PVC, ("ns", "w-1"))
-        server.edit(WIDGET, KEY, edit("1"))
-        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
-        assert stored(server, PVC, ("ns", "w-1")) == before
-        server.edit(WIDGET, KEY, edit("2"))
-        await until(lambda: told(server).get("observedGeneration") == 3 and is_ready(server))
-
-    assert stored(server, PVC, ("ns", "w-1"))["metadata"]["uid"] == before["metadata"]["uid"]
-    assert deletions(server) == []
-
-
 MODES = pytest.mark.parametrize("update", [kr.APPLY, kr.CREATE])
-
-
-@MODES
-async def test_a_retained_child_outlives_its_owner_and_is_the_next_one_s(
-    server: ApiServer, update: Update
-) -> None:
-    one = owning(claim, claims={"deletion_policy": kr.RETAIN, "update": update})
-    former = server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
-        before = stored(server, PVC, CLAIM)
-        assert "ownerReferences" not in before["metadata"]
-        assert before["metadata"]["annotations"][NAME] == "one"
-        assert before["metadata"]["labels"][UID] == former["metadata"]["uid"]
-
-        server.remove(WIDGET, KEY)
-        server.put(WIDGET, widget("other", text="2Gi"))
-        await until(lambda: told(server, ("ns", "other")).get("status") == "True")
-        assert stored(server, PVC, CLAIM) == before
-
-        again = server.put(WIDGET, widget(text="1Gi"))
-        await until(lambda: is_ready(server))
-        now = stored(server, PVC, CLAIM)
-        assert now["metadata"]["uid"] == before["metadata"]["uid"]
-        assert now["metadata"]["labels"][UID] == again["metadata"]["uid"]
-    assert deletions(server) == []
 
 
 async def test_the_retained_child_of_another_name_is_not_adopted(server: ApiServer) -> None:
@@ -595,29 +554,3 @@ async def test_a_stale_view_makes_no_child_again(server: ApiServer) -> None:
 
 
 # --- the owner reference --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("update", [kr.APPLY, kr.CREATE, kr.RECREATE])
-async def test_a_reference_to_a_former_version_of_the_api_is_put_right(
-    server: ApiServer, update: Update
-) -> None:
-    """The garbage collector does not find an owner by a version that is not served any more."""
-
-    def outdate(raw: Raw) -> None:
-        raw["metadata"]["ownerReferences"][0]["apiVersion"] = "example.dev/v1alpha1"
-
-    def version() -> str:
-        references = stored(server, PVC, CLAIM)["metadata"]["ownerReferences"]
-        return references[0]["apiVersion"]  # type: ignore[no-any-return]
-
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, owning(claim, claims={"update": update})):
-        await until(lambda: is_ready(server))
-        before = stored(server, PVC, CLAIM)["metadata"]["uid"]
-        server.edit(PVC, CLAIM, outdate)
-        if update is kr.RECREATE:  # it would take another right, or another Pod
-            await asyncio.sleep(0.3)  # what it would wrongly write
-            assert version() == "example.dev/v1alpha1"
-        else:
-            await until(lambda: version() == "example.dev/v1")
-        assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before
