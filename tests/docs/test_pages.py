@@ -1,11 +1,15 @@
 """Every command of the pages succeeds, in the page's order, and prints what the page shows."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
+from kopf_kit.rig import paths
 from tests.docs.reader import CHECKOUT, Reader, named_as_of_the_user
 from tests.docs.readings import AFTER_DEMO, WITHOUT_OPERATOR, Reading
+from tests.faults.test_testing import TESTS
 from tests.support import output
 
 
@@ -35,3 +39,14 @@ def test_the_first_page_shows_what_the_demo_prints(demo: str) -> None:
 
     assert len(lines) == 8
     assert output.includes("\n".join(lines), named_as_of_the_user(demo)), demo
+
+
+def test_the_cluster_of_the_page_about_tests() -> None:
+    (listing,) = [test for test in TESTS if "(cluster)" in test]
+    file = paths.BUILD / "test_cluster.py"
+    file.write_text(listing)
+    command = (sys.executable, "-m", "pytest", "-q", "--noconftest", file)
+
+    done = subprocess.run(command, cwd=paths.CHECKOUT, capture_output=True, text=True, timeout=1500)
+
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

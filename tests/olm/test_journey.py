@@ -1,14 +1,26 @@
-"""The life of an operator by OLM: installed, upgraded, uninstalled, installed for all namespaces.
+"""The life of an operator by OLM, from Helm to OLM and back, with OLM v1 and beside another one.
 
 What each step is about has tests of its own, which `make test` leaves out (`long`).
 """
 
-from tests.e2e.kube import WAIT
-from tests.e2e.messages import Namespace, restarts, uid
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from kopf_kit.cli import e2e
+from kopf_kit.olm.bundle import NAME
+from kopf_kit.release.artifacts import Published
+from kopf_kit.rig import olm
+from tests.e2e import release
+from tests.e2e.kube import WAIT, Kube, Object
+from tests.e2e.messages import LABELS, Namespace, restarts, uid
+from tests.e2e.release import Operator
+from tests.e2e.test_beside import NOTES
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
-from tests.olm.conftest import MakeNamespace
-from tests.olm.subscription import CRD, Subscription, csv_name
+from tests.olm.conftest import MakeNamespace, Offers
+from tests.olm.subscription import BOUND, CRD, Subscription, csv_name
 
 
 def test_it_is_installed_upgraded_and_uninstalled_and_adopts_what_it_left(
@@ -61,3 +73,96 @@ def test_it_is_installed_upgraded_and_uninstalled_and_adopts_what_it_left(
     assert (uid(adopted), restarts(adopted)) == (uid(pods["kept"]), 0)
     ignored.wait_until_ready()
     assert subscription.may("create", "pods", elsewhere.name)
+
+
+@pytest.fixture
+def helm(kube: Kube, published: Published) -> Iterator[Operator]:
+    """The operator's release by Helm, yet to be installed."""
+    if kube.get("Namespace", release.NAMESPACE) is None:
+        metadata = {"name": release.NAMESPACE, "labels": LABELS}
+        kube.create({"kind": "Namespace", "metadata": metadata})
+    yield Operator(kube, published)
+    kube.helm("uninstall", release.NAME, "-n", release.NAMESPACE, "--ignore-not-found", "--wait")
+
+
+@pytest.mark.long
+def test_from_helm_to_olm_and_back_no_message_is_lost_and_no_message_pod_restarts(
+    helm: Operator, subscription: Subscription, make: MakeNamespace
+) -> None:
+    theirs = make("theirs")
+    helm.install("--take-ownership")
+    kept = theirs.create("kept", "kept")
+    pod = kept.wait_until_ready()
+    edited = theirs.create("edited", "by Helm's")
+    edited.wait_until_ready()
+
+    helm.uninstall()
+    wait_until("Helm's operator to be gone", helm.pods, lambda pods: not pods)
+    between = theirs.create("between", "between")
+    subscription.group()
+    subscription.subscribe()
+    subscription.wait_until_installed(releases.PRESENT)
+
+    between.wait_until_ready()
+    edited.edit(text="by OLM's")
+    edited.wait_for_log(b"by OLM's\n")
+    assert_same(theirs, pod)
+
+    subscription.uninstall()
+    assert subscription.kube.get("CustomResourceDefinition", CRD) is not None
+    helm.install("--take-ownership")
+
+    edited.edit(text="by Helm's again")
+    edited.wait_for_log(b"by Helm's again\n")
+    assert_same(theirs, pod)
+    helm.uninstall()
+    assert subscription.kube.get("CustomResourceDefinition", CRD) is not None
+
+
+def assert_same(theirs: Namespace, pod: dict[str, dict[str, str]]) -> None:
+    """Check that the Message that nobody touched has the Pod that it had, never restarted."""
+    now = theirs.message("kept").wait_until_ready()
+    assert (uid(now), restarts(now)) == (uid(pod), 0)
+
+
+@pytest.mark.usefixtures("hack_made")
+def test_the_operator_on_plain_kopf_is_installed_by_a_subscription() -> None:
+    assert e2e.run_pytest(f"{NOTES}/tests/e2e", "--by-olm", PROJECT=NOTES) == 0
+
+
+#: catalogd's own address, https://catalogd-service.olmv1-system.svc, through the API server.
+SERVICE = f"/api/v1/namespaces/{olm.CATALOGD_NAMESPACE}/services/https:catalogd-service:https/proxy"
+
+
+@pytest.fixture
+def served(kube: Kube, offers: Offers) -> Iterator[Object]:
+    """The catalog as a ClusterCatalog, once it is served."""
+    image = {"type": "Image", "image": {"ref": offers.present}}
+    kube.create({"kind": "ClusterCatalog", "metadata": {"name": NAME}, "spec": {"source": image}})
+
+    def conditions() -> dict[str, Object]:
+        status = (kube.get("ClusterCatalog", NAME) or {}).get("status") or {}
+        return {found["type"]: found for found in status.get("conditions") or []}
+
+    wait_until(
+        "catalogd to serve the catalog",
+        conditions,
+        lambda found: found.get("Serving", {}).get("status") == "True",
+        bound=BOUND,
+    )
+    yield kube.get("ClusterCatalog", NAME) or {}
+    kube.delete("ClusterCatalog", NAME)
+
+
+def test_the_bundle_is_found_through_the_api_of_the_catalog(kube: Kube, served: Object) -> None:
+    assert served["status"]["urls"]["base"].endswith(f"/catalogs/{NAME}")
+
+    lines = kube.raw(f"{SERVICE}/catalogs/{NAME}/api/v1/all").splitlines()
+
+    found = [json.loads(line) for line in lines]
+    (package,) = (blob for blob in found if blob["schema"] == "olm.package")
+    assert (package["name"], package["defaultChannel"]) == (NAME, "stable")
+    channels = {blob["name"]: blob for blob in found if blob["schema"] == "olm.channel"}
+    assert channels["stable"]["entries"][-1]["name"] == csv_name(releases.PRESENT)
+    bundles = {blob["name"]: blob for blob in found if blob["schema"] == "olm.bundle"}
+    assert f"/{NAME}-bundle@sha256:" in bundles[csv_name(releases.PRESENT)]["image"]

@@ -1,4 +1,4 @@
-"""What an author has who has no checkout of this repository: uv, and a package index."""
+"""What an author has who has no checkout: uv, an index, examples copied out, sdists that are tested."""
 
 import os
 import pwd
@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ from typing import Any
 import pytest
 
 from kopf_kit.release import files
+from kopf_kit.rig import control_plane, locked, paths
 from kopf_offline import golang
 from message_operator import __version__
 from tests.support import package_index
+from tests.unit.test_examples import EXAMPLES, SOURCES
 
 #: Settings of uv and of pip are the way to a package registry on some machines.
 _KEPT = (
@@ -183,3 +186,74 @@ def test_a_new_repository_pins_the_index_s_packages_and_is_green_at_once(author:
     index = author.environment["UV_INDEX"].rstrip("/")
     for name in ("kopf-runtime", "kopf-kit"):
         assert sources[name]["registry"].rstrip("/") == index
+
+
+__all__ = ["served"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_an_example_that_is_copied_out_passes_its_check(
+    tmp_path: Path, served: str, example: Path
+) -> None:
+    author = Author(tmp_path, served)
+    left = shutil.ignore_patterns("build", ".venv", "uv.lock", "*_cache", "__pycache__")
+    author.home = shutil.copytree(example, tmp_path / "copy", ignore=left)
+    file = author.home / "pyproject.toml"
+    file.write_text(SOURCES.sub("", file.read_text()))
+    # The Go programs that its tests need are built once.
+    author.environment["XDG_CACHE_HOME"] = os.environ.get(
+        "XDG_CACHE_HOME", str(Path.home() / ".cache")
+    )
+
+    said = author.types("uv", "run", "kopf-kit", "check")
+
+    assert re.search(r"^0 of \d+ tiers failed", said, re.MULTILINE), said
+    sources = {package["name"]: package["source"] for package in author.lock["package"]}
+    for name in ("kopf-runtime", "kopf-kit"):
+        assert sources[name]["registry"].rstrip("/") == served.rstrip("/")
+
+
+UV = Path(sys.executable).with_name("uv")
+#: The rest of the fault tests is the tier `runtime-long`'s.
+TESTS = ("tests/runtime", "-n", "2"), ("tests/faults", "-k", "process or test_data or test_reads")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpack the sdist, with an environment of what the lock has and of both built wheels."""
+    folder = tmp_path_factory.mktemp("sdists")
+    lock = folder / "lock.txt"
+    lock.write_text(
+        locked.part(paths.LOCK.read_text(), "kopf-runtime", "kopf-kit", "pyproject.toml:dev")
+    )
+    built = files.build(folder)
+    wheels = [file for file in built if file.suffix == ".whl" and "offline" not in file.name]
+    subprocess.run([UV, "venv", "--quiet", folder / "venv"], check=True)
+    into = (
+        UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--system-certs",
+        "--python",
+        folder / "venv/bin/python",
+    )
+    subprocess.run([*into, "--require-hashes", "--requirement", lock], check=True)
+    subprocess.run([*into, "--no-deps", *wheels], check=True)
+    (sdist,) = folder.glob("kopf_runtime-*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "sources", filter="data")
+    (root,) = (folder / "sources").iterdir()
+    (folder / "assets").mkdir()
+    for program in control_plane.PARTS:
+        (folder / "assets" / program).symlink_to(golang.program(program))
+    return root
+
+
+@pytest.mark.parametrize("tests", TESTS, ids=lambda tests: tests[0])
+def test_the_runtime_passes_its_tests_from_its_sdist(sources: Path, tests: tuple[str, ...]) -> None:
+    python = sources.parents[1] / "venv" / "bin" / "python"
+    environment = {"PATH": os.environ["PATH"], "HOME": str(sources.parents[1])}
+    environment["KUBEBUILDER_ASSETS"] = str(sources.parents[1] / "assets")
+
+    subprocess.run([python, "-m", "pytest", "-q", *tests], cwd=sources, env=environment, check=True)

@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import kopf
 import pytest
 
 import kopf_runtime as kr
@@ -34,12 +33,10 @@ from faults.manifests import (
     features,
 )
 from faults.test_situations import HOLDER, Holder
-from kopf_kit.rig.control_plane import ADMIN
+from faults.worlds import client_of
 from kopf_kit.testing.requests import Cluster, Raw, RefusedError
 from kopf_kit.testing.webhook import webhook
 from kopf_runtime.cluster.client import Client
-from kopf_runtime.cluster.credentials import Credentials
-from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.watching.source import Source
@@ -189,19 +186,14 @@ class Search:
         for kind in KINDS:
             one.owns(kind, update=self.update, unready=lambda _: "")
         one.desired(desired)
-        client = Counting(NAME, "1", 60.0, Metrics(NAME))
-        client.written = self.written = []
-        client.may_write = lambda: working
-        server = self.cluster.plane.server
-        client.open(Credentials(kopf.ConnectionInfo(server=server, token=ADMIN, insecure=True)))
         settings = kr.Settings(namespaces=(self.namespace,), resync_period=600)
-        try:
+        async with client_of(self.cluster, Counting, 60.0) as client:
+            client.written = self.written = []
+            client.may_write = lambda: working
             async with operating(client, one, settings=settings, working=working):
                 async with asyncio.timeout(600):
                     await caches(one).first_lists()
                     yield one
-        finally:
-            await client.close()
 
     async def settle(self, one: Controller) -> None:
         """Wait until the operator has nothing to do; note what each object says."""

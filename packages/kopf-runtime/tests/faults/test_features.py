@@ -1,16 +1,20 @@
 """What an author may declare beside children and `sync`, on a real API server and under faults."""
 
+import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 import kopf_runtime as kr
-from faults import booths
+from faults import booths, holders
+from faults.worlds import client_of
 from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_kit.testing.under_test import Parent, prepare
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import CONFIG_MAP
+from runtime.support.running import NAME, operating
 
 pytestmark = pytest.mark.api
 
@@ -102,3 +106,51 @@ async def test_what_is_read_indexed_and_checked_outlives_a_fault_at_every_single
 
 
 # --- what comes and goes --------------------------------------------------------------------------
+
+
+SITE = kr.Kind("records.example.dev", "v1", "sites", "Site")
+
+
+async def test_what_is_recorded_has_a_manager_of_its_own_and_outlives_a_careless_version(
+    cluster: Cluster,
+) -> None:
+    await cluster.put(holders.definition(SITE, text={"type": "string"}))
+    await cluster.serves(SITE)
+    namespace, fields = await cluster.new_namespace(), dict[str, Any](shown=1)
+    meta = {"name": "one"}
+    site = {"apiVersion": SITE.api_version, "kind": "Site", "metadata": meta, "spec": {"text": "a"}}
+    await cluster.ask("POST", SITE.path(namespace), site)
+    sites = kr.Controller(SITE, kr.Resource, lambda _: None)
+
+    @sites.sync(every=3600)
+    async def sync(_: kr.Resource, context: kr.CallContext[kr.Settings]) -> None:
+        if "begun" not in context.stored:
+            await context.record({"begun": {"member": "m-1"}})
+
+    sites.status(lambda *_: kr.Status(True, "Fine", "It is begun.", fields))
+
+    async def until_it_says(words: str) -> dict[str, Any]:
+        async with (
+            asyncio.timeout(60),
+            client_of(cluster) as client,
+            operating(client, sites, settings=kr.Settings(namespaces=(namespace,))),
+        ):
+            while True:
+                found = await cluster.ask("GET", SITE.path(namespace, "one"))
+                conditions = found.get("status", {}).get("conditions", [])
+                if any(words in condition["message"] for condition in conditions):
+                    return found
+                await asyncio.sleep(0.05)
+
+    found = await until_it_says("It is begun.")
+    owned = {
+        entry["manager"]: set(entry["fieldsV1"]["f:status"]) - {"."}
+        for entry in found["metadata"]["managedFields"]
+        if entry.get("subresource") == "status"
+    }
+    shown = {"f:conditions", "f:observedGeneration", "f:shown"}
+    assert owned == {f"{NAME}-record": {"f:begun"}, NAME: shown}
+
+    fields["begun"] = None
+    found = await until_it_says("it would overwrite what context.record has stored")
+    assert found["status"]["begun"] == {"member": "m-1"}

@@ -5,15 +5,12 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import kopf
 import pytest
 
 import kopf_runtime as kr
-from kopf_kit.rig.control_plane import ADMIN
+from faults.worlds import client_of
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
-from kopf_runtime.cluster.credentials import Credentials
-from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SERVICE
 from runtime.support.running import NAME, operating
@@ -73,16 +70,12 @@ class Here:
 
     @asynccontextmanager
     async def operated(self) -> AsyncIterator[Client]:
-        client = Client(NAME, "1", 10.0, Metrics(NAME))
-        client.may_write = lambda: True
-        server = self.cluster.plane.server
-        client.open(Credentials(kopf.ConnectionInfo(server=server, token=ADMIN, insecure=True)))
-        try:
-            settings = kr.Settings(namespaces=(self.namespace,))
-            async with operating(client, services(), settings=settings):
-                yield client
-        finally:
-            await client.close()
+        settings = kr.Settings(namespaces=(self.namespace,))
+        async with (
+            client_of(self.cluster) as client,
+            operating(client, services(), settings=settings),
+        ):
+            yield client
 
 
 @pytest.fixture

@@ -5,16 +5,12 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import kopf
 import pytest
 
 import kopf_runtime as kr
 from faults.stores import Spec
-from kopf_kit.rig.control_plane import ADMIN
+from faults.worlds import client_of
 from kopf_kit.testing.requests import Cluster, Raw
-from kopf_runtime.cluster.client import Client
-from kopf_runtime.cluster.credentials import Credentials
-from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.working import others
 from runtime.support.running import NAME, Operator, operating
@@ -102,18 +98,14 @@ class Here:
     @asynccontextmanager
     async def installed(self, name: str, one: kr.Controller) -> AsyncIterator[Operator]:
         """Run an installation whose Lease is in the namespace of this name."""
-        client = Client(NAME, "1", 10.0, Metrics(NAME))
-        client.may_write = lambda: True
-        server = self.cluster.plane.server
-        client.open(Credentials(kopf.ConnectionInfo(server=server, token=ADMIN, insecure=True)))
         settings = kr.Settings(
             namespaces=(self.namespace,), lease_namespace=name, lease_name="message"
         )
-        try:
-            async with operating(client, one, settings=settings) as operator:
-                yield operator
-        finally:
-            await client.close()
+        async with (
+            client_of(self.cluster) as client,
+            operating(client, one, settings=settings) as operator,
+        ):
+            yield operator
 
 
 _NAMES = ((STORES, "one"), (POD, "of-one"))

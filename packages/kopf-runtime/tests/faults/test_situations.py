@@ -16,22 +16,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import kopf
 import pytest
 
 import kopf_runtime as kr
 from faults import holders
+from faults.worlds import client_of
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_runtime.cluster.client import Client
-from kopf_runtime.cluster.credentials import Credentials
-from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from kopf_runtime.declaring.kinds import PERSISTENT_VOLUME_CLAIM as CLAIM
 from kopf_runtime.reporting import troubles
-from runtime.support.running import NAME, at_work, caches, operating
+from runtime.support.running import at_work, caches, operating
 
 pytestmark = pytest.mark.api
 
@@ -196,20 +194,14 @@ class Case:
     @asynccontextmanager
     async def operator(self) -> AsyncIterator[Controller]:
         one = self.engine()
-        client = PastClient(NAME, "1", 10.0, Metrics(NAME))
-        client.may_write = lambda: True
-        client.past, client.caught_up, client.methods = self.past, asyncio.Event(), set()
-        self.client = client
-        server = self.cluster.plane.server
-        client.open(Credentials(kopf.ConnectionInfo(server=server, token=ADMIN, insecure=True)))
-        if self.past is None:
-            client.caught_up.set()
         settings = kr.Settings(namespaces=(self.namespace,), resync_period=2.0)
-        try:
+        async with client_of(self.cluster, PastClient) as client:
+            client.past, client.caught_up, client.methods = self.past, asyncio.Event(), set()
+            self.client = client
+            if self.past is None:
+                client.caught_up.set()
             async with operating(client, one, settings=settings):
                 yield one
-        finally:
-            await client.close()
 
     async def ready(self) -> Raw:
         """Return the condition."""

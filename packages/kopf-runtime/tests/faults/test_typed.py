@@ -2,29 +2,25 @@
 
 from collections.abc import AsyncIterator
 
-import kopf
 import pytest
 from lightkube.core.exceptions import ApiError as LightkubeError
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap
 
 import kopf_runtime as kr
-from kopf_kit.rig.control_plane import ADMIN
+from faults.worlds import client_of
 from kopf_kit.testing.requests import Cluster
 from kopf_runtime.cluster.client import Client
-from kopf_runtime.cluster.credentials import Credentials
-from kopf_runtime.cluster.metrics import Metrics
+from runtime.support.running import NAME
 
 pytestmark = pytest.mark.api
 
 
 @pytest.fixture
 async def client(cluster: Cluster) -> AsyncIterator[Client]:
-    one = Client("tester", "1", 10.0, Metrics("tester"))
-    server = cluster.plane.server
-    one.open(Credentials(kopf.ConnectionInfo(server=server, token=ADMIN, insecure=True)))
-    yield one
-    await one.close()
+    async with client_of(cluster) as one:
+        one.may_write = lambda: False
+        yield one
 
 
 async def test_the_typed_client_reads_and_writes_and_is_fenced(
@@ -52,7 +48,7 @@ async def test_the_typed_client_reads_and_writes_and_is_fenced(
     assert (await kube.patch(ConfigMap, "one", patch)).data == {"text": "bye"}
     assert [item.data async for item in kube.list(ConfigMap, labels={"a": "b"})] == [patch["data"]]
     stored = await cluster.ask("GET", kr.kinds.CONFIG_MAP.path(namespace, "one"))
-    assert {f["manager"] for f in stored["metadata"]["managedFields"]} == {"tester-client"}
+    assert {f["manager"] for f in stored["metadata"]["managedFields"]} == {f"{NAME}-client"}
     await kube.delete(ConfigMap, "one")
     with pytest.raises(LightkubeError, match="not found"):
         await kube.get(ConfigMap, "one")

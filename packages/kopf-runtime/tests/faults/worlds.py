@@ -2,15 +2,23 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import aiohttp
+import kopf
 import pytest
 
-from kopf_kit.rig.control_plane import chosen
+from kopf_kit.rig.control_plane import ADMIN, chosen
 from kopf_kit.testing import api_server
 from kopf_kit.testing.requests import Cluster, connected
 from kopf_kit.testing.under_test import Subject, prepare
 from kopf_kit.testing.world import World, world
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.metrics import Metrics
+from runtime.support.running import NAME
+
+C = TypeVar("C", bound=Client)
 
 
 @asynccontextmanager
@@ -22,6 +30,23 @@ async def own_world(subject: Subject, *installed: Subject) -> AsyncIterator[Worl
             plane.start_controllers(*api_server.CONTROLLERS)
             async with world(cluster, subject) as here:
                 yield here
+
+
+@asynccontextmanager
+async def client_of(
+    cluster: Cluster,
+    type_: type[C] = Client,
+    timeout: float = 10.0,  # type: ignore[assignment]
+) -> AsyncIterator[C]:
+    """Have a client of the runtime, with an administrator's rights, that may write."""
+    client = type_(NAME, "1", timeout, Metrics(NAME))
+    client.may_write = lambda: True
+    server = cluster.plane.server
+    client.open(Credentials(kopf.ConnectionInfo(server=server, token=ADMIN, insecure=True)))
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 def is_before(minor: int) -> bool:

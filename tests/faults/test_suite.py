@@ -1,0 +1,9 @@
+"""The conformance suite over each operator here."""
+
+from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
+from kopf_kit.testing.conformance.replicas import *  # noqa: F403
+from kopf_kit.testing.conformance.walks import *  # noqa: F403
+from kopf_kit.testing.conformance.watches import *  # noqa: F403
+from tests.faults.subjects import SUBJECTS
+
+__all__ = ["SUBJECTS"]

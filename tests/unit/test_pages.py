@@ -1,0 +1,203 @@
+"""What the pages say of the code and the tests is so, and what learners look for is there."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flightticket_operator.operator import FlightTicket
+from msgspec.structs import replace
+
+import kopf_runtime as kr
+from kopf_kit.crd.generated import definition
+from kopf_kit.project import documents
+from kopf_kit.release import changelog
+from kopf_kit.rig import dockerfiles, versions
+from kopf_kit.rig.paths import CHECKOUT
+from kopf_runtime.declaring.declaration import declared
+from tests.support.walkthrough import listings
+
+#: All that was tried.
+INVENTORY = CHECKOUT / "tests" / "faults" / "README.md"
+
+
+def test_each_test_that_the_inventory_names_exists() -> None:
+    named = re.findall(r"`(test_\w+)`", INVENTORY.read_text())
+    # The conformance suite is in the kit's test library.
+    files = (file for folder in ("tests", "packages") for file in (CHECKOUT / folder).rglob("*.py"))
+    sources = [file.read_text() for file in files]
+    there = set(re.findall(r"def (test_\w+)\(", "\n".join(sources)))
+
+    assert named
+    assert [name for name in named if name not in there] == []
+
+
+def test_each_row_names_a_test() -> None:
+    blocks = INVENTORY.read_text().split("\n\n")
+    # A table whose tests try all of its rows has them in the sentence before it.
+    rows = [
+        row
+        for before, block in pairwise(blocks)
+        if block.startswith("| ") and "`test_" not in before
+        for row in block.splitlines()[2:]
+    ]
+
+    assert rows
+    assert [row for row in rows if "`test_" not in row] == []
+
+
+def test_each_finding_has_a_row_or_a_test_named_after_it() -> None:
+    text = INVENTORY.read_text()
+    findings = [
+        "C1",
+        "C2",
+        *(f"M{n}" for n in range(1, 8)),
+        *(f"minor {n}" for n in range(1, 12)),
+        *(f"L{n}" for n in range(1, 12)),
+        *(f"D{n}" for n in range(1, 24)),
+        *(f"R{n}" for n in range(1, 8)),
+    ]
+    cells = re.findall(r"^\| ([^|:]+):", text, re.MULTILINE)
+    names = re.findall(r"^- `test_((?:(?:minor_\d+|[clmdr]\d+)_)+)", text, re.MULTILINE)
+    tests = re.findall(r"minor_\d+|[clmdr]\d+", " ".join(names))
+    named = {finding for cell in cells for finding in cell.split(", ")}
+    named |= {name.capitalize() if "_" not in name else name.replace("_", " ") for name in tests}
+
+    assert [finding for finding in findings if finding not in named] == []
+
+
+PAGES = ("policy.md", "policy.ko.md")
+
+
+def column(page: str) -> dict[str, str]:
+    """Return the versions that a page names, by the first column of its table of them."""
+    text = (CHECKOUT / "docs" / page).read_text()
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", text, re.MULTILINE)
+    return {name: value for name, value in rows if re.search(r"\d", value)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_versions_are_those_that_are_tested(page: str) -> None:
+    kubernetes, helm, olm, images, python = column(page).values()
+
+    assert re.findall(r"[\d.]+", kubernetes) == [versions.OLDEST, versions.NEWEST]
+    assert re.search(rf"(from |, ){next(iter(versions.NODES))}( on|부터는)", text_of(page))
+    (oldest, _), (_, below) = versions.FITTING["helm3"], versions.FITTING["helm4"]
+    assert re.findall(r"[\d.]+", helm) == [".".join(map(str, oldest)), str(below[0] - 1)]
+    assert olm == versions.OLM
+    assert images == ", ".join(dockerfiles.SUPPORTED)
+    project = (CHECKOUT / "pyproject.toml").read_text()
+    assert f'requires-python = ">={python.split()[0]}"' in project
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_headings_that_it_promises_are_those_of_the_changelog(page: str) -> None:
+    promised = set(re.findall(r'"([A-Z][\w ]+)"', re.sub(r"\s+", " ", text_of(page))))
+
+    template = Path(changelog.__file__).with_suffix(".toml").read_text()
+    assert promised == {"Before you upgrade", "Deprecated"}
+    assert all(f"\n### {heading}\n" in template for heading in promised)
+
+
+def text_of(page: str) -> str:
+    return (CHECKOUT / "docs" / page).read_text()
+
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_example_fills_in_warns_and_refuses() -> None:
+    names: dict[str, Any] = {"__name__": "admission"}
+    for block in BLOCK.findall((CHECKOUT / "docs" / "admission.md").read_text()):
+        exec(block, names)  # noqa: S102
+    made = names["Ticket"](kr.ObjectMeta("one", "u", "1"), spec=names["Spec"]("ICN", "HEL"))
+    alice = kr.User("alice")
+
+    filled = names["cheapest"](
+        made, kr.ReviewContext(None, operation="create", old=None, user=alice)
+    )
+    assert filled.spec.cabin == "economy"
+    context = kr.ReviewContext(None, operation="update", old=made, user=alice)
+    first = replace(made, spec=names["Spec"]("ICN", "HEL", "first"))
+    assert list(names["same_flight"](first, context)) == ["First class is paid by your team."]
+    with pytest.raises(kr.Denied, match="The origin cannot be changed"):
+        list(names["same_flight"](replace(made, spec=names["Spec"]("GMP", "HEL")), context))
+    assert [hook.failure_policy for hook in names["manager"].webhooks] == ["Fail", "Fail", "Ignore"]
+
+
+def squeezed(text: str) -> str:
+    """Return a text without whitespace."""
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize("page", ["in-go.md", "in-go.ko.md"])
+def test_each_excerpt_is_found_in_the_file_that_it_names(page: str) -> None:
+    text = (CHECKOUT / "docs" / page).read_text()
+    excerpts = listings(text)
+
+    assert {excerpt.language for excerpt in excerpts} == {"go", "python"}
+    shown = text.count("```") / 2 - text.count("```console")
+    assert len(excerpts) == shown, "each block names its file"
+    for excerpt in excerpts:
+        source = (CHECKOUT / excerpt.file).read_text()
+        assert squeezed(excerpt.text) in squeezed(source), excerpt
+
+
+TICKETS = "examples/flightticket/README"
+#: A concept's page without its ending, and the words for it there in English and in Korean.
+PLACES = [
+    ("docs/tutorial", "reconciling", "조정.{1,3}reconcile, 리컨실"),
+    ("docs/tutorial", "control loop", "컨트롤 루프"),
+    ("docs/tutorial", "stores each object in .etcd", "etcd.에 저장"),
+    ("docs/tutorial", "ReplicaSet", "레플리카셋"),
+    ("docs/tutorial", "CronJob", "크론잡"),
+    ("docs/tutorial", "StatefulSet", "스테이트풀셋"),
+    ("docs/tutorial", "shortNames", "shortNames"),
+    ("docs/tutorial", "maxLength`, `minimum`, `maximum", "maxLength`, `minimum`, `maximum"),
+    ("docs/tutorial", "storage. version", "storage.로 지정한 버전"),
+    ("docs/tutorial", "Do you need one. .Helm", "꼭 필요할까요. .Helm"),
+    ("docs/tutorial", "not a state machine", r"상태 머신\(state machine\)이 아닙니다"),
+    ("docs/tutorial", "KUDO", "KUDO"),
+    ("docs/tutorial", "Metacontroller", "Metacontroller"),
+    ("docs/tutorial", "Operator SDK", "Operator SDK"),
+    ("docs/tutorial", "level-triggered", "레벨 트리거"),
+    ("docs/tutorial", "finalizer", "파이널라이저"),
+    ("docs/architecture", "work queue .*워크큐", "워크큐 .*work queue"),
+    ("docs/architecture", "rate limiter .*레이트 리미터", "레이트 리미터 .*rate limiter"),
+    ("docs/architecture", "informer .*인포머", r"인포머 .*\(shared\) informer"),
+    ("docs/architecture", "idempotent .*멱등성", "멱등성 .*idempotency"),
+    ("docs/architecture", "least privilege .*최소 권한", "최소 권한 .*least privilege"),
+    ("docs/architecture", "10. .Kill it", "10. 테스트에서"),
+    ("docs/in-go", "sample-controller", "sample-controller"),
+    ("docs/in-go", "MaxConcurrentReconciles: 2.*--workers=2", "MaxConcurrentReconciles: 2.*--work"),
+    ("docs/in-go", "Experiment 3", "실험 3"),
+    ("docs/in-go", "deploy IMG=", "deploy IMG="),
+    (TICKETS, "kind: CustomResourceDefinition", "kind: CustomResourceDefinition"),
+    ("examples/etcd/README", "EtcdBackup", "EtcdBackup"),
+]
+
+
+@pytest.mark.parametrize(("page", "english", "korean"), PLACES)
+def test_each_concept_has_its_place(page: str, english: str, korean: str) -> None:
+    for ending, word in ((".md", english), (".ko.md", korean)):
+        text = (CHECKOUT / f"{page}{ending}").read_text()
+        assert re.search(word.replace(" ", r"\s+"), text), f"{page}{ending} lacks {word}"
+
+
+@pytest.mark.parametrize("ending", [".md", ".ko.md"])
+def test_the_page_shows_the_definition_that_the_class_declares(ending: str) -> None:
+    text = (CHECKOUT / f"{TICKETS}{ending}").read_text()
+    found = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (shown,) = (block for block in found if "kind: CustomResourceDefinition" in block)
+
+    assert _is_part(documents.load(shown), definition(declared(FlightTicket)))
+
+
+def _is_part(some: Any, whole: Any) -> bool:
+    """Tell whether a document has nothing but what another one has, too."""
+    if isinstance(some, dict):
+        return all(key in whole and _is_part(value, whole[key]) for key, value in some.items())
+    if isinstance(some, list):
+        return len(some) == len(whole) and all(map(_is_part, some, whole))
+    return bool(some == whole)
