@@ -1,4 +1,4 @@
-"""The commands of `kopf-kit` and of this repository, their variables, PROJECT, and the tier `matrix`."""
+"""The commands of this repository, their variables, PROJECT, and the tier `matrix`."""
 
 import os
 import shutil
