@@ -143,29 +143,6 @@ async def test_a_task_runs_again_after_a_failure_and_only_while_this_replica_lea
     assert calls[5:] == ["ended"]
 
 
-async def test_c2_a_renewal_that_hangs_once_leaves_the_leader_at_work(
-    server: ApiServer, client: Client
-) -> None:
-    hung = asyncio.Event()
-
-    async def hang(request: web.Request) -> web.Response | None:
-        if request.method == "PUT" and one.works and not hung.is_set():
-            hung.set()
-            await asyncio.sleep(60)
-        return None
-
-    server.answers.append(hang)
-    longer = replace(QUICK, lease_duration=6.0, lease_renew_deadline=3.0)
-    one = Candidate(client, "one", longer)
-    async with one.running():
-        await hung.wait()
-        first = spec(server)["renewTime"]
-        await until(lambda: spec(server)["renewTime"] != first)
-
-        assert (one.works, one.begun) == (True, 1)
-        assert one.metric("lease_failures_total") == 1
-
-
 async def test_c8_a_process_of_the_same_name_does_not_lead_as_well(
     server: ApiServer, client: Client
 ) -> None:

@@ -272,34 +272,6 @@ async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer)
     assert len(lists) == 2  # one for each kind
 
 
-async def test_a_version_that_is_too_old_is_followed_by_a_list(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()):
-        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
-
-        server.mute = True
-        server.edit(WIDGET, ("ns", "one"), edit("new"))
-        server.mute = False
-        oldest = server.version
-
-        async def expired(request: web.Request) -> web.Response | None:
-            if not request.query.get("watch") or "widgets" not in request.path:
-                return None
-            if int(request.query["resourceVersion"]) >= oldest:
-                return None
-            error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-            return web.json_response({"type": "ERROR", "object": error}, dumps=_line)
-
-        server.answers.append(expired)
-        server.close_watches()
-
-        await until(lambda: text(server, ("ns", "w-one")) == "new")
-
-
-def _line(thing: Any) -> str:
-    return json.dumps(thing) + "\n"
-
-
 def pages(server: ApiServer) -> list[Asked]:
     return [
         request
