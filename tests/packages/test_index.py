@@ -1,4 +1,4 @@
-"""What an author has without a checkout: uv, an index, examples and sdists that pass their tests."""
+"""What an author has who has no checkout: an index, examples, sdists that pass their tests."""
 
 import os
 import pwd

@@ -13,6 +13,7 @@ from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_kit.testing.under_test import Parent, prepare
 from kopf_kit.testing.world import World
+from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.kinds import CONFIG_MAP
 from runtime.support.running import NAME, operating
 
@@ -132,7 +133,7 @@ async def test_what_is_recorded_has_a_manager_of_its_own_and_outlives_a_careless
     async def until_it_says(words: str) -> dict[str, Any]:
         async with (
             asyncio.timeout(60),
-            client_of(cluster) as client,
+            client_of(cluster, Client) as client,
             operating(client, sites, settings=kr.Settings(namespaces=(namespace,))),
         ):
             while True:

@@ -72,7 +72,7 @@ class Here:
     async def operated(self) -> AsyncIterator[Client]:
         settings = kr.Settings(namespaces=(self.namespace,))
         async with (
-            client_of(self.cluster) as client,
+            client_of(self.cluster, Client) as client,
             operating(client, services(), settings=settings),
         ):
             yield client

@@ -11,6 +11,7 @@ import kopf_runtime as kr
 from faults.stores import Spec
 from faults.worlds import client_of
 from kopf_kit.testing.requests import Cluster, Raw
+from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.working import others
 from runtime.support.running import NAME, Operator, operating
@@ -102,7 +103,7 @@ class Here:
             namespaces=(self.namespace,), lease_namespace=name, lease_name="message"
         )
         async with (
-            client_of(self.cluster) as client,
+            client_of(self.cluster, Client) as client,
             operating(client, one, settings=settings) as operator,
         ):
             yield operator

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.api
 
 @pytest.fixture
 async def client(cluster: Cluster) -> AsyncIterator[Client]:
-    async with client_of(cluster) as one:
+    async with client_of(cluster, Client) as one:
         one.may_write = lambda: False
         yield one
 

@@ -33,11 +33,7 @@ async def own_world(subject: Subject, *installed: Subject) -> AsyncIterator[Worl
 
 
 @asynccontextmanager
-async def client_of(
-    cluster: Cluster,
-    type_: type[C] = Client,
-    timeout: float = 10.0,  # type: ignore[assignment]
-) -> AsyncIterator[C]:
+async def client_of(cluster: Cluster, type_: type[C], timeout: float = 10.0) -> AsyncIterator[C]:
     """Have a client of the runtime, with an administrator's rights, that may write."""
     client = type_(NAME, "1", timeout, Metrics(NAME))
     client.may_write = lambda: True
