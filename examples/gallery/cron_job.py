@@ -1,4 +1,4 @@
-"""A CronJob of one's own: a Job every so many seconds, but never two at once."""
+"""A Job every so many seconds, but never two at once."""
 
 import dataclasses
 from collections.abc import Iterable
