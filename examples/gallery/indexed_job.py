@@ -1,4 +1,4 @@
-"""A Pod for each number below a count, which the Pod gets, so many at a time."""
+"""A Pod for each index below a count, with a limit of Pods at a time; each gets its index."""
 
 import dataclasses
 from collections.abc import Iterable
