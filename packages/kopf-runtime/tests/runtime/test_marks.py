@@ -1,15 +1,12 @@
 """Whose an object is: nothing is deleted unless every mark says so, and the operator set them."""
 
 import asyncio
-import shlex
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 import kopf_runtime as kr
-from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import POD
-from kopf_runtime.declaring.records import Update
 from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
@@ -19,10 +16,8 @@ from runtime.test_data import (
     CLAIM,
     KEY,
     PVC,
-    Past,
     claim,
     claims,
-    deceived,
     deletions,
     is_ready,
     named,
@@ -174,62 +169,6 @@ async def test_a_name_that_one_object_gives_up_goes_to_the_next(server: ApiServe
 # --- handed over ----------------------------------------------------------------------------------
 
 
-def type_in(server: ApiServer, message: str) -> None:
-    """Do what the commands in a message say."""
-    commands = message.split("`")[1].split(" && ")
-    for command in commands:
-        _, _, _, verb, plural, name, *options = shlex.split(command)
-        assert (plural, name) == (PVC.plural, "w-one")
-        if verb == "patch":
-            server.edit(PVC, CLAIM, lambda raw: raw["metadata"].pop("ownerReferences"))
-            continue
-        marks = dict([options[-1].split("=")])
-        server.edit(
-            PVC,
-            CLAIM,
-            lambda raw, verb=verb, marks=marks: (
-                raw["metadata"]  # type: ignore[misc]
-                .setdefault(f"{verb}s".replace("annotates", "annotations"), {})
-                .update(marks)
-            ),
-        )
-
-
-def strip(server: ApiServer) -> None:
-    """Do what `kubectl replace` with a file without marks does."""
-    marks = ("labels", "annotations", "ownerReferences")
-    server.edit(PVC, CLAIM, lambda raw: [raw["metadata"].pop(name, None) for name in marks])
-
-
-@pytest.mark.parametrize("harm", [strip, reparent, give_away])
-@pytest.mark.parametrize("update", [kr.APPLY, kr.CREATE])
-@Retained
-async def test_t5_a_conflict_says_how_to_hand_the_object_over(
-    server: ApiServer, harm: Callable[[ApiServer], None], update: Update, options: Raw
-) -> None:
-    def operator() -> Controller:
-        return owning(claim, claims={"update": update, **options})
-
-    server.put(WIDGET, widget(text="1Gi"))
-    server.put(WIDGET, widget("other", text="1Gi"))
-    async with operating(server, operator()):
-        await until(lambda: is_ready(server) and told(server, OTHER).get("status") == "True")
-        before = stored(server, PVC, CLAIM)
-        harm(server)
-        await until(lambda: told(server).get("reason") == "Conflict")
-        message = told(server)["message"]
-        type_in(server, message)
-        await until(lambda: is_ready(server), 20)
-
-    now = stored(server, PVC, CLAIM)
-    uids = [owner["uid"] for owner in now["metadata"].get("ownerReferences", ())]
-    mine = stored(server, WIDGET, KEY)["metadata"]["uid"]
-    assert uids == ([] if options else [mine])
-    assert (now["metadata"]["uid"], now["spec"]) == (before["metadata"]["uid"], before["spec"])
-    assert "elete" not in message
-    assert deletions(server) == []
-
-
 async def test_t5_what_is_replaced_is_not_to_be_handed_over(server: ApiServer) -> None:
     """It would be deleted."""
     server.put(POD, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {}})
@@ -285,20 +224,6 @@ async def test_s2_what_cannot_be_changed_in_place_stays_unless_declared(server: 
         server.refuse("PATCH", "claims/w-one$", INVALID, times=float("inf"))
         server.edit(WIDGET, KEY, edit("2Gi"))
         await until(lambda: told(server).get("reason") == "Invalid")
-    assert stored(server, PVC, CLAIM) == before
-
-
-async def test_s3_a_stale_view_changes_no_child_in_place(server: ApiServer) -> None:
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, claims()):
-        await until(lambda: is_ready(server))
-        past = Past(server)
-        server.edit(WIDGET, KEY, edit("2Gi"))
-        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
-    before = stored(server, PVC, CLAIM)
-
-    await deceived(server, past, claims())
-
     assert stored(server, PVC, CLAIM) == before
 
 

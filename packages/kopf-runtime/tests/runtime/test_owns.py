@@ -399,41 +399,8 @@ async def test_a_retained_child_gets_its_marks_back(
     assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before["uid"]
 
 
-def references(raw: Raw) -> list[str]:
-    return [reference["uid"] for reference in raw["metadata"].get("ownerReferences") or ()]
-
-
 def fate(thing: Widget) -> Any:
     return {"keep": kr.RETAIN, "drop": kr.DELETE}.get(thing.spec.text)
-
-
-@MODES
-async def test_each_object_says_whether_its_child_outlives_it(
-    server: ApiServer, update: Update
-) -> None:
-    one = owning(claim, claims={"deletion_policy": fate, "update": update})
-    server.put(WIDGET, widget(text="drop"))
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
-        before = stored(server, PVC, CLAIM)
-        owner = stored(server, WIDGET, KEY)["metadata"]["uid"]
-        assert references(before) == [owner]
-        theirs = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "somebody-s"}
-        server.edit(PVC, CLAIM, lambda raw: raw["metadata"]["ownerReferences"].append(theirs))
-
-        for generation, text in enumerate(("keep", "drop", "keep"), 2):
-            server.edit(WIDGET, KEY, edit(text))
-            await until(lambda: told(server).get("observedGeneration") == generation)  # noqa: B023
-            owners = references(stored(server, PVC, CLAIM))
-            assert (owner in owners) is (text == "drop")
-            if generation == 2:
-                assert owners == ["somebody-s"]
-
-        server.remove(WIDGET, KEY)
-        again = server.put(WIDGET, widget(text="drop"))["metadata"]["uid"]
-        await until(lambda: again in references(stored(server, PVC, CLAIM)) and is_ready(server))
-    assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before["metadata"]["uid"]
-    assert deletions(server) == []
 
 
 async def test_an_object_whose_child_has_no_known_fate_is_left_alone(server: ApiServer) -> None:

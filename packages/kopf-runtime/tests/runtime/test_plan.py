@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kopf_runtime.declaring.kinds import SECRET
 from kopf_runtime.declaring.objects import Object
 from kopf_runtime.declaring.records import Child, Owned, Owner, Update, Wanted
-from kopf_runtime.working.decide import Family, Seen, plan, stripped
+from kopf_runtime.working.decide import Seen, plan, stripped
 
 OWNER = Owner(("ns", "one"), "me", 1, 5, False, (), {}, None, (), "", 0)
 WANTED = Wanted(SECRET, ("ns", "child"), "now", "shape")
@@ -139,36 +139,6 @@ def test_what_somebody_altered_is_put_right_and_what_admission_changed_is_not_de
         assert found[0][1] == "Healed: admission had changed it"
     if changes == {"editors": "eve"}:
         assert found[1][1] == "Healed: its Secret was altered by eve"
-
-
-@pytest.mark.parametrize(
-    ("changes", "own"),
-    [
-        ({}, True),
-        ({"proven": False}, False),
-        ({"controller_uid": "x"}, False),
-        ({"parent": ""}, False),
-    ],
-)
-def test_only_what_is_proved_to_be_the_owner_s_is_surplus(
-    changes: dict[str, Any], own: bool
-) -> None:
-    child = replace(CHILD, **changes)
-
-    def family(prune: bool | None, child: Child, *wanted: Wanted) -> Family:
-        owner = replace(OWNER, wanted=wanted)
-        one = owned(Update.APPLY, prune)
-        more: Any = {"wanted": wanted, "named": {}, "missing": {}, "absent": ()}
-        children = {SECRET: [child]}
-        return Family(owner=owner, word="Thing", owned={SECRET: one}, children=children, **more)
-
-    sure, unsure = family(True, child), family(None, child)
-    assert (sure.surplus, sure.strays, sure.kept) == ([child] * own, [child] * (not own), [])
-    keeps = unsure.owned[SECRET].keeps_surplus
-    assert unsure.kept == [child] * (own and keeps)
-    assert family(True, replace(child, deleting=True)).surplus == []
-    wanting = family(True, child, WANTED)
-    assert wanting.surplus == wanting.strays == []
 
 
 @pytest.mark.parametrize(
