@@ -234,9 +234,7 @@ async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Lo
         eye.token, eye.until = context.sync_result.token
     latched = context.last(Status)
     if cluster.spec.paused:
-        seen, token = await eye.look(latched), (eye.token, eye.until)
-        step = Step(Do.NOTHING)
-        return Look(seen, step, "", eye.refused, eye.expiry, token, eye.errors)
+        return eye.found(await eye.look(latched), Step(Do.NOTHING))
     clock = asyncio.get_running_loop().time
     until = clock() + ENOUGH
     while True:
@@ -266,8 +264,7 @@ async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Lo
         if clock() > until:
             break
     tell(seen, context)
-    token = eye.token, eye.until
-    return Look(seen, step, eye.authority, eye.refused, eye.expiry, token, eye.errors)
+    return eye.found(seen, step)
 
 
 def tell(seen: Seen, context: kr.CallContext[Settings]) -> None:
@@ -298,6 +295,11 @@ class Eye:
     #: Why members did not answer, and those that do not have TLS yet.
     errors: dict[str, str] = field(default_factory=dict)
     plain: set[str] = field(default_factory=set)
+
+    def found(self, seen: Seen, step: Step) -> Look:
+        """Return a look, with the step that is left."""
+        token = self.token, self.until
+        return Look(seen, step, self.authority, self.refused, self.expiry, token, self.errors)
 
     @functools.cached_property
     def authority(self) -> str:

@@ -32,38 +32,32 @@ def due(owner: kr.Owner) -> float | None:
     return last.timestamp() if last is not None else None
 
 
-def of_cluster(name: str, meaning: str, value: Callable[[kr.Owner], float | None]) -> None:
-    """Declare a metric of each EtcdCluster."""
-    clusters.controller.gauge(f"etcd_operator_{name}", meaning, value)
-
-
-def of_backup(name: str, meaning: str, value: Callable[[kr.Owner], float | None]) -> None:
-    """Declare a metric of each EtcdBackup."""
-    backups.controller.gauge(f"etcd_operator_{name}", meaning, value)
-
-
-of_cluster("members_healthy", "Healthy voters.", lambda owner: owner.status.get("ready"))
-of_cluster("members_wanted", "Members that are wanted.", lambda owner: owner.view.spec.size)
-of_cluster("available", "1 while a quorum serves.", lambda owner: condition(owner, "Available"))
-of_cluster("healthy", "1 while no member has an alarm.", lambda owner: condition(owner, "Healthy"))
-of_cluster(
-    "certificate_expiration_timestamp_seconds",
-    "When the first of its certificates expires.",
-    lambda owner: moment(owner.status, "certificatesExpire"),
-)
-of_cluster(
-    "certificate_late_timestamp_seconds",
-    "When it is late to renew one of its certificates.",
-    lambda owner: moment(owner.status, "certificatesLate"),
-)
-of_backup(
-    "backup_failures",
-    "Backups in a row that have failed.",
-    lambda owner: owner.status.get("failures", 0),
-)
-of_backup(
-    "backup_last_success_timestamp_seconds",
-    "When the newest backup was begun.",
-    lambda owner: moment(owner.status.get("last", {}), "time"),
-)
-of_backup("backup_due_timestamp_seconds", "For when the newest backup was due.", due)
+Value = Callable[[kr.Owner], float | None]
+CLUSTERS: dict[str, tuple[str, Value]] = {
+    "members_healthy": ("Healthy voters.", lambda owner: owner.status.get("ready")),
+    "members_wanted": ("Members that are wanted.", lambda owner: owner.view.spec.size),
+    "available": ("1 while a quorum serves.", lambda owner: condition(owner, "Available")),
+    "healthy": ("1 while no member has an alarm.", lambda owner: condition(owner, "Healthy")),
+    "certificate_expiration_timestamp_seconds": (
+        "When the first of its certificates expires.",
+        lambda owner: moment(owner.status, "certificatesExpire"),
+    ),
+    "certificate_late_timestamp_seconds": (
+        "When it is late to renew one of its certificates.",
+        lambda owner: moment(owner.status, "certificatesLate"),
+    ),
+}
+BACKUPS: dict[str, tuple[str, Value]] = {
+    "backup_failures": (
+        "Backups in a row that have failed.",
+        lambda owner: owner.status.get("failures", 0),
+    ),
+    "backup_last_success_timestamp_seconds": (
+        "When the newest backup was begun.",
+        lambda owner: moment(owner.status.get("last", {}), "time"),
+    ),
+    "backup_due_timestamp_seconds": ("For when the newest backup was due.", due),
+}
+for controller, gauges in ((clusters.controller, CLUSTERS), (backups.controller, BACKUPS)):
+    for name, (meaning, value) in gauges.items():
+        controller.gauge(f"etcd_operator_{name}", meaning, value)

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from aiohttp import web
 from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.world import World
 
@@ -210,42 +209,3 @@ async def have(here: World, cluster: Cluster, members: list[str], size: str) -> 
 async def ask(cluster: Cluster, members: list[str], size: str) -> bool:
     claims = [await cluster.claim(member) for member in members]
     return {claim["spec"]["resources"]["requests"]["storage"] for claim in claims} == {size}
-
-
-@pytest.mark.long
-async def test_f5_an_addition_that_comes_late_stops_nothing(
-    here: World, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forward, asked, done = cluster.nodes._forward, asyncio.Event(), asyncio.Event()
-
-    async def slow(member: str, request: web.Request) -> web.StreamResponse:
-        if request.path.endswith("/member/add") and not asked.is_set():
-            await request.read()
-            asked.set()
-            await asyncio.sleep(12)
-            answer = await forward(member, request)
-            done.set()
-            return answer
-        return await forward(member, request)
-
-    monkeypatch.setattr(cluster.nodes, "_forward", slow)
-    await here.start()
-    await cluster.create(1)
-    await cluster.settles(1)
-    await cluster.edit(size=2)
-    async with here.within(60, "the call"):
-        await asked.wait()
-    await cluster.edit(size=1)
-    async with here.within(60, "the call takes effect"):
-        await done.wait()
-    assert cluster.nodes.calls[-1] == ("cluster/member/add", 200)
-
-    status = await cluster.settles(1, patience=60)
-
-    async def removed() -> bool:
-        return ("cluster/member/remove", 200) in cluster.nodes.calls
-
-    await eventually(here, "the learner is removed", removed)
-    assert [member["name"] for member in status["members"]] == ["c-1"]
-    await cluster.edit(size=3)
-    assert len((await cluster.settles(3, patience=180))["members"]) == 3

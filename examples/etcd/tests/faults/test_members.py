@@ -29,11 +29,6 @@ async def pod_gone(cluster: Cluster, members: list[str]) -> None:
     await cluster.here.cluster.remove(cluster.nodes.path("pods", members[0]))
 
 
-async def two_pods_gone(cluster: Cluster, members: list[str]) -> None:
-    for member in members[:2]:
-        await cluster.here.cluster.remove(cluster.nodes.path("pods", member))
-
-
 async def all_killed(cluster: Cluster, members: list[str]) -> None:
     for member in members:
         cluster.container(member).send(signal.SIGKILL)
@@ -71,7 +66,6 @@ async def node_lost(cluster: Cluster, members: list[str]) -> None:
     ("harm", "stays"),
     [
         (pod_gone, True),
-        (two_pods_gone, True),
         (all_killed, True),
         (volume_gone, False),
         (disk_emptied, False),

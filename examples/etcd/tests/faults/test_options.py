@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import ssl
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
@@ -11,14 +10,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-from kopf_kit.rig import tools, versions
+from kopf_kit.rig import versions
 from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.world import World
 
-from etcd_operator import manifests
 from examples import tls
 from tests.faults.conftest import Cluster
-from tests.faults.nodes import MOUNT, NAME, UNSHARE
+from tests.faults.nodes import NAME
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
@@ -93,26 +91,7 @@ async def certified(here: World, cluster: Cluster) -> Certificates:
     return secrets
 
 
-async def etcdctl(here: World, cluster: Cluster, *arguments: str) -> str:
-    """Run `etcdctl` as in the Pod of c-1; return what it prints."""
-    pod = await here.cluster.ask("GET", cluster.nodes.path("pods", f"{NAME}-1"))
-    [container] = pod["spec"]["containers"]
-    clients = cluster.nodes.folder / "clients"
-    env = {
-        variable["name"]: variable["value"].replace(f"{manifests.TLS}/client", str(clients))
-        for variable in container["env"]
-    }
-    [program] = await asyncio.to_thread(tools.built, "etcdctl")
-    command = [*UNSHARE, "sh", "-c", MOUNT, str(cluster.nodes.hosts), str(program), *arguments]
-    process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **env}, stdout=-1)
-    printed, _ = await process.communicate()
-    assert process.returncode == 0
-    return printed.decode()
-
-
-async def test_tls_is_asked_of_all_and_etcdctl_has_it_in_a_members_pod(
-    here: World, cluster: Cluster, certified: Certificates
-) -> None:
+async def test_tls_is_asked_of_all(cluster: Cluster, certified: Certificates) -> None:
     del certified
     url = f"{cluster.url(f'{NAME}-1')}/v3/kv/range"
     with pytest.raises(aiohttp.ClientError):
@@ -120,8 +99,6 @@ async def test_tls_is_asked_of_all_and_etcdctl_has_it_in_a_members_pod(
     expire = datetime.fromisoformat((await cluster.status())["certificatesExpire"])
     assert timedelta(days=1) < expire - datetime.now(UTC) < timedelta(days=2)
     await cluster.check()
-    assert await etcdctl(here, cluster, "put", "greeting", "hello") == "OK\n"
-    assert await etcdctl(here, cluster, "get", "greeting") == "greeting\nhello\n"
 
 
 async def test_tls_is_added_to_a_running_cluster_while_it_has_one_member(

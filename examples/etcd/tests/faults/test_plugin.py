@@ -40,8 +40,9 @@ async def said(here: World, *command: str | Path) -> str:
 async def test_f7_why_a_member_does_not_start_is_one_line(
     here: World, cluster: Cluster, tmp_path: Path
 ) -> None:
-    nested.ensure(PROJECT)
-    (program := tmp_path / krew.PROGRAM).write_bytes(krew.program())
+    program = tmp_path / krew.PROGRAM
+    await asyncio.to_thread(nested.ensure, PROJECT)  # the nodes go on meanwhile
+    program.write_bytes(await asyncio.to_thread(krew.program))
     await here.start()
     await cluster.create(1, version=BAD)
     told = await cluster.until("Ready", "False", "ErrImagePull")

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import random
-import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -272,27 +271,6 @@ async def test_a_store_that_lost_a_part_is_told(
         await agent.act(request(etcd))
 
     assert not list(Path(agent.BACKUPS).rglob("*.json"))
-
-
-async def test_the_log_of_a_backup_says_how_far_it_is(
-    etcd: Process,
-    session: aiohttp.ClientSession,
-    volumes: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(agent, "PART", 1 << 20)
-    member = await etcd.start(session)
-    for number in range(3):
-        await put(member, f"k{number}", "v" * (1 << 20))
-
-    report = await agent.act(request(etcd))
-
-    assert report.taken is not None
-    told = re.findall(r"(\d+) MiB are read, (\d+) MiB remain\n", capsys.readouterr().out)
-    size = report.taken.size >> 20
-    assert [int(read) for read, _ in told] == list(range(1, size + 1))
-    assert {int(read) + int(rest) for read, rest in told} <= {size - 1, size}
 
 
 @pytest.mark.parametrize("cut", [0, 1, 31, 32, 33, 100])

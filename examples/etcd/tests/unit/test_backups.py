@@ -201,46 +201,6 @@ def test_a_report_that_comes_after_the_news_that_its_job_is_complete_is_waited_f
     assert gone["failures"] == 1
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "look", "expected"),
-    [
-        (ONCE, Status(), Look(Course()), (False, "Pending", "about to begin")),
-        (
-            ONCE,
-            Status(run=RUN),
-            Look(Course(True, failures=2, failure="the store: down")),
-            (False, "Running", "Failed attempts: 2; the last one: the store: down"),
-        ),
-        (
-            ONCE,
-            Status(run=Run(job="j", due=0, ended=True), backups=[TAKEN]),
-            Look(Course()),
-            (True, "Complete", "revision 7"),
-        ),
-        (
-            DAILY,
-            Status(failures=1, error="full", backups=[TAKEN]),
-            Look(Course(), next=datetime(2026, 1, 2, 3, tzinfo=UTC)),
-            (False, "BackupFailed", "full"),
-        ),
-        (
-            DAILY,
-            Status(backups=[TAKEN]),
-            Look(Course(), next=datetime(2026, 1, 2, 3, tzinfo=UTC)),
-            (True, "Scheduled", "2026-01-02T03:00:00Z"),
-        ),
-        (DAILY, Status(), Look(Course(), refusal="`x`"), (False, "InvalidSchedule", "`x`.")),
-    ],
-)
-def test_how_it_fares_is_told(
-    spec: Spec, status: Status, look: Look, expected: tuple[bool, str, str]
-) -> None:
-    ready, reason, text = backups.verdict(spec, status, look)
-
-    assert (ready, reason) == expected[:2]
-    assert expected[2] in text
-
-
 def test_f1_no_backup_begins_of_a_cluster_whose_id_is_not_known() -> None:
     def plan(*children: Any, **status: Any) -> list[Any]:
         meta = {"name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
@@ -289,13 +249,6 @@ def test_the_longest_report_fits_into_a_termination_message() -> None:
     report = Report(taken=taken, deleted=names, warning="w" * 500)
 
     assert len(msgspec.json.encode(report)) <= 4096
-
-
-def test_the_agent_reads_the_request_of_its_job() -> None:
-    request = Backup(store=STORE, folder="ns/c", address="c-client.ns.svc", tls=True)
-    text = msgspec.json.encode(request)
-
-    assert msgspec.json.decode(text, type=agent.Request) == request
 
 
 def test_only_the_keys_that_the_agent_needs_come_from_a_secret() -> None:

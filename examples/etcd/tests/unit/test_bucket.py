@@ -184,21 +184,6 @@ async def answering(handle: Callable[[web.Request], Awaitable[web.Response]]) ->
         await runner.cleanup()
 
 
-async def test_a_store_that_answers_too_slowly_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("SLOW", "DOWN"):
-        monkeypatch.setattr(f"etcd_operator.store.{limit}", 1)
-
-    async def wait(_: web.Request) -> web.Response:
-        await asyncio.sleep(60)
-        return web.Response()
-
-    async with answering(wait) as url:
-        store = agent.open_store(stored.Store(s3=stored.S3(bucket="backups", endpoint=url)))
-        async with asyncio.timeout(120):
-            with pytest.raises(StoreError, match="the store: "):
-                await store.write("one.db", parts(1), 0)
-
-
 @pytest.mark.parametrize(
     ("fields", "headers"),
     [

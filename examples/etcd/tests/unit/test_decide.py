@@ -475,6 +475,18 @@ def test_without_a_quorum_a_member_that_ran_as_it_is_does_not_change() -> None:
     assert decide(s).do is Do.WAIT
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_who_was_to_follow_a_downgrade_that_ended_early_runs_what_the_others_run(
+    runs: bool,
+) -> None:
+    s = wanting(entry(healthy(2, version="3.7.3"), 2, proved=False, version=OLD), version=OLD)
+    if not runs:
+        s = replace(silent(pod(s, 2, version=OLD, stuck="crashes"), 2), members=None)
+    assert member(decide(s), 2).version == "3.7.3"
+    s = replace(s, voices={"c-1": voice(1, version="3.7.3", downgrade="3.6.0")})
+    assert decide(s).latched is None, "it is under way"
+
+
 @pytest.mark.parametrize(
     ("running", "wanted", "complaint"),
     [

@@ -234,13 +234,12 @@ def test_it_waits_for_a_backup_that_is_not_there_yet() -> None:
         restores.desired(FROM_BACKUP, context(Look(WELL, NONE, NONE)))
 
 
-@pytest.mark.parametrize("done", [{"complete": True}, {"refused": "cut"}])
-def test_what_has_ended_needs_no_job(done: dict[str, Any]) -> None:
-    assert restores.desired(FROM_BACKUP, context(Look(WELL, NONE, NONE), TAKEN, **done)) == []
-
-
-def test_a_survivor_needs_no_job() -> None:
-    assert restores.desired(SURVIVOR, context(Look(WELL, NONE, NONE))) == []
+@pytest.mark.parametrize(
+    ("it", "done"),
+    [(FROM_BACKUP, {"complete": True}), (FROM_BACKUP, {"refused": "cut"}), (SURVIVOR, {})],
+)
+def test_what_has_ended_and_a_survivor_need_no_job(it: EtcdRestore, done: dict[str, Any]) -> None:
+    assert restores.desired(it, context(Look(WELL, NONE, NONE), TAKEN, **done)) == []
 
 
 @pytest.mark.parametrize(("to", "phase"), [(WELL, "Waiting"), (FILLS, "Restoring")])

@@ -178,6 +178,10 @@ class World:
                 healthy = any(e.name == name and s.healthy(e) for e in s.voters)
                 healthy = healthy and step.why.startswith(UNWANTED)  # one that was dead has to go
                 assert not healthy or len(self.voters()) > min(2, self.wanted.size), "one is left"
+                others = [other for other in self.voters() if other != name]
+                if len(others) < len(self.voters()):
+                    well = sum(other in s.voices for other in others)
+                    assert well >= quorum(len(others)), "no quorum is left"
                 del self.members[name]
             case Do.MOVE_LEADER:
                 ids = {listed.id: other for other, listed in self.members.items()}
