@@ -62,22 +62,6 @@ async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World
         assert kept["spec"] == spec.get("spec", made["spec"])
 
 
-async def test_a_quota_is_told_and_lifted(here: World) -> None:
-    path = f"/api/v1/namespaces/{here.namespace}/resourcequotas"
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
-    await here.cluster.ask("POST", path, quota)
-    async with here.within(60, "the quota holds"):
-        while not (await here.cluster.ask("GET", f"{path}/none")).get("status", {}).get("hard"):
-            await asyncio.sleep(0.1)
-    await here.start()
-    await here.create("하나")
-    told = await here.until_reason("Forbidden")
-    assert "exceeded quota" in told["message"]
-
-    await here.cluster.remove(f"{path}/none")
-    await here.converges({"hello": "하나"})
-
-
 async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None:
     kind = "ValidatingAdmissionPolicy"
     _, policies_at = await policies_served(here.cluster, kind)

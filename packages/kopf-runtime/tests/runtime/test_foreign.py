@@ -102,14 +102,6 @@ async def test_nothing_is_written_to_the_object_itself(server: ApiServer) -> Non
     assert {event["reason"] for event in events} <= {"Created", "Replaced"}
 
 
-async def test_an_object_that_is_no_longer_selected_loses_its_children(server: ApiServer) -> None:
-    async with serving(server, controller()):
-        relabel(server, mirror="no")
-        await until(lambda: child(server) is None)
-        relabel(server, mirror="yes")
-        await until(lambda: child(server) is not None)
-
-
 async def test_it_loses_them_also_if_nobody_led_meanwhile(server: ApiServer) -> None:
     async with serving(server, controller()):
         pass
@@ -179,23 +171,6 @@ async def test_what_is_contributed_no_longer_is_taken_away(
     async with operating(server, again):
         await until(lambda: "team" not in meta(server)["labels"])
     assert meta(server)["labels"] == {"mirror": "yes"}
-
-
-async def test_what_others_have_is_not_taken_from_them(server: ApiServer) -> None:
-    server.put(SERVICE, service(mirror="yes", team="theirs"))
-    async with operating(server, contributing()) as operator:
-        await until(lambda: operator.metric("unready_objects", resource="services") == 1)
-        assert meta(server)["labels"] == {"mirror": "yes", "team": "theirs"}
-        server.edit(SERVICE, KEY, lambda raw: raw["metadata"]["labels"].pop("team"))
-        await until(lambda: meta(server)["labels"].get("team") == "a")
-        await until(lambda: operator.metric("unready_objects", resource="services") == 0)
-
-
-async def test_a_contribution_goes_with_the_selection(server: ApiServer) -> None:
-    async with serving(server, contributing()):
-        await until(lambda: meta(server)["labels"].get("team") == "a")
-        server.edit(SERVICE, KEY, lambda raw: raw["metadata"]["labels"].update(mirror="no"))
-        await until(lambda: meta(server)["labels"] == {"mirror": "no"})
 
 
 async def test_the_state_goes_into_events_a_metric_and_an_annotation(server: ApiServer) -> None:
