@@ -28,13 +28,6 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "path", lambda name: file)
 
 
-def test_cluster_is_kind_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CLUSTER", raising=False)
-    assert not cluster.is_existing()
-    monkeypatch.setenv("CLUSTER", "existing")
-    assert cluster.is_existing()
-
-
 def test_a_wrong_cluster_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLUSTER", "exsiting")
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kopf_kit.compatible import specifier
@@ -166,21 +166,6 @@ def test_the_style_of_every_repository_is_right(name: str, kind: str, group: str
     assert read.qualified_group == group
 
 
-@pytest.mark.long
-@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])
-@given(st.builds(answered, NAMES, KINDS, GROUPS).filter(lambda it: not isinstance(it, str)))
-@example(LONGEST)
-@example(Answers("a", "A", "a.b"))
-def test_every_repository_passes_its_check(answers: Answers) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        repository.write(answers, Path(folder, "it"), lock=False)
-
-        checked = kit("check", folder=Path(folder, "it"), timeout=600, MYPY_CACHE_DIR=KNOWN_TYPES)
-
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "0 of 4 tiers failed" in checked.stdout
-
-
 # --- the repository -------------------------------------------------------------------------------
 
 
@@ -324,10 +309,6 @@ def test_its_kit_and_its_runtime_are_pinned_to_what_is_compatible() -> None:
     assert specifier("0.1.3") == ">=0.1.3,<0.2"
     assert specifier("1.4.0") == ">=1.4.0,<2"
     assert re.search(r'"kopf-runtime>=0', repository.files(CACHE)[Path("pyproject.toml")])
-
-
-def test_it_says_which_kit_wrote_it(written: Path) -> None:
-    assert documents.load((written / "PROJECT").read_text())["cliVersion"] == repository.version()
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -106,18 +106,6 @@ def test_only_the_pid_file_of_a_living_engine_stays(
     assert file.exists() is stays
 
 
-@pytest.mark.parametrize(("nodes", "enough"), [(0, True), (3, True), (4, False)])
-def test_one_cluster_too_many_is_told_before_its_pods_fail(
-    nodes: int, enough: bool, docker: _Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit = tmp_path / "max_user_instances"
-    limit.write_text("128\n")
-    monkeypatch.setattr(preflight, "_INSTANCES", limit)
-    docker("".join(f"echo {node}\n" for node in range(nodes)))
-
-    assert preflight.are_met(preflight.CLUSTER) is enough
-
-
 @pytest.mark.usefixtures("docker")
 def test_only_debian_builds_all_images() -> None:
     with pytest.raises(KitError, match=r"Debian's packages.*docker pull busybox"):
@@ -166,16 +154,6 @@ def test_who_builds_images_without_being_root_is_told_what_that_takes(
 
     with pytest.raises(KitError, match=told):
         preflight.check(preflight.FROM_SOURCE)
-
-
-@pytest.mark.usefixtures("docker")
-@pytest.mark.parametrize("lacking", ["prometheus", "promtool", "openssl"])
-def test_what_the_tests_need_is_told(lacking: str, tmp_path: Path) -> None:
-    for program in {"prometheus", "promtool", "openssl"} - {lacking}:
-        (tmp_path / program).touch(0o755)
-
-    with pytest.raises(KitError, match=f"lacks .*{lacking}"):
-        preflight.check(preflight.TESTS)
 
 
 # Fails as often as a file next to it has lines, and writes down how it was called.

@@ -128,26 +128,6 @@ raise SystemExit(steps.execute(fails))
     assert ("Traceback" in run.stderr) is not told
 
 
-@pytest.mark.parametrize(
-    ("words", "completed"), [("rel", ["release"]), ("cluster d", ["down"]), ("nope x", [])]
-)
-def test_words_are_completed(words: str, completed: list[str], tmp_path: Path) -> None:
-    (tmp_path / "PROJECT").write_text("projectName: some\n")
-    program = Path(sys.executable).with_name("kopf-kit")
-    ask = {"_KOPF_KIT_COMPLETE": "bash_complete", "COMP_WORDS": f"kopf-kit {words}"}
-    run = subprocess.run(
-        [program],
-        cwd=tmp_path,
-        env={**os.environ, **ask, "COMP_CWORD": str(words.count(" ") + 1)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-    assert (run.stdout.split(), run.stderr) == ([f"plain,{word}" for word in completed], "")
-
-
 def test_the_line_of_the_help_has_bash_complete(tmp_path: Path) -> None:
     helped = " ".join(kit("--help", at=tmp_path).stdout.split())
     (line,) = re.findall(r'eval "\$\(\S+ kopf-kit\)"', helped)

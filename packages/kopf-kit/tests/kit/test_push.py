@@ -73,22 +73,22 @@ WRONG_IMAGES = [
 ]
 
 
-@pytest.mark.parametrize("given", WRONG_IMAGES)
 @pytest.mark.parametrize(
-    ("command", "variable"),
+    ("command", "variable", "given"),
     [
-        *((build.build, "IMG"), (build.push, "IMG")),
-        (lambda: deploy.deploy_command.main([], standalone_mode=False), "IMG"),
+        *((build.build, "IMG", image) for image in WRONG_IMAGES),
+        (build.push, "IMG", "x:1:2"),
+        (lambda: deploy.deploy_command.main([], standalone_mode=False), "IMG", "x:1:2"),
         *(
-            (run, name)
+            (run, name, "x:1:2")
             for run in (push.push_bundle, push.push_catalog, push.push_chart)
             for name in ("IMG", "MESSAGE_IMG")
         ),
         *(
-            (lambda: cli_release.lay_out_release(__version__), name)
+            (lambda: cli_release.lay_out_release(__version__), name, "x:1:2")
             for name in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG")
         ),
-        (lambda: cli_release._pinned("IMG"), "IMG"),
+        (lambda: cli_release._pinned("IMG"), "IMG", "x:1:2"),
     ],
 )
 def test_what_is_no_image_is_refused_before_anything_is_started(

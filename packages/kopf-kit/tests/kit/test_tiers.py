@@ -297,17 +297,6 @@ def test_an_unknown_tier_is_refused_with_those_that_there_are(tiers: Tiers) -> N
     assert "there is no tier x; choose from a, b" in said
 
 
-def test_times_of_the_last_run_are_told_before_anything_runs(tiers: Tiers) -> None:
-    tiers.write(a={"run": "true"}, b={"run": "true", "lane": "waits"})
-    (tiers.folder / "test").mkdir()
-    (tiers.folder / "test" / "times.json").write_text('{"a": 83.0}')
-
-    _, said = tiers.run("test", "--list")
-
-    assert "a                1m23s" in said
-    assert not (tiers.folder / "test" / "a.log").exists()
-
-
 def test_a_tier_that_takes_too_long_is_ended(tiers: Tiers) -> None:
     tiers.write(a={"run": "sleep 600", "limit": 0})
 

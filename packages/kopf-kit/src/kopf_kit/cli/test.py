@@ -12,8 +12,6 @@ Each tier's output and pytest's reports are in build/test. What has passed is ke
 `test-all` leaves it out, so that it goes on where it stopped, and `kopf-kit release` asks for it.
 """
 
-import contextlib
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -24,7 +22,7 @@ import click
 from kopf_kit.cli import lanes
 from kopf_kit.cli.lanes import Result, Set, Tier
 from kopf_kit.program import PASSES_ON
-from kopf_kit.rig import cluster, engine, paths, preflight, public_images
+from kopf_kit.rig import cluster, engine, paths, public_images
 from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
 
@@ -95,14 +93,12 @@ def run(
     if tell or not chosen:
         return 0
     if any(due.cluster for due in chosen):
-        _check_machine(file)
+        _check_machine()
     return _run(chosen, options, build, content)
 
 
-def _check_machine(file: Path) -> None:
+def _check_machine() -> None:
     """Raise KitError with what is missing for tests with a cluster, and how to get it."""
-    if file != lanes.DEFAULT:
-        preflight.check(preflight.TESTS)
     if not cluster.is_existing():
         engine.up()
         public_images.are_in_reach()
@@ -122,13 +118,9 @@ def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -
     for former in (*folder.glob("*.xml"), *folder.glob("*.log")):
         if former.suffix == ".xml" or former.name in ours:
             former.unlink()
-    times = _times(folder)
 
     def ended(result: Result) -> None:
         name = result.tier.name
-        if not options:
-            times[name] = round(result.seconds, 1)
-            (folder / "times.json").write_text(json.dumps(times, indent=1) + "\n")
         if content and result.code:
             lanes.forget(build, content, name)
         elif content:
@@ -162,21 +154,10 @@ def _possible(tiers: list[Tier]) -> list[Tier]:
 
 
 def _tell(command: str, tiers: list[Tier], folder: Path) -> None:
-    """Print what will run, and how long it took the last time."""
-    times = _times(folder)
+    """Print what will run."""
     lines = [f"{command}: {len(tiers)} tiers, logs in {folder}"]
     for lane in lanes.LANES:
         ours = [tier for tier in tiers if tier.lane == lane]
-        took = sum(times.get(tier.name, 0) for tier in ours)
-        duration = f", {elapsed(took)} the last time" if took else ""
-        lines += [f"  what {lane}{duration}"] if ours else []
-        for due in ours:
-            before = elapsed(times[due.name]) if due.name in times else "–"
-            lines.append(f"    {due.name:<14} {before:>7}  {due.says}")
+        lines += [f"  what {lane}"] if ours else []
+        lines += [f"    {due.name:<14}  {due.says}" for due in ours]
     say("\n".join(lines))
-
-
-def _times(folder: Path) -> dict[str, float]:
-    with contextlib.suppress(OSError, ValueError):
-        return dict(json.loads((folder / "times.json").read_text()))
-    return {}

@@ -1,9 +1,7 @@
 """What a machine must have before work begins, and the sentence that says how to get it.
 
-`ENGINE` is needed for any cluster, `CLUSTER` for one more, `FROM_SOURCE` and `ROOM` if all images
-have to be built here, `TESTS` for tests. A check takes well under a second, and reports what
-is missing before minutes are spent. Used by `kopf_kit.rig.engine`, `kopf_kit.rig.public_images`,
-`kopf_kit.rig.cluster` and `kopf-kit test`; the Makefile itself checks Python.
+`ENGINE` is needed for any cluster, `FROM_SOURCE` and `ROOM` if all images have to be built here. A
+check takes well under a second, and reports what is missing before minutes are spent.
 """
 
 import getpass
@@ -195,32 +193,6 @@ ENGINE = (
 )
 
 
-# --- one more cluster -------------------------------------------------------------------------
-
-#: inotify instances per node; Linux allows root 128, and a Pod that gets none fails.
-_PER_NODE = 30
-_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
-
-
-def _may_watch_files() -> bool:
-    """Return whether the running kind nodes leave inotify instances for one more."""
-    if not _INSTANCES.exists():
-        return True
-    listed = ["docker", "ps", "--quiet", "--filter", "label=io.x-k8s.kind.role"]
-    nodes = len((answer(listed) or "").split())
-    return int(_INSTANCES.read_text()) >= _PER_NODE * (nodes + 1)
-
-
-CLUSTER = (
-    Need(
-        "inotify instances for one more kind cluster beside those that run",
-        _may_watch_files,
-        "Say: sudo sysctl fs.inotify.max_user_instances=512, or delete a cluster: kind get "
-        "clusters.",
-    ),
-)
-
-
 # --- all images built here --------------------------------------------------------------------
 
 
@@ -264,21 +236,5 @@ ROOM = (
         f"{_ROOM // 10**9} GB of free disk space, which building all images takes",
         lambda: shutil.disk_usage(paths.cache()).free >= _ROOM,
         "Free some on the disk of ~/.cache, or set XDG_CACHE_HOME to a folder on another.",
-    ),
-)
-
-
-# --- the tests --------------------------------------------------------------------------------
-
-TESTS = (
-    Need(
-        "prometheus and promtool, with which tests look at alerts and dashboard",
-        lambda: can_unpack() or all(map(shutil.which, ("prometheus", "promtool"))),
-        "Put both on the PATH: https://prometheus.io/download.",
-    ),
-    Need(
-        "openssl, which makes certificates for OLM",
-        lambda: may_install() or shutil.which("openssl") is not None,
-        "Put it on the PATH.",
     ),
 )
