@@ -104,7 +104,7 @@ def runbook(alert: str, ending: str = ".md") -> str:
     return page.partition(f"\n## {alert}\n\n")[2].partition("\n## ")[0]
 
 
-def test_each_alert_has_an_entry_with_its_runbooks_title() -> None:
+def test_each_alert_has_a_runbook() -> None:
     (rules,) = [
         manifest
         for manifest in helm.render({"metrics": {"prometheusRule": {"enabled": True}}})
@@ -112,11 +112,7 @@ def test_each_alert_has_an_entry_with_its_runbooks_title() -> None:
     ]
     alerts = {rule["alert"] for group in rules["spec"]["groups"] for rule in group["rules"]}
 
-    assert {entry.of[0] for entry in KNOWN.alerts} == alerts
-    for entry in KNOWN.alerts:
-        means = entry.means.format(many=SUBJECT.many)
-        assert runbook(entry.of[0]).startswith(f"{means.en} (severity: ")
-        assert runbook(entry.of[0], ".ko.md").startswith(f"{means.ko} (심각도: ")
+    assert {*SUBJECT.alerts} == alerts
     for entry in KNOWN.reasons:
         assert entry.alert in alerts
 

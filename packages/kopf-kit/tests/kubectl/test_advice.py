@@ -23,7 +23,7 @@ PARTICLE = re.compile(
 
 def sentences() -> list[Text]:
     """Return all sentences that are advised, and those about kubectl."""
-    entries = [*KNOWN.pods, *KNOWN.reasons, *KNOWN.events, *KNOWN.alerts]
+    entries = [*KNOWN.pods, *KNOWN.reasons, *KNOWN.events]
     said = [part for entry in entries for part in (entry.do, entry.means) if part.en]
     refusals = (*client.REFUSALS, client.MISSING, client.SLOW)
     return [*said, *(part for refusal in refusals for part in (refusal.says, refusal.todo))]
@@ -86,7 +86,7 @@ def test_explain_knows_a_word_in_any_case(
     assert said in "".join(capsys.readouterr())
 
 
-def test_explain_without_a_word_lists_every_reason_event_and_alert(
+def test_explain_without_a_word_lists_every_reason_and_event(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert advice.everything() == 0
@@ -108,7 +108,6 @@ def test_a_repositorys_own_entries_come_first(tmp_path: Path) -> None:
     first = Entry(("Forbidden",), Text("Run.", "피하십시오."), means, alert=ALERTS[0])
     assert known.reasons[0] == first
     assert {entry.alert for entry in known.reasons} == {ALERTS[0], "WidgetOperatorForbidden"}
-    assert [entry.of[0] for entry in known.alerts] == sorted(ALERTS)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +135,7 @@ def test_a_file_that_is_wrong_is_refused_with_the_place(
 
 
 def test_the_fields_of_a_sentence_are_those_that_are_filled_in() -> None:
-    for entry in (*KNOWN.reasons, *KNOWN.events, *KNOWN.alerts):
+    for entry in (*KNOWN.reasons, *KNOWN.events):
         for part in (*entry.do, *entry.means):
             assert {field[1] for field in string.Formatter().parse(part)} <= krew.WORDS | {None}
 

@@ -7,7 +7,7 @@ __main__      the commands and their options
 cli           what the command line needs around them, and the exit codes
 status        the table of an operator's objects
 why           why an object is not ready, and what keeps the operator from looking at it
-advice        what a reason, an Event or an alert means, and what to do; advice.yaml says it
+advice        what a reason or an Event means, and what to do; advice.yaml says it
 diagnosis     doctor: the checks of the operator, from the cluster to each namespace
 support       collects what a maintainer needs in one file, and hides what users wrote
 checks        checks of an operator, for doctor and why

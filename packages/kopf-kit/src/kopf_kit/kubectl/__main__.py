@@ -114,7 +114,7 @@ Commands:
     -A              of all namespaces
   why [KIND/]NAME   why one is not ready and what to do, with its conditions and Events
   doctor            is the operator installed, ready, leading, allowed; is all served
-  explain [REASON]  what a reason, Event or alert means; without one, all of them
+  explain [REASON]  what a reason or Event means; without one, all of them
   support-bundle    a file for those who help you: no Secrets, no texts; -f FILE.tar.gz
 
 Options, as in kubectl:
@@ -139,7 +139,7 @@ Version {version}: {home}
     -A              모든 네임스페이스
   why [종류/]이름   준비되지 않은 이유와 할 일, 컨디션, 이벤트
   doctor            오퍼레이터의 설치, 준비, 리더, 권한, 처리하는 네임스페이스 점검
-  explain [이유]    이유(reason)나 이벤트, 알림의 뜻. 지정하지 않으면 모두 나열합니다
+  explain [이유]    이유(reason)나 이벤트의 뜻. 지정하지 않으면 모두 나열합니다
   support-bundle    지원을 요청할 때 보낼 파일. 시크릿과 텍스트는 담지 않습니다. -f FILE.tar.gz
 
 옵션 (kubectl과 같음):

@@ -107,13 +107,17 @@ def find(reason: str, message: str, name: str, namespace: str) -> Finding | None
 
 
 def is_called(entry: Entry, word: str) -> bool:
-    """Return whether an entry is about this reason, Event or alert."""
+    """Return whether an entry is about this reason or Event."""
     return any(fnmatchcase(word, pattern) for pattern in entry.of)
 
 
 def explain(word: str) -> int:
-    """Print the meaning of a reason, an Event or an alert in any case; return the exit code."""
+    """Print the meaning of a reason or an Event, or an alert's runbook; return the exit code."""
     every, known = _known(), subject.current().advice
+    for alert in subject.current().alerts:
+        if alert.lower() == word.lower():
+            print(subject.current().runbook(alert))
+            return 0
     names = {name.lower(): name for entry in every for name in entry.of}
     meant = (entry for entry in every if "*" not in entry.of and _is_meant(entry, word))
     found = _first(meant, lambda entry: entry.message if entry in known.reasons else entry.of)
@@ -123,8 +127,8 @@ def explain(word: str) -> int:
     if found:
         return 0
     says = Text(
-        "{word} is no reason, Event or alert that is known",
-        "{word}에 해당하는 이유나 이벤트, 알림이 없습니다",
+        "{word} is no reason or Event that is known",
+        "{word}에 해당하는 이유나 이벤트가 없습니다",
     )
     todo = Text(
         "`kubectl {command} explain` lists them.",
@@ -138,10 +142,10 @@ def explain(word: str) -> int:
 
 
 def everything() -> int:
-    """Print all reasons, Events and alerts, one per line; return the exit code."""
+    """Print all reasons and Events, one per line; return the exit code."""
     named = _first(
         ((name, entry) for entry in _known() for name in entry.of),
-        lambda named: (named[0], named[1].message, named[1].type),
+        lambda named: (named[0], named[1].message),
     )
     rows = [[Cell(name), Cell(str(_finding(entry).says))] for name, entry in named]
     print(*table([str(Text("REASON", "이유")), str(Text("MEANS", "뜻"))], rows), sep="\n")
@@ -165,7 +169,7 @@ def _known() -> list[Entry]:
     known = subject.current().advice
     reasons = {name for entry in known.reasons for name in entry.of}
     events = (event for event in known.events if not {*event.of} <= reasons)
-    return [*known.reasons, *events, *known.alerts]
+    return [*known.reasons, *events]
 
 
 def _finding(entry: Entry, name: str = "NAME", namespace: str = "NAMESPACE") -> Finding:

@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What some reasons, Events or alerts mean, and what to do; `advice.yaml` describes it.
+    """What some reasons or Events mean, and what to do; `advice.yaml` describes it.
 
     Its sentences may contain {name}, {namespace}, {command}, {operator}, {many} and {home}.
     """
@@ -48,8 +48,6 @@ class Entry(NamedTuple):
     message: str = ""
     #: The alert whose runbook has more details, or an empty text.
     alert: str = ""
-    #: The type of an Event.
-    type: str = ""
 
 
 class Advice(NamedTuple):
@@ -60,7 +58,6 @@ class Advice(NamedTuple):
 
     reasons: tuple[Entry, ...] = ()
     events: tuple[Entry, ...] = ()
-    alerts: tuple[Entry, ...] = ()
 
 
 class Subject(NamedTuple):

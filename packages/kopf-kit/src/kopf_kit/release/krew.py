@@ -13,7 +13,7 @@ import string
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -73,7 +73,6 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     means: _Sentence = msgspec.field(default_factory=lambda: _Sentence("", ""))
     message: str = ""
     alert: str = ""
-    type: Literal["", "Normal", "Warning"] = ""
     #: Whether the operator tries again by itself.
     retried: bool = False
 
@@ -95,7 +94,6 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
     reasons: list[_Entry] = []
     events: list[_Entry] = []
-    alerts: list[_Entry] = []
     pods: list[_Entry] = []
     #: The alert of the reasons that name none.
     alert: str = ""
@@ -223,12 +221,9 @@ def advice(*files: Path, alerts: Sequence[str]) -> Advice:
                 retried = RETRIED if part.retried else Text("", "")
                 do = Text(part.do.en + retried.en, part.do.ko + retried.ko)
                 means = Text(part.means.en, part.means.ko)
-                yield Entry(part.of, do, means, part.message, alert, part.type)
+                yield Entry(part.of, do, means, part.message, alert)
 
-    named = (entry._replace(of=(full(entry.of[0]),)) for entry in entries("alerts"))
-    named = (entry._replace(alert=entry.of[0]) for entry in named if entry.of[0])
-    reasons, events, pods = (tuple(entries(part)) for part in ("reasons", "events", "pods"))
-    return Advice(pods, reasons, events, tuple(sorted(named)))
+    return Advice(*(tuple(entries(part)) for part in ("pods", "reasons", "events")))
 
 
 def shown(schema: Mapping[str, Any]) -> Any:
