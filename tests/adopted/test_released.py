@@ -38,15 +38,28 @@ class Released(NamedTuple):
     role: str
     #: The rights that it needs beyond those that kopf itself does.
     table: tuple[tuple[str, str, str], ...]
+    #: What kubectl waits for while our sample is there.
+    served: tuple[str, ...]
     #: What is told of its own Role: what it has for nothing, or what it lacks.
     unused: str = ""
     missing: str = ""
     #: In place of releases that it demands, and that are not for Python 3.13.
     instead: tuple[str, ...] = ()
+    #: What goes after the sample.
+    gone: tuple[str, ...] = ()
 
     @property
     def project(self) -> str:
         return self.requirement.partition("==")[0]
+
+    def life(self) -> list[str]:
+        """Return what kubectl does with our sample, as life.py reads it."""
+        served, gone = (
+            [f"wait --for={one} --timeout=100s" for one in each]
+            for each in (self.served, self.gone)
+        )
+        sample = "--filename=sample.yaml"
+        return [f"apply {sample}", *served, f"delete {sample} --timeout=100s", *gone]
 
 
 DASK = Released(
@@ -64,6 +77,10 @@ DASK = Released(
         ("apps", "deployments", "get, list, create"),
         ("kubernetes.dask.org", "daskworkergroups", "get, create"),
     ),
+    (
+        "jsonpath={.status.phase}=Running --filename=sample.yaml",
+        "create deployment --selector=dask.org/component=worker",
+    ),
     # It names a version where a group is meant, so it gives nothing.
     "validatingwebhookconfigurations.admissionregistration.k8s.io/v1: role.yaml",
 )
@@ -75,11 +92,16 @@ FASTFLOW = Released(
     "crds/generated",
     "templates/rbac/role.yaml",
     (("fastflow.dev", "fastflow.dev", "patch"), ("fastflow.dev", "tasks", "create")),
+    (
+        "jsonpath={.status.workflow_status}=complete --filename=sample.yaml",
+        "create tasks --selector=task_local_name=second",
+    ),
     "unused: the right to list, watch, patch, get kopfpeerings.kopf.dev: role.yaml",
     # It names the group where the plural is meant, and waits for the answer that there is no such
     # kind: without the right to ask, no Task goes.
     "missing: the right to patch fastflow.dev.fastflow.dev: role.yaml does not give it",
     ("kopf==1.37.5", "pyyaml==6.0.2"),
+    ("delete tasks --all",),
 )
 BALER = Released(
     "baler",
@@ -96,6 +118,7 @@ BALER = Released(
         ("", "services", "create, delete"),
         ("apps", "deployments", "create, delete"),
     ),
+    ("jsonpath={.status.phase}=Pending --filename=sample.yaml", "create deployment/query"),
     missing="missing: the right to create configmaps",
     instead=("kopf==1.37.5",),
 )
@@ -142,6 +165,7 @@ def repository(released: Released, folder: Path) -> Path:
     run(root, *lock, "--output-file=requirements.txt", wanted)
     for file in (OURS / "life.py", OURS / "described.py", *(OURS / released.name).iterdir()):
         shutil.copy(file, root)
+    (root / "life.txt").write_text("\n".join(released.life()))
     if released.role:
         show = (released.chart, f"--show-only={released.role}")
         (root / "role.yaml").write_text(run(root, golang.program("helm"), "template", *show))

@@ -356,26 +356,6 @@ async def test_l10_conditions_of_others_are_kept_as_far_as_there_is_room(
 # --- an author's code ---------------------------------------------------------------------------
 
 
-async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer) -> None:
-    one = widgets.controller(widgets.config_map)
-
-    @one.status
-    def status(thing: Any, seen: kr.Observed) -> kr.Status:
-        if thing.metadata.key == KEY:
-            raise ZeroDivisionError
-        return kr.default_status(seen)
-
-    server.put(WIDGET, widget())
-    server.put(WIDGET, widget("other"))
-    async with operating(server, one) as operator:
-        await until(lambda: ready(server.get(WIDGET, ("ns", "other"))).get("status") == "True")
-        await until(lambda: server.get(CONFIG_MAP, CHILD))
-
-        errors = "controller_runtime_reconcile_errors_total"
-        await until(lambda: operator.metric(errors, controller="widgets") >= 1)
-        assert ready(server.get(WIDGET, KEY))["reason"] == "InvalidStatus"
-
-
 def test_of_several_outcomes_the_foremost_says_what_all_of_them_need() -> None:
     """A child that waits for minutes delays no other, and each Retry-After is kept."""
     waits = troubles.back_off(WANTED, Plan(Step.DELETE), 300)
