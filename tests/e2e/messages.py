@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+from kopf_kit.testing.requests import wait_until
 from tests.e2e.kube import Kube, Object
-from tests.e2e.waiting import wait_until
 
 #: Marks all namespaces of the tests, so that what an interrupted run left is found.
 LABELS = {

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from kopf_kit.cli import e2e
 from kopf_kit.release.artifacts import Published
+from kopf_kit.testing.requests import wait_until
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import LABELS, ready
-from tests.e2e.waiting import wait_until
 
 NAMESPACE, _, NAME = e2e.RELEASE.partition("/")
 CRD = "messages.myorg.dev"

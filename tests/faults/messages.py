@@ -1,14 +1,21 @@
 """The Message as the fault suite sees it."""
 
+import asyncio
 import copy
 import functools
+import tempfile
+from pathlib import Path
 from typing import Any, ClassVar
 
 from chart import helm
+from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_kit.testing.under_test import Parent, lose
+from kopf_kit.testing.world import World
 from message_operator import operator
 from tests.support.control_plane import OPERATOR
+from tests.support.plugin import Plugin, Said
 
 #: What Pod Security asks of a container in the tests' namespaces.
 STRICT = {
@@ -117,3 +124,15 @@ def _chart(namespaces: tuple[str, ...]) -> list[Raw]:
 @functools.cache
 def _rendered(namespaces: tuple[str, ...]) -> list[Raw]:
     return helm.render({"watchNamespaces": list(namespaces)})
+
+
+async def why(here: World, name: str = "hello", **environment: str) -> Said:
+    """Ask about a Message in the namespace of a world."""
+
+    def ask() -> Said:
+        with tempfile.TemporaryDirectory() as folder:
+            access = here.cluster.plane.kubeconfig(ADMIN)
+            plugin = Plugin(Path(folder), tools.path("kubectl"), access)
+            return plugin("why", name, "--namespace", here.namespace, **environment)
+
+    return await asyncio.to_thread(ask)

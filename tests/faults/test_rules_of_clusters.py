@@ -19,7 +19,7 @@ from kopf_kit.rig import tools
 from kopf_kit.testing import calls
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
-from tests.faults.asking import why
+from tests.faults.messages import why
 from tests.support import policies
 
 #: All but the last: the scheduler is not built of each Kubernetes that is proved.

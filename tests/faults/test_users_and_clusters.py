@@ -8,8 +8,7 @@ from faults.worlds import policies_served
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD
-from tests.faults.asking import why
-from tests.faults.messages import foreign_pod
+from tests.faults.messages import foreign_pod, why
 
 pytestmark = pytest.mark.api
 

@@ -18,11 +18,11 @@ from kopf_kit.cli.crd import NAMESPACE, RELEASE
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import registry, tools
+from kopf_kit.testing.requests import wait_until
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.release import Operator
-from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
 
 #: A port that the user needs is none of the tests' business.

@@ -6,9 +6,9 @@ from typing import Any
 
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import olm
+from kopf_kit.testing.requests import wait_until
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import Namespace, ready
-from tests.e2e.waiting import wait_until
 
 NAME = PROJECT.name
 CRD = PROJECT.kinds[0].crd

@@ -6,9 +6,9 @@ test_journey.py has the modes OwnNamespace and AllNamespaces.
 import pytest
 
 from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.testing.requests import wait_until
 from tests.e2e.kube import Object
 from tests.e2e.messages import Message, Namespace, restarts, uid
-from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
 from tests.olm import releases
 from tests.olm.conftest import Later, MakeNamespace

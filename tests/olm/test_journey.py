@@ -12,12 +12,12 @@ from kopf_kit.cli import e2e
 from kopf_kit.olm.bundle import NAME
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import olm
+from kopf_kit.testing.requests import wait_until
 from tests.e2e import release
 from tests.e2e.kube import WAIT, Kube, Object
 from tests.e2e.messages import LABELS, Namespace, restarts, uid
 from tests.e2e.release import Operator
 from tests.e2e.test_beside import NOTES
-from tests.e2e.waiting import wait_until
 from tests.olm import releases
 from tests.olm.conftest import MakeNamespace, Offers
 from tests.olm.subscription import BOUND, CRD, Subscription, csv_name

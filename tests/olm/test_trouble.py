@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from kopf_kit.rig import engine, olm, registry
+from kopf_kit.testing.requests import wait_until
 from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace, uid
-from tests.e2e.waiting import wait_until
 from tests.olm import releases
 from tests.olm.conftest import Images
 from tests.olm.subscription import BOUND, Catalog, Subscription, csv_name

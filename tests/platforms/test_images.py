@@ -23,8 +23,8 @@ from kopf_kit.olm.rules import findings
 from kopf_kit.project.releases import NAME, Release, in_registry
 from kopf_kit.rig import dockerfiles, engine, registry, tools, versions
 from kopf_kit.rig.run import output
+from kopf_kit.testing.requests import wait_until
 from kopf_offline.rootfs import RootFs
-from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
 
 

@@ -15,9 +15,9 @@ from kopf_kit.project.definition import PROJECT, Kind
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm
 from kopf_kit.testing.installed import by_olm
+from kopf_kit.testing.requests import wait_until
 from tests.e2e.kube import CommandError, ExistingCluster, Kube, Object
 from tests.e2e.messages import Namespace, make_namespace, ready, uid
-from tests.e2e.waiting import wait_until
 from tests.olm import releases
 from tests.olm.subscription import Catalog, Subscription
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from kopf_kit.testing.requests import wait_until
 from message_operator import __version__
 from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
-from tests.e2e.waiting import wait_until
 from tests.support.plugin import Plugin, support_bundle
 
 KOREAN = "ko_KR.UTF-8"

@@ -7,12 +7,12 @@ import pytest
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import tools
+from kopf_kit.testing.requests import wait_until
 from tests.e2e import release
 from tests.e2e.chart.conftest import OLDER, Releases
 from tests.e2e.kube import WAIT, Cluster, Kube
 from tests.e2e.messages import Namespace, restarts, uid
 from tests.e2e.release import Operator
-from tests.e2e.waiting import wait_until
 
 
 def helms(*quick: str) -> pytest.MarkDecorator:

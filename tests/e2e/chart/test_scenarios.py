@@ -9,13 +9,13 @@ import trustme
 from chart import helm
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import registry
+from kopf_kit.testing.requests import wait_until
 from tests.chart import scenarios
 from tests.e2e.chart import scraping
 from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace, restarts, uid
 from tests.e2e.release import NAME, Operator
-from tests.e2e.waiting import wait_until
 from tests.support.plugin import Plugin
 
 
