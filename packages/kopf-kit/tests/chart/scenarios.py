@@ -3,6 +3,7 @@
 from typing import Any
 
 from chart.unusual import UNUSUAL
+from kopf_kit.cli import judges
 from kopf_kit.project import documents
 
 _INSTALLED = """
@@ -17,18 +18,6 @@ ha:
   topologySpreadConstraints:
     - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway}
     - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
-hardened:
-  networkPolicy:
-    {enabled: true, healthFrom: [{podSelector: {}}], metricsFrom: [{namespaceSelector: {}}]}
-  podSecurityContext:
-    runAsNonRoot: true
-    runAsUser: 65532
-    runAsGroup: 65532
-    fsGroup: 65532
-    seccompProfile: {type: RuntimeDefault}
-  resources: {limits: {cpu: "1"}}
-  tests: {resources: {limits: {cpu: 100m}}}
-  image: {pullPolicy: Always}
 minimal:
   crds: {install: false}
   rbac: {create: false}
@@ -47,4 +36,7 @@ secure-metrics:
   metrics: {secure: {enabled: true, secretName: own}, monitor: {enabled: true, sampleLimit: 5000}}
 selected: {watchNamespaceSelector: widgets=enabled}
 """
-SCENARIOS: dict[str, dict[str, Any]] = documents.load(_INSTALLED) | {"unusual": UNUSUAL}
+SCENARIOS: dict[str, dict[str, Any]] = documents.load(_INSTALLED) | {
+    "hardened": documents.load((judges.FOLDER / "hardened.yaml").read_text()),
+    "unusual": UNUSUAL,
+}

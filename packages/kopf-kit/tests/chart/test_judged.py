@@ -1,7 +1,7 @@
 """What programs of others say of charts and Dockerfiles: of this repository's, and of a new one's.
 
-These take seconds. .github/workflows/check.yaml calls those that take longer, or cannot be built
-everywhere. What is waived is in the configuration of each judge, with its reason.
+These take seconds. The tier `judges` asks those that take longer, or cannot be built everywhere
+(`kopf_kit.cli.judges`). What is waived is in the configuration of each judge, with its reason.
 """
 
 import subprocess
@@ -12,12 +12,14 @@ import pytest
 
 from chart.helm import CHART, helm
 from chart.scenarios import SCENARIOS
+from kopf_kit.cli import judges
 from kopf_kit.image import dockerfile
 from kopf_kit.project import documents
+from kopf_kit.rig import paths
 from kopf_offline import golang
 
 CHECKOUT = Path(__file__).parents[4]
-JUDGES = Path(__file__).with_name("judges")
+JUDGES = judges.FOLDER
 #: Complete charts, and what people write of the others.
 CHARTS = [CHART, *CHECKOUT.glob("charts/*"), *CHECKOUT.glob("examples/*/charts/*")]
 
@@ -71,3 +73,17 @@ def test_hardened_nothing_is_critical(chart: Path, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert any(line.startswith("[OK]") for line in lines), done.stderr
     assert [line for line in lines if line.startswith("[CRITICAL]")] == []
+
+
+def test_a_judge_that_cannot_be_had_is_named_and_a_failure_where_all_are_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(judges, "render", lambda _: {})
+    monkeypatch.setattr(judges, "_MODULES", {"polaris": "github.com/nobody/nothing@v1.0.0"})
+    for variable, value in {"GOPROXY": "off", "IMG": "localhost/x", "PATH": "/bin"}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(paths, "cache", lambda: tmp_path)
+
+    assert judges.main(["polaris"]) == 0
+    assert "polaris was not asked, because it cannot be had here" in capsys.readouterr().err
+    assert judges.main(["--all", "polaris"]) == 1

@@ -1,5 +1,6 @@
 """What `kopf-kit new` writes is packed at once, and git has nothing that is generated."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from chart.helm import PROGRAMS, HelmError, helm
 from kopf_kit.rig import tools
+from kopf_offline import golang
 
 HAND_WRITTEN = sorted(Path(__file__).parents[4].glob("examples/*/charts/*"))
 KIT = (sys.executable, "-m", "kopf_kit")
@@ -35,6 +37,8 @@ def test_a_new_repository_is_generated_below_build_and_has_no_mistakes(tmp_path:
     assert added == set()
     assert (folder / "build/generated/charts/cache-operator/values.yaml").is_file()
 
+    _content_are_judges_of_seconds(folder)
+
     csv = folder / "olm" / "csv.yaml"
     csv.write_text(f"{csv.read_text()}    specDescriptors: [{{path: another}}]\n")
     done = subprocess.run(
@@ -44,6 +48,23 @@ def test_a_new_repository_is_generated_below_build_and_has_no_mistakes(tmp_path:
     assert done.stderr.strip().startswith(
         "error: olm/csv.yaml: Cache: specDescriptors: remove another"
     )
+
+
+def _content_are_judges_of_seconds(folder: Path) -> None:
+    """Programs of others are content with it, as with this repository (test_judged.py)."""
+    path = os.pathsep.join(
+        [*(str(golang.program(name).parent) for name in ("helm", "kube-score")), os.environ["PATH"]]
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "kopf_kit.cli.judges", "hadolint", "zizmor", "kube-score"],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{path}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count(": content") == 3
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -1,14 +1,16 @@
 """What an operator's image is built from, with a Dockerfile of its own and without one."""
 
+import json
 import re
 import subprocess
 import sys
 import zipfile
-from importlib.metadata import distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 
 import msgspec
 import pytest
+from packaging.utils import canonicalize_name
 
 from kopf_kit.image import bytecode, dockerfile
 from kopf_kit.project import definition, registered, shared
@@ -194,3 +196,24 @@ def test_an_operator_that_nothing_locks_is_refused(
     with pytest.raises(KitError, match=r"there is no uv\.lock, .* `uv lock` writes it"):
         dockerfile.context()
     assert not memcached.exists()
+
+
+def test_what_the_image_installs_is_imported_at_run_time() -> None:
+    """As bytecode.py imports the operator: what none of its modules loads would be weight alone."""
+    code = (
+        "import importlib, json, pkgutil, sys; import message_operator as ours\n"
+        "for found in pkgutil.walk_packages(ours.__path__, 'message_operator.'):\n"
+        "    importlib.import_module(found.name)\n"
+        "print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    names = re.findall(r"^([\w.-]+)==", dockerfile.requirements(), re.MULTILINE)
+    modules = dict[str, set[str]]()
+    for module, owners in packages_distributions().items():
+        for owner in owners:
+            modules.setdefault(canonicalize_name(owner), set()).add(module)
+
+    idle = {name for name in names if not modules[canonicalize_name(name)] & loaded}
+    assert len(names) > 10
+    assert idle == {"click"}  # of kopf's own command, without which kopf cannot be installed
