@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from bundle.package import opm
-from kopf_kit.olm.rules import findings
+from kopf_kit.olm.bundle import findings
 from kopf_kit.project import documents
 from kopf_kit.project.definition import Project
 from kopf_runtime.declaring import settings

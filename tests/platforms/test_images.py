@@ -19,7 +19,7 @@ import pytest
 from bundle.package import write
 from kopf_kit.image.build import pinned
 from kopf_kit.olm import bundle
-from kopf_kit.olm.rules import findings
+from kopf_kit.olm.bundle import findings
 from kopf_kit.project.releases import NAME, Release, in_registry
 from kopf_kit.rig import dockerfiles, engine, registry, tools, versions
 from kopf_kit.rig.run import output

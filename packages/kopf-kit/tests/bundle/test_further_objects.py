@@ -11,8 +11,7 @@ from bundle import registry_v1
 from bundle.package import release, write
 from kopf_kit.chart import templates as chart_templates
 from kopf_kit.olm import bundle, manifests
-from kopf_kit.olm.bundle import NAME
-from kopf_kit.olm.rules import findings
+from kopf_kit.olm.bundle import NAME, findings
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import tools

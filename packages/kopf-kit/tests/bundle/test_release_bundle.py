@@ -274,28 +274,6 @@ def test_what_is_wrong_on_the_command_line_is_said(
     assert str(error.value) == sentence
 
 
-def test_a_release_that_breaks_a_rule_is_not_handed_in(
-    command: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = bundle.csv
-
-    def without_support(release: Release) -> dict[str, Any]:
-        csv = whole(release)
-        del csv["metadata"]["annotations"]["support"]
-        return csv
-
-    monkeypatch.setattr(bundle, "csv", without_support)
-
-    with pytest.raises(KitError) as error:
-        command(VERSION, **IMAGES)
-
-    assert str(error.value).splitlines() == [
-        "the bundle cannot be released:",
-        f"{VERSION}/manifests/widget-operator.clusterserviceversion.yaml: "
-        "metadata.annotations.support: is missing (csv_annotations)",
-    ]
-
-
 def test_what_the_validators_find_is_told_as_well(
     command: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.olm.rules import problems
+from kopf_kit.olm.bundle import findings
 from kopf_kit.project import documents
 from kopf_kit.rig import paths
 from kopf_kit.rig.paths import PLUGIN
@@ -123,7 +123,7 @@ def kit(folder: Path, *command: str) -> str:
 
 
 def test_no_rule_is_broken(project: Path) -> None:
-    assert problems(project / BUILT / "bundle", project / BUILT / "catalog") == []
+    assert findings(project / BUILT / "bundle") == []
 
 
 def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:

@@ -19,9 +19,8 @@ from bundle.package import (
     write_both,
 )
 from kopf_kit.olm import bundle
-from kopf_kit.olm.bundle import BUNDLE
+from kopf_kit.olm.bundle import BUNDLE, findings
 from kopf_kit.olm.catalog import CATALOG
-from kopf_kit.olm.rules import findings
 
 NAME = bundle.NAME
 CSV = f"manifests/{NAME}.clusterserviceversion.yaml"

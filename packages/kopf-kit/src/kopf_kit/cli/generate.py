@@ -7,7 +7,7 @@ import click
 
 from kopf_kit.chart import dashboard, templates, values
 from kopf_kit.crd import declared, upgrades
-from kopf_kit.olm import bundle, catalog, manifests, rules
+from kopf_kit.olm import bundle, catalog, manifests
 from kopf_kit.project import adopted, nested
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import numbered
@@ -108,8 +108,6 @@ def verify() -> int:
 
 def problems() -> Iterator[str]:
     """Yield a sentence for each mistake in the files in git."""
-    if PROJECT.has_olm:
-        yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
     yield from upgrades.problems()
     for file in catalog.unreleased():
         yield f"{_name(file)} is of a version that was never released: run `kopf-kit generate`"

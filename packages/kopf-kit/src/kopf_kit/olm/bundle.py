@@ -4,7 +4,7 @@
 catalog. Tests and releases generate others: `bundle` accepts any `Release`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from kopf_kit.chart import templates
@@ -21,7 +21,8 @@ from kopf_kit.project.releases import (
     current,
     default_channel,
 )
-from kopf_kit.rig import versions
+from kopf_kit.rig import tools, versions
+from kopf_kit.rig.run import output
 
 __all__ = [
     "CANDIDATE",
@@ -40,6 +41,7 @@ __all__ = [
     "dockerfile",
     "dump",
     "files",
+    "findings",
     "leftovers",
 ]
 
@@ -158,3 +160,14 @@ def dump(
 ) -> str:
     """Return documents as YAML, with the header of generated files."""
     return documents.dump(*manifests, by=by)
+
+
+def findings(folder: Path, *container_tool: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """Return a sentence for each error or warning of OLM's own validators about a bundle.
+
+    The pipeline's rules `check_osdk_bundle_validate_operatorhub` and `…_operator_framework` are
+    these: `operator-sdk bundle validate` has no others (kopf_offline/go/olm-validate). One of them
+    inspects the images, and runs only with a container tool that pulls them.
+    """
+    program = tools.path("olm-validate")
+    return output([program, folder, *container_tool], timeout=300, env=env).splitlines()
