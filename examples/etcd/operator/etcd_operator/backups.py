@@ -21,7 +21,7 @@ from etcd_operator.stored import Taken
 
 MAX_BACKUPS = 30  # backups that the status lists
 #: Seconds for which the Pod of a complete Job may be news to us: each kind has a watch of its own.
-LATE = 60.0
+LATE, HIBERNATED = 60.0, "Hibernated"
 Cron = Annotated[str, Meta(max_length=100)]
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -192,7 +192,7 @@ async def follow(backup: EtcdBackup, context: kr.CallContext[Settings]) -> Look:
     if not cluster.status.get("clusterId"):
         raise kr.Wait("ClusterNotFormed", f"EtcdCluster {spec.cluster} has not been formed yet.")
     if not cluster.spec.size:
-        raise kr.Wait("Hibernated", f"No member of EtcdCluster {spec.cluster} runs: its size is 0.")
+        raise kr.Wait(HIBERNATED, f"No member of EtcdCluster {spec.cluster} runs: its size is 0.")
     job = f"{backup.metadata.name}-{int(moment) // 60}"
     await context.record({"run": Run(job=job, due=moment)})
     return replace(look, course=Course())

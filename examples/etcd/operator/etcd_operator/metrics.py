@@ -25,6 +25,8 @@ def due(owner: kr.Owner) -> float | None:
     spec: backups.Spec = owner.view
     if spec.schedule is None or spec.suspended or not owner.status.get("run"):
         return None
+    if kinds.condition(owner.status, "Ready").get("reason") == backups.HIBERNATED:
+        return None
     try:
         last = Schedule(spec.schedule, spec.time_zone).before(datetime.now(UTC))
     except ValueError:

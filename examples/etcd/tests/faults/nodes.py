@@ -135,9 +135,7 @@ class Nodes:
         self._numbers = {member: number for number, member in enumerate(members, 1)}
         lines = [f"{self.address(m)} {m}.{m.rpartition('-')[0]}.{namespace}.svc" for m in members]
         self.hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
-        #: The calls that the operator made to change etcd, in their order.
-        self.calls: list[tuple[str, int]] = []
-        #: Is called after each of them, before the operator gets the answer.
+        #: Is called after each call that changes etcd, before the operator gets the answer.
         self.after_call: Callable[[str], Awaitable[None]] | None = None
         #: Whether to stand between the operator and the members.
         self.between = True
@@ -330,8 +328,7 @@ class Nodes:
             assert request.transport is not None
             request.transport.abort()
             return web.Response(status=502)
-        if not path.endswith(("/status", "/list", "/hashkv")) and b'"GET"' not in body:
-            self.calls.append((path.removeprefix("v3/"), answer.status))
-            if self.after_call is not None:
-                await self.after_call(path)
+        changes = not path.endswith(("/status", "/list", "/hashkv")) and b'"GET"' not in body
+        if changes and self.after_call is not None:
+            await self.after_call(path)
         return response

@@ -8,7 +8,7 @@ import kopf_runtime as kr
 import msgspec
 import pytest
 
-from etcd_operator import agent, backups, jobs, kinds, stored
+from etcd_operator import agent, backups, jobs, kinds, metrics, stored
 from etcd_operator.agent import Backup
 from etcd_operator.backups import Look, Run, Spec, Status
 from etcd_operator.jobs import Course
@@ -199,6 +199,13 @@ def test_a_report_that_comes_after_the_news_that_its_job_is_complete_is_waited_f
     gone = backups.ended(Status(run=RUN), RUN, complete, BORN + 3600)
     assert gone is not None
     assert gone["failures"] == 1
+
+
+@pytest.mark.parametrize(("reason", "due"), [("Scheduled", True), ("Hibernated", False)])
+def test_no_backup_of_a_cluster_that_hibernates_is_overdue(reason: str, due: bool) -> None:
+    status = {"run": {"job": "j"}, "conditions": [{"type": "Ready", "reason": reason}]}
+    owner: Any = SimpleNamespace(view=DAILY, status=status)
+    assert (metrics.due(owner) is not None) == due
 
 
 def test_f1_no_backup_begins_of_a_cluster_whose_id_is_not_known() -> None:

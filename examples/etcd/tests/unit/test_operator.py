@@ -166,7 +166,6 @@ def test_f6_a_pod_that_was_changed_by_hand_is_of_no_version(
     assert (step.do, step.member) == ((Do.NOTHING, "") if same else (Do.DELETE_POD, "c-2"))
 
 
-NOWHERE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 LOG = """{"level":"info","msg":"starting"}
 {"level":"fatal","msg":"discovery failed","error":"mkdir /var/lib/etcd/data: permission denied"}
 

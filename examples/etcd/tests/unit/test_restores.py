@@ -49,13 +49,8 @@ FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
 @pytest.mark.parametrize(
     ("it", "status", "to", "check", "fill", "news"),
     [
-        (FROM_BACKUP, Status(), WELL, RUNS, NONE, None),
-        (FROM_BACKUP, Status(), WELL, READ, NONE, {"accepted": True, "backup": TAKEN}),
         (FROM_BACKUP, Status(), WELL, FAILED, NONE, {"refused": "it is not what was backed up"}),
-        (FROM_BACKUP, Status(accepted=True), FILLS, NONE, RUNS, None),
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, FAILED, None),
-        (FROM_BACKUP, Status(accepted=True), FILLS, NONE, READ, {"filled": "c-4"}),
-        (FROM_BACKUP, Status(accepted=True, filled="c-4"), FILLS, NONE, READ, None),
         (
             SURVIVOR,
             Status(),
