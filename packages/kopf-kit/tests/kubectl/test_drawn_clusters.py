@@ -7,6 +7,8 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from kopf_kit.kubectl import __main__ as program
-from kopf_kit.kubectl import client, subject
+from kopf_kit.kubectl import client, subject, support
 from kubectl import fake_kubectl
 from kubectl.clusters import (
     ACCOUNT,
@@ -396,6 +398,25 @@ def test_the_bundle_keeps_what_a_schema_bounds(kubectl: type[Kubectl]) -> None:
     assert kept["metadata"]["annotations"] == {"mine": "<hidden>", "k8s.io/x": "kept"}
     assert files[f"operators/{HOME}/{NAME}/logs/operator-0.operator.log"].endswith("fine\n")
     assert "secrets.json" not in files
+
+
+@pytest.mark.parametrize(
+    "does", ["signal.signal(signal.SIGUSR1, lambda *_: print('told', flush=True))", ""]
+)
+def test_the_bundle_has_only_those_told_that_take_the_signal(does: str) -> None:
+    """Any other process would end by it, such as one of an older operator."""
+    lines = ["import signal", does, "print('begun', flush=True)", "input()"]
+    command = [sys.executable, "-c", "\n".join(lines)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        tell = support.TELL.format(pid=process.pid)
+        subprocess.run([sys.executable, "-c", tell], check=True, timeout=30)
+        assert not does or process.stdout.readline() == "told\n"
+        process.communicate("\n", timeout=30)
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("copies", [1, 1000])

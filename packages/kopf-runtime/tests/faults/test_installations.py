@@ -96,6 +96,12 @@ class Here:
         about = (e for e in events if e["involvedObject"]["uid"] == self.uid)
         return any(e["reason"] == "AnotherInstallation" and words in e["message"] for e in about)
 
+    async def says(self, condition: str, words: str) -> bool:
+        """Return whether a condition of the Store has these words."""
+        status = (await self.cluster.ask("GET", self.store)).get("status") or {}
+        told = (each["message"] for each in status["conditions"] if each["type"] == condition)
+        return any(words in message for message in told)
+
     @asynccontextmanager
     async def installed(self, name: str, one: kr.Controller) -> AsyncIterator[Operator]:
         """Run an installation whose Lease is in the namespace of this name."""
@@ -139,6 +145,11 @@ async def test_j6_one_of_two_installations_steps_back_and_both_say_so(
             assert len(await here.uids(5)) == 1, "the Pod was replaced further on"
             assert await here.image() == "blue:1"
             assert await here.cluster.ask("GET", here.store) == before
+            paused = {"metadata": {"annotations": {"example.dev/paused": "true"}}}
+            await here.cluster.patch(here.store, paused)
+            await eventually(lambda: here.says("Paused", "Nothing is to be done."))
+            await asyncio.sleep(2)  # the other one's word
+            assert await here.says("Paused", "Nothing is to be done.")
             assert [one.metric("other_installations") for one in (blue, green)] == [1, 1]
     assert "Another installation of this operator, blue/message, is at work" in caplog.text
     assert "Another installation of this operator, green/message, is at work" in caplog.text

@@ -163,6 +163,7 @@ def test_an_author_says_why_the_operator_is_not_ready() -> None:
     manager.ready(lambda: why[0])
 
     assert manager._ready() == "the model is not loaded"
+    assert not manager._answers()  # what is asked where versions are converted
     why[0] = ""
     assert manager._ready() == ""
     why.clear()

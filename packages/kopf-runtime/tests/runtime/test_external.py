@@ -47,6 +47,20 @@ def controller(timeout: float = 5.0, every: float = 60.0) -> Controller:
     return one
 
 
+async def test_the_limits_of_the_author_hold_for_a_call_that_fails(server: ApiServer) -> None:
+    one, calls = widgets.controller(), []
+    one.limits(backoff=(0.01, 0.02))
+
+    @one.sync()
+    async def sync(thing: Widget, _: kr.CallContext[Any]) -> None:
+        calls.append(thing.metadata.name)
+        raise ConnectionError("it is away")
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: len(calls) == 8)  # which would take a minute
+
+
 def settings(service: BookingService) -> tickets.Settings:
     return tickets.Settings(booking_url=service.url)
 

@@ -1,5 +1,6 @@
 """Controllers of kinds that others define: Services and Namespaces here, with children of ours."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from runtime.widgets import Raw
 
 KEY, CHILD = ("ns", "one"), ("ns", "s-one")
 SELECTED = {"labels": {"mirror": "yes"}}
+NAMES = ("blue", "green")
 EVENT = kr.Kind("", "v1", "events", "Event")
 
 
@@ -171,6 +173,22 @@ async def test_what_is_contributed_no_longer_is_taken_away(
     async with operating(server, again):
         await until(lambda: "team" not in meta(server)["labels"])
     assert meta(server)["labels"] == {"mirror": "yes"}
+
+
+async def test_j6_of_two_installations_one_steps_back_with_its_contribution(
+    server: ApiServer,
+) -> None:
+    server.put(SERVICE, service())
+    told = "green/message, leaves this Service to it"
+    installed = [kr.Settings(lease_namespace=name, lease_name="message") for name in NAMES]
+    async with operating(server, contributing(NAMES[0]), settings=installed[0]):
+        await until(lambda: meta(server)["labels"].get("team") == NAMES[0])
+        async with operating(server, contributing(NAMES[1]), settings=installed[1]):
+            await until(lambda: any(told in event["message"] for event in server.events))
+            await until(lambda: meta(server)["labels"].get("team") == NAMES[0])
+            before = len(server.writes)
+            await asyncio.sleep(1)  # what it would go on with
+            assert server.writes[before:] == []
 
 
 async def test_the_state_goes_into_events_a_metric_and_an_annotation(server: ApiServer) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -153,6 +154,20 @@ async def test_t3_a_log_that_falls_silent_or_is_cut_is_an_error_of_httpx(
         async with asyncio.timeout(20):
             await anext(aiter(kube.log(pod)))
     assert not kubelet[1]._pool._idle  # type: ignore[union-attr]
+
+
+async def test_t4_a_silent_connection_to_a_server_that_is_gone_ends(
+    kubelet: tuple[Kubelet, Client],
+) -> None:
+    """Its timeout would be two hours, and without the probes it would have none."""
+    lines = kubelet[1].lightkube("ns").log("one", follow=True)
+    assert await anext(aiter(lines)) == "first\n"
+    assert kubelet[1]._pool is not None
+    [connection] = kubelet[1]._pool._all
+    assert connection._transport is not None
+    used = connection._transport.get_extra_info("socket")
+    assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
 
 
 async def test_t5_what_runs_in_a_container_goes_by_the_proxy_of_the_environment(

@@ -175,6 +175,14 @@ ABOUT = "--field-selector=involvedObject.kind={}"
 CSV = "clusterserviceversions.operators.coreos.com"
 #: What is taken of each log: as many of its last lines, and no more bytes.
 LOGS = ("--timestamps", "--tail=10000", "--limit-bytes=4000000")
+#: Has the first process of a container log what each of its workers does, if it takes the signal:
+#: any other one would end.
+TELL = """
+import os, re, signal
+caught = re.search(r"SigCgt:\\s*(\\w+)", open("/proc/{pid}/status").read())
+if caught and int(caught[1], 16) >> (signal.SIGUSR1 - 1) & 1:
+    os.kill({pid}, signal.SIGUSR1)
+"""
 
 WRITTEN = Text(
     "{file} is written. It has no Secrets, and the texts in {many} are hidden, but it has names, "
@@ -269,6 +277,8 @@ def _collected(kubectl: Kubectl, missing: list[Missing]) -> Iterator[tuple[str, 
                 csvs = Kubectl(kubectl.options, operator.namespace).list(CSV)
                 own = [csv for csv in csvs if kinds[0].resource in json.dumps(csv)]
                 yield f"{folder}/clusterserviceversions.json", hidden.json(own)
+            if subject.current().tells:
+                _have_told(kubectl, operator, missing)
             for name, text in _logs(kubectl, operator, missing):
                 yield f"{folder}/logs/{name}.log", hidden.text(text)
     printed = io.StringIO()
@@ -338,6 +348,20 @@ def _logs(
                 title = f"{name}.{container['name']}{flag.replace('--', '.')}"
                 with _told(missing, f"the log {title}"):
                     yield title, kubectl.ask("logs", *flags, "--", name)
+
+
+def _have_told(kubectl: Kubectl, operator: Operator, missing: list[Missing]) -> None:
+    """Have each replica log what its workers do now."""
+    where = f"--namespace={operator.namespace}"
+    for pod in operator.pods:
+        name, status = pod["metadata"]["name"], pod.get("status") or {}
+        first = (pod.get("spec") or {}).get("containers") or [{}]
+        container = first[0].get("name")
+        running = status.get("phase") == "Running"
+        if running and client.is_name(name) and client.is_name(container):
+            program = ("python3", "-c", TELL.format(pid=1))
+            with _told(missing, f"what the workers of {name} do"):
+                kubectl.ask("exec", where, f"--container={container}", name, "--", *program)
 
 
 @contextlib.contextmanager

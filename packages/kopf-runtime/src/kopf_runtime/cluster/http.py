@@ -17,6 +17,8 @@ import httptools
 
 #: Bytes of the head of an answer at most, and of a stream that nobody has read yet.
 HEAD, UNREAD = 64 * 1024, 256 * 1024
+#: A silent connection is probed after these seconds, and ends after so many probes in vain.
+PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 class HttpError(Exception):
@@ -100,6 +102,12 @@ class Connection(asyncio.Protocol):
         """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport, self.open = transport, True
+        # A log or a watch may be silent for hours: only this tells that the server is gone.
+        if (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in PROBES.items():
+                if hasattr(socket, name):
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; what nobody has asked for ends the connection."""

@@ -36,8 +36,8 @@ class _Sends(Protocol):
 class _Body(httpx2.AsyncByteStream):
     """The body of an answer, such as a log that is still written; `opened` ends with it.
 
-    `silence` is the number of seconds to wait for its next part; None is for a log or a watch, in
-    which nothing need happen.
+    `silence` is the number of seconds to wait for its next part; None is for a log that is
+    followed, in which nothing need happen: if the server is gone, its connection ends.
     """
 
     def __init__(self, answer: Answer, silence: float | None, opened: ExitStack) -> None:

@@ -39,7 +39,7 @@ class Declaration:
     #: The number of reconciles that run at once; None: that of `--workers`.
     workers: int | None = None
     #: Seconds of the first and of the longest pause of an object that fails.
-    backoff: tuple[float, float] = (0.005, 60.0)
+    backoff: tuple[float, float] | None = None
     #: The number of reconciles that begin in a second at most.
     rate: float = float("inf")
     #: The kinds of children and of descendants.

@@ -62,21 +62,20 @@ class Related:
         self.declaration = replace(self.declaration, **parts)
 
     def limits(
-        self, *, backoff: tuple[float, float] = (0.005, 60.0), rate: float = float("inf")
+        self, *, backoff: tuple[float, float] | None = None, rate: float = float("inf")
     ) -> None:
         """Limit the retries of an object, and the reconciles of all: for a slow API outside.
 
         `backoff` has the seconds of the first pause after a failure, which doubles, and of the
-        longest; after a failed `sync`, `check` or `finalize`, it is always from 1 to 300 seconds.
-        `rate` is the number of reconciles that begin in a second at most. Raise `ValueError` if
-        this cannot be meant.
+        longest: by default (0.005, 60.0), and (1.0, 300.0) after a failed `sync`, `check` or
+        `finalize`. `rate` is the number of reconciles that begin in a second at most. Raise
+        `ValueError` if this cannot be meant.
         """
-        first, longest = backoff
-        if not 0 < first <= longest <= MAX_RETRY_SECONDS:
+        if backoff and not 0 < backoff[0] <= backoff[1] <= MAX_RETRY_SECONDS:
             raise ValueError(f"backoff={backoff!r}: use the first seconds, and at most 600")
         if not rate > 0:  # nor NaN
             raise ValueError(f"rate={rate!r}: use a number of reconciles a second above 0")
-        self._declare(backoff=(first, longest), rate=rate)
+        self._declare(backoff=backoff, rate=rate)
 
     def owns(
         self,

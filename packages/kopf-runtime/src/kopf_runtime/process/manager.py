@@ -161,7 +161,8 @@ class Manager(Generic[S]):
     def ready(self, function: Callable[[], str]) -> Callable[[], str]:
         """Register a function that says why the operator is not ready, or nothing.
 
-        It is called at each probe, and each second; if it fails, the operator is not ready.
+        It is called at each probe, and each second; if it fails, the operator is not ready. Where
+        it converts versions, only the log says so: without a ready replica, nobody could read them.
         """
         self._own.append(activity.guarded(plain(function)))
         return function

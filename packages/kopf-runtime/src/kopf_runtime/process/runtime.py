@@ -66,7 +66,7 @@ class Runtime:
         self._add_gauges()
         name = deps.metrics.name_of(self.kind)
         workers = declaration.workers or deps.settings.workers
-        retries, rate = Retries(*declaration.backoff), declaration.rate
+        retries, rate = Retries(*(declaration.backoff or ())), declaration.rate
         self.queue = WorkQueue(name, self._reconcile, workers, deps.metrics, retries, rate)
         foreign = declaration.foreign
         marks = Marks(

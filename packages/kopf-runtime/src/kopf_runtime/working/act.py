@@ -46,7 +46,7 @@ class Actor:
         self._applier, self._pace, self._reporter = applier, pace, reporter
         self._queue = queue
         #: What is added to the object itself.
-        self.contribution = Contribution(client, caches, planner, applier.marks)
+        self.contribution = Contribution(client, caches, planner, applier.marks, applier.others)
         self._word = caches.kind.kind
 
     def serving(self, owner: Owner, kind: Kind, key: Key) -> AbstractContextManager[None]:

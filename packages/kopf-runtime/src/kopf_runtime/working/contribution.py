@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
 from kopf_runtime.declaring.errors import ApiError
@@ -16,6 +17,7 @@ from kopf_runtime.declaring.records import Owner
 from kopf_runtime.reporting.troubles import DONE, Outcome, changed, contribution_conflict
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working.fields import CONTRIBUTION, Ownership
+from kopf_runtime.working.others import Others, Part
 from kopf_runtime.working.planner import Planner
 from kopf_runtime.working.templates import Marks, digest
 
@@ -26,8 +28,11 @@ _OTHER = ("uid mismatch", "metadata.uid: Invalid value")
 class Contribution:
     """What is added to the objects of one kind."""
 
-    def __init__(self, client: Client, caches: Caches, planner: Planner, marks: Marks) -> None:
+    def __init__(
+        self, client: Client, caches: Caches, planner: Planner, marks: Marks, others: Others
+    ) -> None:
         self._client, self._planner, self._marks = client, planner, marks
+        self._others = others
         self._owners, self._kind = caches.owners, caches.kind
         self._manager = f"{client.manager}{CONTRIBUTION}"
         #: The hash of what was found to be in place, and the digest of the fields that it has.
@@ -47,22 +52,31 @@ class Contribution:
             raise changed("it changed meanwhile")
         if not wanted:
             return await self.undo(cached)
-        state = hashed, cached.contributed
-        if self._settled.get(owner.key) == state:
+        state, there = (hashed, cached.contributed), self._there(cached)
+        if self._settled.get(owner.key) == state and there.template == hashed:
             return DONE
         body = self._body(cached, wanted, hashed)
         if cached.contributed and await self._is_there(cached, body):  # by another process
             self._settled[owner.key] = state
             return DONE
-        return await self._apply(cached, body, hashed)
+        ours = replace(there, template=hashed)
+        if stop := self._others.contends(cached, there, ours):
+            return stop
+        if stop := await self._apply(cached, body, hashed):
+            return stop
+        self._others.taken_over(cached, there, ours)
+        return DONE
 
     def pending(self, owner: Owner) -> bool:
         """Return whether what is to be added to an object has changed."""
         wanted, hashed = self._wanted(owner)
-        thing = owner.thing.metadata.annotations if owner.thing is not None else None
-        return bool(wanted or owner.contributed) and hashed != (thing or {}).get(
-            self._marks.contribution
-        )
+        return bool(wanted or owner.contributed) and hashed != self._there(owner).template
+
+    def _there(self, owner: Owner) -> Part:
+        """Return what an object says of what was added to it last."""
+        noted = (owner.thing.metadata.annotations if owner.thing is not None else None) or {}
+        names = self._marks.contribution, self._marks.written_by
+        return Part(self._kind, owner.key, *(noted.get(name, "") for name in names))
 
     def _wanted(self, owner: Owner) -> tuple[dict[str, Any], str]:
         wanted = self._planner.contribution(owner)
@@ -113,7 +127,7 @@ class Contribution:
         whole, given = self._identity(owner), wanted.get("metadata") or {}
         marks = {
             "labels": {self._marks.served: self._client.manager},
-            "annotations": {self._marks.contribution: hashed},
+            "annotations": self._marks.signed({self._marks.contribution: hashed}),
         }
         for part, ours in marks.items():
             whole["metadata"][part] = {**(given.get(part) or {}), **ours}

@@ -361,7 +361,8 @@ class External:
             logger.exception("%s", call.reason)
         former = self._former(call, owner)
         backoff = former.backoff if former is not None else None
-        backoff = backoff or Backoff(MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
+        pauses = self._declaration.backoff or (MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
+        backoff = backoff or Backoff(*pauses)
         wait = max(after, backoff.next())
         # A condition has room for 1,024 characters.
         stop = partial(outside_failed, call.reason, message[:800] + hint)

@@ -38,6 +38,15 @@ AGAIN, LONGEST = 600.0, 86_400.0
 _Taken = tuple[str, str, Kind, Key]
 
 
+class Part(Struct, frozen=True):
+    """What an installation adds to an object of others', which counts as a child of it."""
+
+    kind: Kind
+    key: Key
+    template: str
+    installation: str = ""
+
+
 class _Left(Struct, frozen=True):
     """An object that is left to another installation."""
 
@@ -82,11 +91,14 @@ class Others:
         if changed or child.created > self._began:
             self._see(child)
 
-    def contends(self, owner: Owner, child: Child, wanted: Wanted | None = None) -> Outcome:
+    def contends(
+        self, owner: Owner, child: Child | Part, wanted: Wanted | Part | None = None
+    ) -> Outcome:
         """Return what stops a change to a child that another installation has written.
 
         One that is not wanted stays after two deletions, whatever the names are: what is created
-        again does not say who has deleted it.
+        again does not say who has deleted it. An Event says so; in the status, which both write,
+        the other one would say the contrary.
         """
         if not self._is_of_another(child) or (wanted and wanted.template == child.template):
             return DONE
@@ -95,7 +107,9 @@ class Others:
             return self._leave(owner, child)
         return left_to(child.installation, FOLLOWS) if wanted is None and vain else DONE
 
-    def taken_over(self, owner: Owner, child: Child, wanted: Wanted | None = None) -> None:
+    def taken_over(
+        self, owner: Owner, child: Child | Part, wanted: Wanted | Part | None = None
+    ) -> None:
         """Count that a child, which may have been another one's, was changed or deleted."""
         if not self._is_of_another(child) or (wanted and wanted.template == child.template):
             return
@@ -132,10 +146,10 @@ class Others:
             self._taken[key] = TAKEOVERS - 1
         return DONE
 
-    def _is_of_another(self, child: Child) -> bool:
+    def _is_of_another(self, child: Child | Part) -> bool:
         return child.installation not in ("", self._name) and bool(self._name)
 
-    def _leave(self, owner: Owner, child: Child) -> Outcome:
+    def _leave(self, owner: Owner, child: Child | Part) -> Outcome:
         """Leave an object to another installation, and say so."""
         now, other = self._deps.client.now(), child.installation
         remember(self._times, owner.uid, times := self._times.get(owner.uid, 0) + 1)
@@ -145,7 +159,7 @@ class Others:
         self._tell(owner, child, f"leaves this {self._kind.kind} to it")
         return left_to(other, FOLLOWS)
 
-    def _see(self, child: Child) -> None:
+    def _see(self, child: Child | Part) -> None:
         if self._deps.metrics.saw_other(child.installation, time.monotonic()):
             logger.warning(
                 "Another installation of this operator, %s, is at work on the same objects: it "
@@ -155,7 +169,7 @@ class Others:
                 child.key[1],
             )
 
-    def _tell(self, owner: Owner, child: Child, does: str) -> None:
+    def _tell(self, owner: Owner, child: Child | Part, does: str) -> None:
         text = (
             f"Another installation of this operator, {child.installation}, has changed "
             f"{child.kind.kind} {child.key[1]} back; this one, {self._name}, {does}. Uninstall one "
@@ -164,5 +178,5 @@ class Others:
         self._deps.recorder.warning(about(self._kind, owner), "AnotherInstallation", text)
 
 
-def _taken(owner: Owner, child: Child) -> _Taken:
+def _taken(owner: Owner, child: Child | Part) -> _Taken:
     return owner.uid, child.installation, child.kind, child.key

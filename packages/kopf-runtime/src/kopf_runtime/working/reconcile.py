@@ -97,7 +97,9 @@ class Reconciler:
     # --- steps for the object itself ----------------------------------------------------------
 
     async def _pause(self, owner: Owner) -> Outcome:
-        """Report what would be done for a paused object."""
+        """Report what would be done for a paused object, unless another installation does."""
+        if stop := self._observation.others.left(owner):
+            return stop
         texts = [action.text for action in await self.preview(owner)]
         planned = owner.deleting or self._external.may_plan(owner)
         return await self._reporter.paused(owner, texts, planned=planned)

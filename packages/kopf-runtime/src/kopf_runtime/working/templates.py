@@ -110,6 +110,10 @@ class Marks:
             commands.insert(0, f"{kubectl} patch {of} --type=json -p='{drop}'")
         return " && ".join(commands)
 
+    def signed(self, annotations: dict[str, str]) -> dict[str, str]:
+        """Return annotations with that of the installation."""
+        return annotations | ({self.written_by: self.installation} if self.installation else {})
+
     def missing(self, labels: dict[str, str], uid: str) -> tuple[str, ...]:
         """Return the labels of every child that these lack, or have with other values."""
         wanted = {MANAGED_BY: self.manager, self.uid: uid}
@@ -247,12 +251,8 @@ class Templates:
             shape = fields.shape(hashed)
         except (TypeError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
             raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
-        metadata["annotations"] = {
-            **annotations,
-            marks.generation: str(meta.generation),
-            marks.template: template,
-            **({marks.written_by: marks.installation} if marks.installation else {}),
-        }
+        notes = {marks.generation: str(meta.generation), marks.template: template}
+        metadata["annotations"] = marks.signed({**annotations, **notes})
         return Wanted(kind, key, template, shape, outlives[kind]), msgspec.json.encode(whole)
 
     def _passing_on(self, meta: ObjectMeta, manifest: dict[str, Any]) -> dict[str, Any]:
