@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kopf_runtime as kr
+from faults.test_situations import type_in
 from faults.worlds import client_of
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
@@ -17,14 +19,21 @@ from runtime.support.running import NAME, operating
 
 pytestmark = pytest.mark.api
 
+#: The type of a condition.
+OURS = "example.dev/Mirrored"
 GONE = {"apiVersion": "v1", "kind": "Service"}
 
 
-def services() -> kr.Controller:
+class Service(kr.Object):
+    status: dict[str, Any] = {}  # noqa: RUF012
+
+
+def services(condition: str = "") -> kr.Controller:
     """A controller that mirrors Services into ConfigMaps, and marks and annotates them."""
     manager = kr.Manager(NAME, kr.Settings)
     where = {"labels": {"mirror": "yes"}}
-    one = manager.controller_for(kr.kinds.SERVICE, where=where, annotation="example.dev/state")
+    how: Any = {"condition": condition} if condition else {"annotation": "example.dev/state"}
+    one = manager.controller_for(kr.kinds.SERVICE, Service, where=where, **how)
     one.owns(CONFIG_MAP)
 
     @one.desired
@@ -69,11 +78,11 @@ class Here:
         return await self.cluster.find(CONFIG_MAP.path(self.namespace, "of-web"))
 
     @asynccontextmanager
-    async def operated(self) -> AsyncIterator[Client]:
+    async def operated(self, condition: str = "") -> AsyncIterator[Client]:
         settings = kr.Settings(namespaces=(self.namespace,))
         async with (
             client_of(self.cluster, Client) as client,
-            operating(client, services(), settings=settings),
+            operating(client, services(condition), settings=settings),
         ):
             yield client
 
@@ -121,6 +130,44 @@ async def test_what_another_manager_has_set_stays_and_the_state_says_so(there: H
         async with asyncio.timeout(60):
             while await there.cluster.find(there.path):
                 await asyncio.sleep(0.1)
+
+
+def conditions(service: Raw) -> dict[str, Raw]:
+    return {each["type"]: each for each in service["status"].get("conditions", ())}
+
+
+async def test_the_state_goes_into_a_condition_beside_those_of_others(there: Here) -> None:
+    await there.make()
+    theirs = {"type": "Theirs", "status": "True", "reason": "A", "message": ""}
+    theirs["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    await there.cluster.patch(f"{there.path}/status", {"status": {"conditions": [theirs]}})
+    async with there.operated(OURS):
+        served = await there.until(lambda it: conditions(it).get(OURS, {}).get("status") == "True")
+        assert conditions(served)[OURS]["reason"] == "Reconciled"
+        assert conditions(served)["Theirs"] == theirs
+        await asyncio.sleep(1)  # the last write
+        before = await there.until(bool)
+    async with there.operated(OURS):  # a restart writes nothing
+        await asyncio.sleep(2)
+        assert await there.until(bool) == before
+        await there.cluster.patch(there.path, {"metadata": {"labels": {"mirror": "no"}}})
+        left = await there.until(lambda it: OURS not in conditions(it))
+    assert conditions(left)["Theirs"] == theirs
+
+
+async def test_what_is_added_is_taken_away_by_a_command_once_the_operator_is_removed(
+    there: Here, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level("INFO")
+    await there.make()
+    async with there.operated():
+        await there.until(lambda it: it["metadata"]["labels"].get("team") == "a")
+    [said] = [text for text in caplog.messages if text.startswith("Once removed, this takes away")]
+    command = said.partition(": ")[2].replace(" -A ", f" -n {there.namespace} ")  # of this test
+    await asyncio.to_thread(type_in, command, there.cluster, tmp_path)
+    left = await there.until(bool)
+    assert "team" not in left["metadata"]["labels"]
+    assert not left["spec"].get("publishNotReadyAddresses")
 
 
 async def test_nothing_is_added_to_another_object_of_the_name(there: Here) -> None:

@@ -249,3 +249,9 @@ def test_what_cannot_be_meant_is_refused() -> None:
         manager.controller_for(SERVICE, where={"labels": {"a b": "c"}})
     with pytest.raises(ValueError, match="cannot name an annotation"):
         manager.controller_for(SERVICE, annotation="a b")
+    with pytest.raises(ValueError, match="no type of a condition"):
+        manager.controller_for(SERVICE, Service, condition="a b")
+    with pytest.raises(ValueError, match="use one of them"):
+        manager.controller_for(SERVICE, Service, annotation="a", condition="b")
+    with pytest.raises(TypeError, match="whose status has the conditions"):
+        manager.controller_for(SERVICE, condition="a")

@@ -61,8 +61,9 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
         else:
             why = f"{_all(kind)} are read only: what a user declared is never written to."
             allow(kind.group, kind.plural, READ, why)
-        if foreign is None:
-            why = f"The operator writes the status of each {kind.kind}."
+        if foreign is None or foreign.condition:
+            told = f"the condition {foreign.condition}" if foreign is not None else "the status"
+            why = f"The operator writes {told} of each {kind.kind}."
             allow(kind.group, f"{kind.plural}/status", ("patch",), why)
         for child, owned in controller.declaration.owned.items():
             how = HOW[owned.update]

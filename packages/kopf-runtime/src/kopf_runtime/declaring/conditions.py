@@ -74,7 +74,7 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
         others.sort(key=lambda c: str(c.get("lastTransitionTime")), reverse=True)
         del others[most:]
     before = {c["type"]: c for c in listed if c["type"] in ours}
-    mine = [_condition(before.get(name, {}), generation, new) for name, new in ours.items()]
+    mine = [written(before.get(name, {}), generation, new) for name, new in ours.items()]
     return {**fields, "observedGeneration": generation, "conditions": [*others, *mine]}
 
 
@@ -133,7 +133,7 @@ def difference(former: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]
     return patch
 
 
-def _condition(former: dict[str, Any], generation: int, now: Condition) -> dict[str, Any]:
+def written(former: dict[str, Any], generation: int, now: Condition) -> dict[str, Any]:
     """Return a condition; its `lastTransitionTime` changes only with its status."""
     status = "Unknown" if now.status is None else str(bool(now.status))
     since = former.get("lastTransitionTime") if former.get("status") == status else None

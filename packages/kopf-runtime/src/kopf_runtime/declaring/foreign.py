@@ -1,13 +1,16 @@
 """Kinds that others define: built-in ones, and those of the CRDs of others.
 
-The controller of such a kind makes children, and may contribute to the object itself, but it never
-writes the status, which is somebody else's.
+The controller of such a kind makes children, and may contribute to the object itself. The status
+is somebody else's: it may have one condition of ours, if the author names it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from kopf_runtime.declaring.conditions import condition
 from kopf_runtime.declaring.parsers import LABEL
 
 
@@ -19,6 +22,16 @@ class Foreign:
     labels: tuple[tuple[str, str], ...] = ()
     #: The annotation that tells the state, beside Events and metrics; empty: none does.
     annotation: str = ""
+    #: The type of the condition that tells it instead.
+    condition: str = ""
+
+    def told(self, thing: Any) -> str:
+        """Return what an object tells of the state."""
+        if not self.condition:
+            return str((thing.metadata.annotations or {}).get(self.annotation, ""))
+        status = msgspec.to_builtins(thing.status, enc_hook=lambda _: None)
+        found = condition(status if isinstance(status, dict) else {}, self.condition)
+        return "{status} {reason}: {message}".format(**found) if "reason" in found else ""
 
     @property
     def selector(self) -> str:
@@ -30,7 +43,9 @@ class Foreign:
         return (labels or {}).items() >= set(self.labels)
 
 
-def foreign(where: Mapping[str, Any] | None, annotation: str) -> Foreign:
+def foreign(
+    where: Mapping[str, Any] | None, annotation: str, condition: str = "", type_: Any = None
+) -> Foreign:
     """Return what an author declares; raise `TypeError` or `ValueError` if it cannot be meant."""
     if odd := [name for name in where or {} if name != "labels"]:
         raise ValueError(f"where={where!r}: {odd[0]!r} selects nothing; use {{'labels': {{…}}}}")
@@ -42,4 +57,10 @@ def foreign(where: Mapping[str, Any] | None, annotation: str) -> Foreign:
             raise ValueError(f"{label}={value} of where= is no label that an object can have")
     if annotation and not LABEL.fullmatch(f"{annotation}="):
         raise ValueError(f"{annotation!r} cannot name an annotation; use such as example.org/state")
-    return Foreign(tuple(labels.items()), annotation)
+    if condition and not LABEL.fullmatch(f"{condition}="):
+        raise ValueError(f"{condition!r} is no type of a condition; use such as example.org/Ready")
+    if condition and annotation:
+        raise ValueError("annotation= and condition= tell the same; use one of them")
+    if condition and "status" not in getattr(type_, "__struct_fields__", ()):
+        raise TypeError("condition= needs a class whose status has the conditions")
+    return Foreign(tuple(labels.items()), annotation, condition)

@@ -221,7 +221,7 @@ class Owner(Struct, _Named, frozen=True):
     watched: bool = True
     #: A digest of the fields that are the operator's contribution to it.
     contributed: str = ""
-    #: The annotation that tells its state, if it is of others.
+    #: What its annotation or condition tells of its state, if it is of others.
     annotated: str = ""
 
     def holds(self, name: str) -> tuple[str, ...]:

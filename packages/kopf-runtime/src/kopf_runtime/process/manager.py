@@ -117,6 +117,7 @@ class Manager(Generic[S]):
         *,
         where: Mapping[str, Any] | None = None,
         annotation: str = "",
+        condition: str = "",
         transform: Callable[[Any], Any] | None = None,
         workers: int | None = None,
     ) -> Controller:
@@ -124,15 +125,18 @@ class Manager(Generic[S]):
 
         For a `Kind` that others define, `type_` is the class of what is read of its objects, and
         `where`, as `{"labels": {"app": "web"}}`, selects those that are served. Its status is not
-        written: the state goes into Events, the metric `unready_objects`, and an `annotation`.
+        written: the state goes into Events, the metric `unready_objects`, and an `annotation`, or a
+        `condition` of this type, if `type_` has a `status` with conditions.
         `workers` is the number of its reconciles that run at once, by default that of `--workers`.
         Raise `TypeError` or `ValueError` if this cannot be meant.
         """
         if isinstance(kind, Kind):
-            controller = Controller(kind, type_, transform, workers, foreign(where, annotation))
+            controller = Controller(
+                kind, type_, transform, workers, foreign(where, annotation, condition, type_)
+            )
         else:
-            if where is not None or annotation or type_ is not Object:
-                raise TypeError("type_=, where= and annotation= are for a kind of others")
+            if where is not None or annotation or condition or type_ is not Object:
+                raise TypeError("type_=, where=, annotation=, condition=: for a kind of others")
             controller = Controller(declared(kind).kind, kind, transform, workers)
         self.controllers.append(controller)
         return controller

@@ -99,6 +99,7 @@ class Runtime:
         self._applier = Applier(deps.client, templates, marks, self.caches, pace, planner, others)
         observation = Observation(deps.client, declaration, self.caches, self._applier, pace)
         actor = Actor(deps.client, self.caches, planner, self._applier, pace, reporter, self.queue)
+        self._contribution = actor.contribution
         self._reconciler = Reconciler(
             self.caches, planner, observation, actor, self.external, self._holds, reporter
         )
@@ -225,6 +226,9 @@ class Runtime:
         if self.declaration.plans_late:
             # What the former leader did or went by may be newer than what our watches have brought.
             self.caches.list_again(owners=bool(self.declaration.indexes))
+        if self.declaration.contribution:
+            how, what = self._contribution.undoing, self.kind.plural
+            logger.info("Once removed, this takes away what is added to %s: %s", what, how)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(self.caches.keys))
             adds = self.declaration.contribution or self.declaration.finalize

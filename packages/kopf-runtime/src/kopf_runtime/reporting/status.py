@@ -90,9 +90,7 @@ class StatusReporter:
         self._recorder, self._status = deps.recorder, status or _default
         #: What tells the state: in the status, unless that is somebody else's.
         self._writer: StatusWriter | Teller = (
-            StatusWriter(deps.client, owners)
-            if foreign is None
-            else Teller(deps, owners, foreign.annotation)
+            StatusWriter(deps.client, owners) if foreign is None else Teller(deps, owners, foreign)
         )
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
         self._refused: set[Key] = set()  # the objects whose status cannot be written
@@ -114,6 +112,11 @@ class StatusReporter:
         ours = record.deleting, record.finalizers, record.state
         same = ours == (former.deleting, former.finalizers, former.state)
         return same and record.key in self._writer.sending
+
+    async def take_back(self, owner: Owner) -> None:
+        """Take the state from an object of others that is not served any more."""
+        if isinstance(self._writer, Teller):
+            await self._writer.tell(owner, None)
 
     def in_trouble(self, key: Key) -> bool:
         """Return whether the last reconcile of the object ended in trouble."""

@@ -1,12 +1,17 @@
-"""Tells the state of an object whose status is somebody else's: by Events, and by an annotation.
+"""Tells the state of an object whose status is somebody else's.
+
+Events do, and if the author names one, an annotation or a condition.
 
 Nothing is told of an object that is well from the start, so neither a start nor a change of the
 leader writes anything.
 """
 
 from typing import Any
+from urllib.parse import urlencode
 
-from kopf_runtime.declaring.conditions import Status, condition
+from kopf_runtime.cluster.client import APPLY_PATCH
+from kopf_runtime.declaring.conditions import Condition, Status, condition, written
+from kopf_runtime.declaring.foreign import Foreign
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import Owner, Unreadable
 from kopf_runtime.reporting.deps import Deps
@@ -14,15 +19,16 @@ from kopf_runtime.reporting.events import about
 from kopf_runtime.reporting.status_writer import Settling
 from kopf_runtime.watching.source import Source
 
-#: The end of the name of the manager of the annotation.
+#: The end of the name of the manager of the annotation, or of the condition.
 STATE = "-state"
 
 
 class Teller:
     """Tells the states of the objects of one kind, in place of a `StatusWriter`."""
 
-    def __init__(self, deps: Deps, owners: Source[Owner], annotation: str) -> None:
-        self._recorder, self._owners, self._annotation = deps.recorder, owners, annotation
+    def __init__(self, deps: Deps, owners: Source[Owner], foreign: Foreign) -> None:
+        self._recorder, self._owners, self._foreign = deps.recorder, owners, foreign
+        self._client = deps.client
         self._settling = Settling()
         #: What was told last: whether it is ready, and the reason.
         self._told: dict[Key, tuple[bool, str]] = {}
@@ -59,14 +65,38 @@ class Teller:
                 tell = self._recorder.normal if now.ready else self._recorder.warning
                 tell(about(self._owners.kind, owner), state[1], message)
         self._settling.forget(owner.key)
-        if self._annotation:
-            await self._annotate(owner, f"{state[1]}: {message}")
+        await self.tell(owner, Condition(self._foreign.condition, now.ready, state[1], message))
         return None, False
 
-    async def _annotate(self, owner: Owner, text: str) -> None:
-        if owner.annotated != text:
-            changes = {"metadata": {"annotations": {self._annotation: text}}}
+    async def tell(self, owner: Owner, state: Condition | None) -> None:
+        """Have the object tell its state, or nothing."""
+        entry = written({}, owner.generation, state) if state is not None else {}
+        text = "{reason}: {message}".format(**entry) if entry else ""
+        if self._foreign.condition:
+            if owner.annotated != (f"{entry['status']} {text}" if entry else ""):
+                await self._apply(owner, state)
+        elif self._foreign.annotation and owner.annotated != text:
+            changes = {"metadata": {"annotations": {self._foreign.annotation: text or None}}}
             await self._owners.patch(owner.key, str(owner.version), changes, role=STATE)
+
+    async def _apply(self, owner: Owner, state: Condition | None) -> None:
+        """Apply our condition alone, or none: those of others stay."""
+        kind, (namespace, name) = self._owners.kind, owner.key
+        live = await self._client.ask("GET", kind.at(owner.key))
+        former = condition(live.get("status") or {}, self._foreign.condition)
+        conditions = [written(former, owner.generation, state)] if state is not None else []
+        metadata = {"name": name, "uid": owner.uid}
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": metadata | ({"namespace": namespace} if namespace else {}),
+            **({"status": {"conditions": conditions}} if conditions else {}),
+        }
+        query = urlencode({"fieldManager": f"{self._client.manager}{STATE}"})
+        path = kind.at(owner.key, "status")
+        self._owners.learn(
+            await self._client.request("PATCH", path, body, content_type=APPLY_PATCH, query=query)
+        )
 
     async def write_unreadable(self, left_out: Unreadable) -> None:
         """Tell that an object cannot be read."""

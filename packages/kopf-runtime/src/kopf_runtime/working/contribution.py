@@ -82,6 +82,21 @@ class Contribution:
         wanted = self._planner.contribution(owner)
         return wanted, digest(msgspec.json.encode(wanted, order="sorted")) if wanted else ""
 
+    @property
+    def undoing(self) -> str:
+        """The command that takes it away once the operator is removed."""
+        at = '{{with .metadata.namespace}},"namespace":"{{.}}"{{end}}'
+        meta = '"metadata":{"name":"{{.metadata.name}}"' + at + "}"
+        head = f'"apiVersion":"{self._kind.api_version}","kind":"{self._kind.kind}"'
+        each = "{{range .items}}{" + head + "," + meta + "}{{println}}{{end}}"
+        every = " -A" if self._kind.namespaced else ""
+        resource = f"{self._kind.plural}.{self._kind.group}".rstrip(".")
+        return (
+            f"kubectl get {resource}{every} -l {self._marks.served}={self._client.manager} "
+            f"-o go-template='{each}' | "
+            f"kubectl apply --server-side --field-manager={self._manager} -f -"
+        )
+
     async def undo(self, owner: Owner) -> Outcome:
         """Take from an object what was added to it."""
         self.forget(owner.key)

@@ -78,7 +78,7 @@ class Reader:
             recorded=self._ownership.recorded(meta.managed_fields),
             watched=foreign is None or foreign.selects(meta.labels),
             contributed=self._ownership.contributed(meta.managed_fields) if foreign else "",
-            annotated=(meta.annotations or {}).get(foreign.annotation, "") if foreign else "",
+            annotated=foreign.told(thing) if foreign else "",
         )
         if former is not None and former.state == record.state:
             return replace(record, **{name: getattr(former, name) for name in _PLANNED})

@@ -92,6 +92,7 @@ class Reconciler:
             return stop
         if self._external.needs_cleanup(owner):
             await self._external.clean_up(owner, None)
+        await self._reporter.take_back(self._owners.cache.get(owner.key) or owner)
         return await self._actor.contribution.undo(owner)
 
     # --- steps for the object itself ----------------------------------------------------------
