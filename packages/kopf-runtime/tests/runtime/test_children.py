@@ -493,19 +493,6 @@ def left_behind(server: ApiServer, uid: str) -> None:
 
 
 @replaced
-async def test_m6_a_child_that_a_backup_restored_is_replaced(server: ApiServer, how: Any) -> None:
-    left_behind(server, "uid-before-the-restore")
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(how)):
-        await until(lambda: text(server) == "hello")
-
-    requests = [str(request) for request in server.requests]
-    asked = requests.index(f"GET {WIDGET.at(KEY)}")
-    assert asked < requests.index(f"DELETE {POD.at(CHILD)}")  # after a live look
-
-
-@replaced
 async def test_m6_never_that_of_an_object_that_lives(server: ApiServer, how: Any) -> None:
     other = server.put(WIDGET, widget("other"))
     left_behind(server, other["metadata"]["uid"])

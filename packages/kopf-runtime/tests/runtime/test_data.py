@@ -505,20 +505,6 @@ def secret(thing: Widget, _: object) -> Iterable[Raw]:
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": texts}
 
 
-async def test_d9_the_text_of_a_secret_is_put_right_like_its_data(server: ApiServer) -> None:
-    def password() -> str:
-        return str((server.get(SECRET, CLAIM) or {"data": {}})["data"].get("password"))
-
-    controller = Controller(WIDGET, Widget, None)
-    controller.owns(SECRET, prune=True)
-    controller.desired(secret)
-    server.put(WIDGET, widget())
-    async with operating(server, controller):
-        await until(lambda: password() == "aGVsbG8=")
-        server.edit(SECRET, CLAIM, lambda raw: raw["data"].update(password="b3RoZXI="))
-        await until(lambda: password() == "aGVsbG8=")
-
-
 async def test_d9_a_random_password_that_was_lost_is_made_again(server: ApiServer) -> None:
     def random(thing: Widget, _: object) -> Iterable[Raw]:
         for child in secret(thing, _):
@@ -657,17 +643,6 @@ async def test_t10_a_surplus_child_waits_while_another_kind_cannot_be_served(
 
         server.answers.clear()
         await until(lambda: server.get(PVC, CLAIM) is None and server.get(MONITOR, CLAIM) is None)
-
-
-async def test_d6_grandchildren_that_cannot_be_seen_are_told(server: ApiServer) -> None:
-    controller = widgets.controller()
-    controller.descendants(POD, transform=lambda _: None)
-    server.refuse("GET", "/pods$", FORBIDDEN, times=float("inf"))
-    server.put(WIDGET, widget())
-
-    async with operating(server, controller):
-        await until(lambda: told(server).get("reason") == "KindNotServed")
-    assert server.get(CONFIG_MAP, CLAIM)
 
 
 # --- what a stepwise plan does not see ----------------------------------------------------------
