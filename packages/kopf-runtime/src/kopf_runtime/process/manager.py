@@ -82,10 +82,8 @@ class Manager(Generic[S]):
         self, name: str, settings: type[S], *, version: str = "", description: str = ""
     ) -> None:
         if not DNS_LABEL.fullmatch(name):  # it is a label's value, and the name of the Lease
-            raise ValueError(
-                f"{name!r} cannot name an operator: use 1 to 63 of a-z, 0-9 and '-', no '-' at "
-                "either end"
-            )
+            rule = "use 1 to 63 of a-z, 0-9 and '-', no '-' at either end"
+            raise ValueError(f"{name!r} cannot name an operator: {rule}")
         self.program = Program(name, version, description)
         self._kind_of_settings = settings
         self._configured: S | None = None
@@ -124,16 +122,14 @@ class Manager(Generic[S]):
         """Return the controller of a class's kind; `status` gets what `transform` returns.
 
         For a `Kind` that others define, `type_` is the class of what is read of its objects, and
-        `where`, as `{"labels": {"app": "web"}}`, selects those that are served. Its status is not
-        written: the state goes into Events, the metric `unready_objects`, and an `annotation`, or a
-        `condition` of this type, if `type_` has a `status` with conditions.
+        `where`, as `{"labels": {"app": "web"}}`, selects those that are served. The state goes into
+        Events, the metric `unready_objects`, and an `annotation` or a `condition`, by its type.
         `workers` is the number of its reconciles that run at once, by default that of `--workers`.
         Raise `TypeError` or `ValueError` if this cannot be meant.
         """
         if isinstance(kind, Kind):
-            controller = Controller(
-                kind, type_, transform, workers, foreign(where, annotation, condition, type_)
-            )
+            theirs = foreign(where, annotation, condition, type_)
+            controller = Controller(kind, type_, transform, workers, theirs)
         else:
             if where is not None or annotation or condition or type_ is not Object:
                 raise TypeError("type_=, where=, annotation=, condition=: for a kind of others")
@@ -165,8 +161,8 @@ class Manager(Generic[S]):
     def ready(self, function: Callable[[], str]) -> Callable[[], str]:
         """Register a function that says why the operator is not ready, or nothing.
 
-        It is called at each probe, and each second; if it fails, the operator is not ready. Where
-        it converts versions, only the log says so: without a ready replica, nobody could read them.
+        It is called each second; if it fails, the operator is not ready. Where versions are
+        converted, only the log says so: without a ready replica, nobody could read objects.
         """
         self._own.append(activity.guarded(plain(function)))
         return function
@@ -299,8 +295,7 @@ class Manager(Generic[S]):
             self._certificates = Certificates(self.client, settings, webhooks, crds)
 
     def _last_resync(self) -> float:
-        known = (runtime.caches.last_resync() for runtime in self.runtimes)
-        return min(filter(None, known), default=0.0)
+        return min(filter(None, (r.caches.last_resync() for r in self.runtimes)), default=0.0)
 
     async def _serve(self, routes: "list[web.RouteDef]", settings: S) -> None:
         """Start the endpoints; end the process if that is not possible."""
@@ -436,7 +431,7 @@ class Manager(Generic[S]):
     def _healthy(self) -> str:
         if self._task is None or self._task.done():
             return "the operator has ended"
-        age = max(runtime.queue.longest_running() for runtime in self.runtimes)
+        age = max(each.queue.longest_running() for each in self.runtimes)
         return f"a step of a reconcile has been under way for {age:.0f} s" if age > STUCK else ""
 
     def _answers(self) -> str:
