@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 from flightticket_operator import operator as flights
 
-from bench import reviews
+from bench import reviews, run
 from kopf_kit.rig import registry, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime import Controller
@@ -17,7 +17,7 @@ from kopf_runtime.declaring import errors
 from kopf_runtime.declaring.admission import MAX_TIMEOUT
 from kopf_runtime.process.manager import STUCK
 from kopf_runtime.watching import selections
-from kopf_runtime.working import external, pace
+from kopf_runtime.working import external, pace, queue
 from message_operator import messages
 from message_operator.settings import Settings
 
@@ -28,6 +28,15 @@ OURS: dict[str, Any] = {
 }
 TIMEOUT = inspect.signature(Controller.validate).parameters["timeout"].default
 TICKETS = "examples/flightticket/README"
+RETRIES = round(queue.Retries().base * 1000), round(queue.Retries().cap)
+_SURVIVED = (CHECKOUT / "examples" / "plain-kopf" / "README.md").read_text()
+#: What an operator on plain kopf passes of the suite, and of how many tests.
+PLAIN_KOPF = [
+    int(number)
+    for part in ("every_write", "replicas")
+    for number in re.findall(rf"\| `{part}` \| (\d+) of (\d+) \|", _SURVIVED)[0]
+]
+KOREAN_PLAIN_KOPF = [PLAIN_KOPF[index] for index in (1, 0, 3, 2)]
 #: A page, what it says in English and in Korean with groups, and the values of the groups.
 STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/messages", r"at most (\d+) characters", r"(\d+)자까지", messages.LONGEST_NAME),
@@ -65,8 +74,23 @@ STATEMENTS: list[tuple[Any, ...]] = [
         errors.MAX_RETRY_SECONDS,
     ),
     ("docs/olm", r"REGISTRY=(\S+)", r"REGISTRY=(\S+)", registry.ADDRESS),
+    ("docs/benchmarks", r"CPU grew by (\d+)%", r"비해 (\d+)% 늘", round(100 * (run.TOLERATED - 1))),
+    ("docs/benchmarks", r"has (\d+) workers, its", r"기본값인 워커 (\d+)개", OURS["workers"]),
     ("docs/benchmarks", r"(\d+) edits a second", r"1초에 (\d+)번의 수정", reviews.EDITS),
     ("docs/benchmarks", r"(\w+) at a time for the total", r"전체 시간은 (\S+) 개씩", reviews.WIDTH),
+    ("docs/in-go", r"queue.py`: (\d+) ms to (\d+) s", r"queue.py`. (\d+)ms에서 (\d+)초", *RETRIES),
+    (
+        "README",
+        r"(\d+) of the (\d+) tests with one process and (\d+) of the (\d+) with",
+        "",
+        *PLAIN_KOPF,
+    ),
+    (
+        "README",
+        "",
+        r"테스트 (\d+)개 가운데 \[(\d+)개\].*?테스트 (\d+)개 가운데 (\d+)개",
+        *KOREAN_PLAIN_KOPF,
+    ),
     (TICKETS, r"(\d+) calls in a", r"1초에 (\d+)번", flights.Settings().booking_rate),
     (TICKETS, r"booking every (\w+ minutes)", r"(\d+분)마다 예약", flights.POLL),
 ]
