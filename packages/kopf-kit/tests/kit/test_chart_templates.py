@@ -1,6 +1,7 @@
 """The texts of the reference chart, with an operator's own names in them."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from kopf_kit.chart import templates
 from kopf_kit.project import shared
 from kopf_kit.project.definition import load
 from kopf_kit.rig import paths
+from kopf_kit.rig.run import KitError
 
 
 def test_a_name_in_another_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,3 +67,16 @@ def test_what_an_operator_no_longer_has_is_left_over_unless_its_author_wrote_it(
     assert left.keys() == {"migration.yaml", "webhooks.yaml"}
     left["migration.yaml"].write_text("# an author's own\n")
     assert left["migration.yaml"] not in templates.leftovers()
+
+
+@pytest.mark.parametrize("comment", ["", "# The domain.\n", "# -- The domain.\n"])
+def test_f6_a_value_of_the_author_s_has_a_description_or_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, comment: str
+) -> None:
+    (tmp_path / "values.own.yaml").write_text(f"web:\n  {comment}  domain: example.org\n")
+    monkeypatch.setattr(templates, "PROJECT", SimpleNamespace(written_chart=tmp_path))
+    if "--" in comment:
+        assert "domain: example.org" in templates._own_values()
+        return
+    with pytest.raises(KitError, match=r"nothing describes `web\.domain`; write `# -- What it is"):
+        templates._own_values()

@@ -92,6 +92,9 @@ def notes(tiers: Tiers, word: str) -> str:
 
 
 def test_all_pass_and_each_has_a_log_and_a_line(tiers: Tiers) -> None:
+    other = tiers.folder / "test" / "faults.log"  # F6: of another run in the same checkout
+    other.parent.mkdir()
+    other.write_text("so far")
     tiers.write(a={"run": "echo said by a"}, b={"run": "true", "lane": "waits"})
 
     code, said = tiers.run("test")
@@ -101,6 +104,7 @@ def test_all_pass_and_each_has_a_log_and_a_line(tiers: Tiers) -> None:
     assert {line.split()[1] for line in said.splitlines() if "passed " in line} == {"a", "b"}
     assert "said by a" in (tiers.folder / "test" / "a.log").read_text()
     assert "said by a" not in said
+    assert other.read_text() == "so far"
 
 
 def test_a_failure_ends_nothing_else_fails_all_and_has_the_last_words(tiers: Tiers) -> None:
