@@ -1,6 +1,7 @@
 """etcd_operator.backups: when a backup begins, what is remembered of it, and its Job."""
 
 from datetime import UTC, datetime
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,39 +158,27 @@ async def test_f3_the_status_is_right_before_during_and_after_each_run(
 
 
 def test_f3_each_state_has_a_sentence() -> None:
-    later = datetime(2026, 1, 2, 3, tzinfo=UTC)
-    runs = (None, RUN, Run(job="b-1", due=BORN, ended=True))
+    runs, now = (None, RUN, msgspec.structs.replace(RUN, ended=True)), datetime.now(UTC)
     statuses = [
         Status(run=run, backups=taken, failures=failures, error="why" * failures, warning=warning)
-        for run in runs
-        for taken in ([], [TAKEN])
-        for failures in (0, 1)
-        for warning in ("", "Some stay.")
+        for run, taken, failures, warning in product(
+            runs, ([], [TAKEN]), (0, 1), ("", "Some stay.")
+        )
     ]
-    courses = [
-        Course(exists, ended, report, failures, failure)
-        for exists in (True, False)
-        for ended in (None, "", "Failed")
-        for report in (None, Report(), Report(taken=TAKEN))
-        for failures, failure in ((0, ""), (1, "down"))
-    ]
-    looks = [
-        Look(course, refusal, moment)
-        for course in courses
-        for refusal in ("", "no schedule")
-        for moment in (None, later)
-    ]
-    for spec in (ONCE, DAILY, msgspec.structs.replace(DAILY, suspended=True)):
-        for status in statuses:
-            for look in looks:
-                ready, reason, text = backups.verdict(spec, status, look)
-                assert reason
-                assert text
-                assert "None" not in text
-                assert not (ready and (status.failures or look.refusal))
-                waits = status.run is None or status.run.ended
-                if spec.schedule and waits and not status.failures and not look.refusal:
-                    assert ready
+    reports = None, Report(), Report(taken=TAKEN)
+    states = product((True, False), (None, "", "Failed"), reports, (0, 1), ("", "down"))
+    courses = [Course(*state) for state in states]
+    looks = [Look(*parts) for parts in product(courses, ("", "no schedule"), (None, now))]
+    specs = ONCE, DAILY, msgspec.structs.replace(DAILY, suspended=True)
+    for spec, status, look in product(specs, statuses, looks):
+        ready, reason, text = backups.verdict(spec, status, look)
+        assert reason
+        assert text
+        assert "None" not in text
+        assert not (ready and (status.failures or look.refusal))
+        waits = status.run is None or status.run.ended
+        if spec.schedule and waits and not status.failures and not look.refusal:
+            assert ready
 
 
 def test_a_report_that_comes_after_the_news_that_its_job_is_complete_is_waited_for() -> None:
