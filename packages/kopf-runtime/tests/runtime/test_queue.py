@@ -80,66 +80,6 @@ class Slow:
 
 
 @in_virtual_time
-async def test_a_key_that_waits_is_not_queued_twice() -> None:
-    seen: list[Key] = []
-
-    async def reconcile(key: Key) -> None:
-        seen.append(key)
-
-    async with working(reconcile) as queue:
-        queue.add(A)
-        queue.add(A)
-        queue.add(B)
-        await asyncio.sleep(60)
-
-    assert sorted(seen) == [A, B]
-
-
-@in_virtual_time
-async def test_a_key_has_one_worker_and_is_worked_on_again_if_added_meanwhile() -> None:
-    at_once, most, runs = 0, 0, 0
-    go_on = asyncio.Event()
-
-    async def reconcile(_: Key) -> None:
-        nonlocal at_once, most, runs
-        at_once, runs = at_once + 1, runs + 1
-        most = max(most, at_once)
-        await go_on.wait()
-        at_once -= 1
-
-    async with working(reconcile) as queue:
-        queue.add(A)
-        await until(lambda: runs == 1)
-        queue.add(A)
-        queue.add(A)
-        go_on.set()
-        await asyncio.sleep(60)
-
-    assert (most, runs) == (1, 2)
-
-
-@pytest.mark.parametrize("error", [again(), ValueError("unforeseen")])
-def test_what_fails_is_tried_again_until_it_succeeds(error: Exception) -> None:
-    runs = 0
-
-    async def reconcile(_: Key) -> None:
-        nonlocal runs
-        runs += 1
-        if runs < 5:
-            raise error
-
-    @in_virtual_time
-    async def scenario() -> None:
-        async with working(reconcile) as queue:
-            queue.add(A)
-            await asyncio.sleep(600)
-
-    scenario()
-
-    assert runs == 5
-
-
-@in_virtual_time
 async def test_what_is_measured_has_the_names_of_controller_runtime_and_client_go() -> None:
     metrics, errors = Metrics("test"), [again(), ValueError("unforeseen")]
 
