@@ -180,7 +180,7 @@ class Backlog:
 
 @pytest.mark.parametrize("seed", range(60))
 @in_virtual_time
-async def test_s9_in_a_backlog_namespaces_take_turns_and_what_changed_goes_first(
+async def test_d23_in_a_backlog_namespaces_take_turns_and_what_changed_goes_first(
     seed: int,
 ) -> None:
     walk = Backlog(seed)
