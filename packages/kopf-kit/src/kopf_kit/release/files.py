@@ -18,7 +18,8 @@ from pathlib import Path
 from kopf_kit.chart import templates
 from kopf_kit.compatible import specifier
 from kopf_kit.image.build import image_parts
-from kopf_kit.olm import manifests
+from kopf_kit.olm import catalog, manifests
+from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release
 from kopf_kit.release import krew
@@ -149,10 +150,32 @@ def _lock() -> Path | None:
 
 
 def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
-    return {
-        f"image-{platform.replace('/', '-')}.cdx.json": image_materials(ref, release.version, date)
-        for platform, ref in registry.platforms(release.image).items()
-    }
+    images = registry.platforms(release.image)
+    bills = {name: image_materials(ref, release.version, date) for name, ref in images.items()}
+    files = {f"image-{name.replace('/', '-')}.cdx.json": bill for name, bill in bills.items()}
+    sizes = {name: _weighed(images[name], bill) for name, bill in bills.items()}
+    return {**files, "image.md": _beside_the_last(release, sizes, date)}
+
+
+def _weighed(image: str, bill: str) -> str:
+    """Return what a node pulls of an image, and the number of packages in it."""
+    size = sum(layer["size"] for layer in registry.manifest(image)["layers"])
+    return f"{size / 1e6:.1f} MB | {len(json.loads(bill)['components'])}"
+
+
+def _beside_the_last(release: Release, sizes: Mapping[str, str], date: datetime) -> str:
+    """Return the sizes of the image, beside those of the release before it, as Markdown."""
+    ours = catalog.order(release.version)
+    tagged = (each for each in releases.tagged(PROJECT.root) if "-" not in each)
+    earlier = [each for each in tagged if catalog.order(each) < ours]
+    rows = [(release.version, name, size) for name, size in sizes.items()]
+    if earlier:
+        last = max(earlier, key=catalog.order)
+        image = registry.pinned(f"{registry.repository(release.image)}:{last}")
+        for name, ref in registry.platforms(image).items() if image else ():
+            rows.append((last, name, _weighed(ref, image_materials(ref, last, date))))
+    lines = ["| Image | Platform | Pulled | Packages |", "|---|---|---:|---:|"]
+    return "\n".join([*lines, *(f"| {v} | {name} | {size} |" for v, name, size in rows), ""])
 
 
 def _checksums(folder: Path) -> str:
