@@ -263,6 +263,10 @@ def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
         *(("required", None), ("enum", [*words] or None), ("enum", rng.sample(words, len(words)))),
         *(("description", "New."), (preserve, None)),
     ]
+    if fields := [*part.get("properties", ())]:
+        changes += [("required", [rng.choice(fields)])] * 9
+    else:
+        changes += [("type", rng.choice(("string", "integer", "boolean")))] * 4
     key, new = rng.choice(changes)
     if "enum" in part and rng.random() < 0.7:
         kept = rng.sample(part["enum"], rng.randint(1, len(part["enum"])))

@@ -155,7 +155,8 @@ class Draw:
         user = {"kind": "User", "name": f"system:serviceaccount:{home}:theirs", **api}
         name, chosen = role["metadata"]["name"], self._random.choice
         for i in range(chosen([1, 1, 2, 0])):
-            subjects = chosen([[ours], [ours], [other, ours], [other], [everybody], [user, other]])
+            bound = [[ours], [other, ours], [everybody], [user], [user, other]]
+            subjects = chosen([*bound, [other], [ours | {"namespace": "team-a"}]])
             space = role["metadata"].get("namespace", home)
             wide = role["kind"] == "ClusterRole" and chosen([True, False])
             if role["kind"] == "ClusterRole":

@@ -6,7 +6,6 @@ Of replicas that do not run, it says why, and what to do about it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -175,8 +174,6 @@ CLUSTER, CRD, OPERATOR = (
 READY, LEADER, RIGHTS = Text("Ready", "준비"), Text("Leader", "리더"), Text("Rights", "권한")
 SERVED = Text("Namespaces", "네임스페이스")
 TITLES = (CLUSTER, CRD, OPERATOR, READY, LEADER, RIGHTS, SERVED)
-#: Minor versions by which kubectl may differ from the cluster, according to Kubernetes' policy.
-SKEW = 1
 
 ALL_WELL = Text("All is well.", "모두 정상입니다.")
 SOME_WRONG = Text(
@@ -256,22 +253,7 @@ def _cluster(kubectl: Kubectl) -> Finding:
     versions = json.loads(kubectl.ask("version", "--output=json"))
     own, server = (versions[side]["gitVersion"] for side in ("clientVersion", "serverVersion"))
     says = Text("Kubernetes {server}, kubectl {own}", "쿠버네티스 {server}, kubectl {own}")
-    finding = Finding(WELL, says.format(server=server, own=own))
-    if abs(_minor(own) - _minor(server)) <= SKEW:
-        return finding
-    return finding._replace(
-        level=WAITS,
-        todo=Text(
-            "Kubernetes supports a kubectl that is at most one minor version off: install one.",
-            "쿠버네티스는 마이너 버전이 하나까지 다른 kubectl을 지원합니다. 맞는 버전을 "
-            "설치하십시오.",
-        ),
-    )
-
-
-def _minor(version: str) -> int:
-    match = re.match(r"v\d+\.(\d+)", version)
-    return int(match[1]) if match else 0
+    return Finding(WELL, says.format(server=server, own=own))
 
 
 def _kind(kubectl: Kubectl, kind: Kind) -> tuple[Finding, str]:
