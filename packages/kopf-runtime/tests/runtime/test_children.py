@@ -12,7 +12,6 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
-from kopf_runtime.watching.caches import Caches
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, at_work, caches, leading, operating
@@ -427,24 +426,6 @@ async def test_what_is_not_ours_is_left_alone_and_told_once(
         await until(lambda: text(server) == "mine")
 
 
-@both
-async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
-    server: ApiServer, how: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everything = "each of many such children costs a look at all objects"
-    monkeypatch.setattr(Caches, "lives", lambda *_: pytest.fail(everything))
-    kind, former = theirs(how, **OF_A_FORMER_OBJECT)
-    server.put(kind, former)
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(how)):
-        await until(lambda: told(server).get("reason", "").endswith("Terminating"))
-        assert server.writes == [w for w in server.writes if "DELETE" not in w]
-        server.remove(kind, CHILD)  # the garbage collector
-
-        await until(lambda: text(server) == "hello")
-
-
 @pytest.mark.parametrize(
     ("finalizers", "text"),
     [
@@ -470,38 +451,6 @@ async def test_r5_a_former_child_that_does_not_end_is_told(
 
     assert text in told(server)["message"]
     assert events(server) == [("PodStuckTerminating", told(server)["message"])]
-
-
-# --- M6 -----------------------------------------------------------------------------------------
-
-
-def left_behind(server: ApiServer, uid: str) -> None:
-    """Put the Pod there that a backup restored: our marks, an old uid, and no owner."""
-    server.put(
-        POD,
-        {
-            "metadata": {
-                "namespace": "ns",
-                "name": "w-one",
-                "labels": {MANAGED: "message-operator", UID: uid},
-                "annotations": {widgets.TEMPLATE: "0123456789abcdef"},
-            },
-            "spec": {"containers": [{"name": "main", "env": [{"name": "TEXT", "value": "old"}]}]},
-        },
-        "velero",
-    )
-
-
-@replaced
-async def test_m6_never_that_of_an_object_that_lives(server: ApiServer, how: Any) -> None:
-    other = server.put(WIDGET, widget("other"))
-    left_behind(server, other["metadata"]["uid"])
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(how)):
-        await until(lambda: told(server).get("reason") == "Conflict")
-
-        assert text(server) == "old"
 
 
 # --- old news -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Whose an object is: nothing is deleted unless every mark says so, and the operator set them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -18,18 +18,16 @@ from runtime.test_data import (
     PVC,
     claim,
     claims,
-    deletions,
     is_ready,
     named,
     so_many,
     stored,
     told,
 )
-from runtime.test_owns import INVALID, NAME, owning
+from runtime.test_owns import INVALID, owning
 from runtime.widgets import (
     GENERATION,
     TEMPLATE,
-    UID,
     WIDGET,
     Raw,
     Widget,
@@ -39,9 +37,6 @@ from runtime.widgets import (
 )
 
 OTHER = ("ns", "other")
-Retained = pytest.mark.parametrize(
-    "options", [{}, {"deletion_policy": kr.RETAIN}], ids=["owned", "kept"]
-)
 
 
 @pytest.fixture
@@ -72,50 +67,12 @@ def of_other(server: ApiServer) -> Raw:
     }
 
 
-def reparent(server: ApiServer) -> None:
-    owners = [of_other(server)]
-    server.edit(PVC, CLAIM, lambda raw: raw["metadata"].update(ownerReferences=owners))
-
-
-def relabel(server: ApiServer) -> None:
-    label = {UID: of_other(server)["uid"]}
-    server.edit(PVC, CLAIM, lambda raw: raw["metadata"]["labels"].update(label))
-
-
-def give_away(server: ApiServer) -> None:
-    """Change every mark but the one that nobody can write: who has set them."""
-    reparent(server)
-    relabel(server)
-    server.edit(PVC, CLAIM, lambda raw: raw["metadata"]["annotations"].update({NAME: "other"}))
-
-
 def copy(server: ApiServer) -> None:
     """Do what `kubectl get -o yaml | sed | kubectl create -f -` does."""
     meta = stored(server, PVC, ("ns", "w-other"))["metadata"]
     kept = ("namespace", "labels", "annotations", "ownerReferences")
     marks = {name: meta[name] for name in kept if name in meta}
     server.put(PVC, {"metadata": {**marks, "name": "backup"}, "spec": {"backup": True}})
-
-
-@pytest.mark.parametrize("harm", [reparent, relabel, give_away, copy])
-@Retained
-async def test_t1_a_claim_is_not_deleted_for_another_object_s_plan(
-    server: ApiServer, harm: Callable[[ApiServer], None], options: Raw
-) -> None:
-    server.put(WIDGET, widget(text="1Gi"))
-    server.put(WIDGET, widget("other", text="1Gi"))
-    async with operating(server, owning(claim, claims=options)):
-        await until(lambda: is_ready(server) and told(server, OTHER).get("status") == "True")
-        harm(server)
-        before = {raw["metadata"]["name"]: raw["metadata"]["uid"] for raw in server.all(PVC)}
-        server.edit(WIDGET, OTHER, edit("2Gi"))
-        await until(lambda: told(server, OTHER).get("observedGeneration") == 2)
-    async with operating(server, owning(claim, claims=options)):
-        server.edit(WIDGET, OTHER, edit("3Gi"))
-        await until(lambda: told(server, OTHER).get("observedGeneration") == 3)
-
-    assert deletions(server) == []
-    assert {raw["metadata"]["name"]: raw["metadata"]["uid"] for raw in server.all(PVC)} == before
 
 
 @pytest.mark.parametrize("surplus", [True, False, None], ids=["deleted", "kept", "unsaid"])

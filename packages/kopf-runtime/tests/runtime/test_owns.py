@@ -1,6 +1,5 @@
 """How a kind of children is owned: order, optional kinds, what is retained, what is replaced."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -412,33 +411,6 @@ async def test_an_object_whose_child_has_no_known_fate_is_left_alone(server: Api
         await until(lambda: told(server).get("reason") == "InvalidPlan")
     assert "deletion_policy of PersistentVolumeClaim returned None; use" in told(server)["message"]
     assert stored(server, PVC, CLAIM) == before
-
-
-@MODES
-async def test_a_retained_child_that_was_restored_under_its_name_is_its_owner_s(
-    server: ApiServer, update: Update
-) -> None:
-    one = owning(claim, claims={"deletion_policy": kr.RETAIN, "update": update})
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
-    raw = stored(server, PVC, CLAIM)
-    server.remove(PVC, CLAIM)
-    same = {name: raw["metadata"][name] for name in ("namespace", "name", "labels", "annotations")}
-    server.put(PVC, {"metadata": same, "spec": raw["spec"]})
-    async with operating(
-        server, one := owning(claim, claims={"deletion_policy": kr.RETAIN, "update": update})
-    ):
-        await until(
-            lambda: bool(
-                (known := caches(one).children[PVC].cache.get(CLAIM)) and known.controller_uid
-            )
-        )
-        await until(lambda: is_ready(server))
-        written = len(server.writes)
-        await asyncio.sleep(0.3)
-        assert server.writes[written:] == []
-    assert deletions(server) == []
 
 
 # --- what cannot be changed in place --------------------------------------------------------------
