@@ -719,20 +719,6 @@ async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
         assert known() not in ("", first)
 
 
-async def test_a_child_that_only_a_look_finds_gone_comes_back(server: ApiServer) -> None:
-    child = "ns", "w-one"
-    server.put(WIDGET, widget())
-    async with operating(server, one := widgets.controller()):
-        await until(
-            lambda: text(server, child) == "hello" and caches(one).children[CONFIG_MAP].cache
-        )
-        server.mute = True  # no watch tells
-        server.remove(CONFIG_MAP, child)
-
-        assert await caches(one).children[CONFIG_MAP].fetch(child) is None
-        await until(lambda: text(server, child) == "hello")
-
-
 async def test_d20_a_long_list_brings_back_nothing_that_is_gone(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
