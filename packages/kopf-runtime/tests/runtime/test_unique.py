@@ -84,40 +84,6 @@ async def test_a2_of_two_made_in_one_second_one_has_the_value_and_keeps_it(
         await until(lambda: has(server, early) == "a.example")
 
 
-@pytest.mark.parametrize("on_taken", [kr.RETAIN, kr.DELETE])
-async def test_a2_an_older_object_takes_no_value_by_an_edit(
-    server: ApiServer, on_taken: Fate
-) -> None:
-    older = put(server, "attacker", "b", "b", creationTimestamp="2025-01-01T00:00:00Z")
-    bank = put(server, "bank", "a", "a")
-    async with operating(server, controller(on_taken)):
-        await until(lambda: has(server, bank) and has(server, older))
-        server.edit(WIDGET, older, edit("a"))
-        await until(lambda: reason(server, older) == "TextTaken")
-        other = put(server, "other", "b", "c")
-        if on_taken is kr.DELETE:  # its children and its former value are gone
-            await until(lambda: (has(server, older), has(server, other)) == ("", "b"))
-        else:
-            await until(lambda: reason(server, other) == "TextTaken")
-            assert (has(server, older), recorded(server, older)) == ("b", ["b"])
-        server.edit(WIDGET, bank, edit("a2"))
-        await until(lambda: has(server, bank) == "a2" and has(server, older) == "a")
-        await until(lambda: has(server, other) == "b")
-
-
-async def test_a2_after_a_restore_without_status_who_has_children_keeps_the_value(
-    server: ApiServer,
-) -> None:
-    key = put(server, "one", "a")
-    async with operating(server, controller()):
-        await until(lambda: has(server, key))
-    server.edit(WIDGET, key, lambda raw: raw.update(status={}), subresource="status")
-    older = put(server, "older", "a", creationTimestamp="2025-01-01T00:00:00Z")
-    async with operating(server, controller()):
-        await until(lambda: reason(server, older) == "TextTaken" and recorded(server, key))
-    assert has(server, older) == ""
-
-
 async def test_a2_who_finds_its_retained_child_again_has_the_value_again(
     server: ApiServer,
 ) -> None:
