@@ -85,7 +85,7 @@ FLAGS = ("--kind", "Cache", "--group", "cache.example.com")
         ("a", "C" * 64, "example.com", "has 64 characters; use at most 63"),
         ("a", "Cache", "cache", "`cache` is not a valid group"),
         ("a", "Cache", "1.5", "YAML reads `1.5` as 1.5"),
-        ("a", "Cache", "1e3.example.com", r"YAML reads `1e3` as 1000\.0"),
+        ("a", "Cache", "1e3.example.com", r"YAML reads `1e3` as 1000,"),
         ("a", "Cache", ".".join(["a" * 63] * 4), "use a shorter group"),
         ("a", "Cache", "cache.k8s.io", "is a group of Kubernetes' own"),
     ],

@@ -69,7 +69,7 @@ class Answers:
                 f"of more than {_LONGEST_ROLE}; use a shorter group"
             )
         for word in (self.name, self.kind, self.plural, self.domain, self._first_part):
-            if word and (read := _as_yaml(word)) != word:
+            if word and (read := reading.plain(word)) != word:
                 raise KitError(
                     f"YAML reads `{word}` as {read}, not as a text; choose another "
                     "name, kind or group"
@@ -188,13 +188,6 @@ def _broken(left: str, inner: str, right: str = "", *, around: str = "  ", comma
     indent = " " * (len(left) - len(left.lstrip()))
     opened, closed = (each.strip() for each in around)
     return f"{left}{opened}\n{indent}    {inner}{comma}\n{indent}{closed}{right}"
-
-
-def _as_yaml(word: str) -> object:
-    """Return what YAML reads a word as, in Go too, where `y` is a boolean and `1e3` a number."""
-    if word.lower() in ("y", "n"):
-        return word.lower() == "y"
-    return float(word) if re.fullmatch(r"\d+e\d+", word) else documents.load(word)
 
 
 def _package(name: str) -> str:
