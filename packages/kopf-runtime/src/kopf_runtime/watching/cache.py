@@ -99,10 +99,6 @@ class Answers:
         """Return the key and version of an event's object if an answer had the same text."""
         return self._known.pop(hash(event), None) if self._known else None
 
-    def clear(self) -> None:
-        """Forget all."""
-        self._known.clear()
-
 
 class Cache(Generic[R]):
     """Records by namespace and name, and by the uid of their owner."""

@@ -342,7 +342,9 @@ class Source(Generic[R]):
     def take(self, raw: Raw, at: int = 0, asked: float = 0.0) -> tuple[Key, int, bool] | None:
         """Store an object, of a list `at` a version; report and leave out an unreadable one."""
         if not at and (known := self._answers.repeated(bytes(raw))) is not None:
-            return known[0], known[1], False
+            cached = self.cache.get(known[0])
+            if cached is not None and cached.version >= known[1]:
+                return known[0], known[1], False
         try:
             thing = self._decode(raw)
             record = self._record(thing)
@@ -370,7 +372,6 @@ class Source(Generic[R]):
 
     def replace(self, listed: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
         """Remove the objects that are missing from a full list; return their keys."""
-        self._answers.clear()
         ghosts = self.cache.replace(listed, version, namespace)
         for left_out in self.unreadable.replace(listed, version, namespace):
             self._left_out(left_out)
@@ -381,7 +382,6 @@ class Source(Generic[R]):
     def reset(self, namespace: str | None) -> None:
         """Forget a namespace, or all if it is None."""
         self._gone.clear()
-        self._answers.clear()
         self.unreadable.clear(namespace)
         for record in self.cache.clear(namespace):
             self._changed(None, record)
