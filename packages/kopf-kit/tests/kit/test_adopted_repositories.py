@@ -475,7 +475,7 @@ def test_o11_b13_a_page_of_any_host_and_name_stays_and_an_image_is_in_lower_case
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = repository(tmp_path, "main.py", {})
-    code, said = called(adopt_command, root, "--home=https://gitlab.com/MyOrg/a/n", *SAID[2:])
+    code, said = called(adopt_command, root, "--home=https://gitlab.com/Teams/a/n", *SAID[2:])
     assert code == 0, said
     ours = definition.load(root)
     monkeypatch.setattr(shared, "PROJECT", ours)
@@ -484,8 +484,8 @@ def test_o11_b13_a_page_of_any_host_and_name_stays_and_an_image_is_in_lower_case
     values = shared.text(shared.FOLDER / "chart" / "values.yaml")
 
     assert "ghcr.io/a/n:" in images
-    assert "repository: example/n\n" in values
-    assert "runbookUrl: https://gitlab.com/MyOrg/a/n/blob/v" in values
+    assert "repository: teams/n\n" in values
+    assert "runbookUrl: https://gitlab.com/Teams/a/n/blob/v" in values
 
 
 BY_VARIABLE = f'{HANDLER}\n\nif os.getenv("ASKED"):\n    kopf.on.validate("notes")(create)\n'

@@ -21,12 +21,8 @@ def lines() -> Iterator[str]:
         yield f"{name}{_signature(thing)}"
         if not inspect.isclass(thing) and not isinstance(thing, ModuleType):
             continue
-        bases = [
-            base
-            for base in (Exception, tuple)
-            if inspect.isclass(thing) and issubclass(thing, base)
-        ]
-        inherited = (bases or [object])[0]
+        bases: tuple[type, ...] = (Exception, tuple, object)
+        inherited = next(base for base in bases if issubclass(thing, base))
         for member in sorted(
             {*dir(thing), *getattr(thing, "__annotations__", ())} - {*dir(inherited)}
         ):
