@@ -108,7 +108,8 @@ def test_s6_what_the_cluster_asks_of_message_pods_reaches_them() -> None:
 
 
 def test_the_readme_s_message_pods_are_as_it_says() -> None:
-    readme = (CHART / "README.md").read_text().partition("## What your cluster requires of Pods\n")[2]
+    heading = "## What your cluster requires of Pods\n"
+    readme = (CHART / "README.md").read_text().partition(heading)[2]
     values = documents.load(readme.partition("```yaml\n")[2].partition("```")[0])
 
     pod = message_pod(values)

@@ -21,8 +21,9 @@ def lines() -> Iterator[str]:
         yield f"{name}{_signature(thing)}"
         if not inspect.isclass(thing) and not isinstance(thing, ModuleType):
             continue
-        bases: tuple[type, ...] = (Exception, tuple, object)
-        inherited = next(base for base in bases if issubclass(thing, base))
+        class_ = thing if isinstance(thing, type) else object
+        bases: tuple[type, ...] = (Exception, tuple)
+        inherited = next((base for base in bases if issubclass(class_, base)), object)
         for member in sorted(
             {*dir(thing), *getattr(thing, "__annotations__", ())} - {*dir(inherited)}
         ):
