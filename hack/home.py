@@ -16,6 +16,10 @@ KEY = "home.myorg.dev/v1"
 CHART = "charts/message-operator/Chart.yaml"
 
 
+#: A record of a release, which never changes, names its bundle by the digest.
+_RELEASED = re.compile(r"^image: \S+@sha256:", re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Home:
     """Where the project is, and who maintains it."""
@@ -61,8 +65,12 @@ def write(checkout: Path = paths.CHECKOUT) -> None:
     # A single pass, so that no replacement is replaced again; the longest first.
     longest = sorted(map(re.escape, words), key=len, reverse=True)
     pattern = re.compile("|".join(longest))
-    for file in files(checkout):
+    # What is written last says what the former home was, should this be interrupted.
+    last = {checkout / CHART, checkout / "olm/csv.yaml"}
+    for file in sorted(files(checkout), key=last.__contains__):
         text = file.read_text(encoding="utf-8")
+        if _RELEASED.search(text) and file.parent.name == "bundles":
+            continue
         replaced = pattern.sub(lambda match: words[match[0]], text)
         if replaced != text:
             file.write_text(replaced, encoding="utf-8")

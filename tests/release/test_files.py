@@ -28,7 +28,7 @@ def test_it_has_all_that_the_page_of_releases_promises(files: dict[str, bytes]) 
         *(f"kopf_kit-{__version__}-py3-none-any.whl", f"kopf_kit-{__version__}.tar.gz"),
         *(f"kopf_offline-{__version__}-py3-none-any.whl", f"kopf_offline-{__version__}.tar.gz"),
         *("image-linux-amd64.cdx.json", "image-linux-arm64.cdx.json"),
-        *("provenance.json", "images.txt", "image.md", "LICENSE"),
+        *("provenance.json", "images.txt", "LICENSE"),
         *("checksums.txt", "checksums.txt.sigstore.json", "cosign.pub", "charts.gpg"),
     }
 

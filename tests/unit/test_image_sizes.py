@@ -38,13 +38,13 @@ def test_its_size_and_packages_stand_beside_those_of_the_last_release(
     push(place, "0.1.0", tmp_path, "kopf")
     push(place, "0.2.0-rc.1", tmp_path, "kopf", "yarl", "idna")
     image = push(place, "0.2.0", tmp_path, "kopf", "yarl")
-    tags = ["0.1.0", "0.2.0-rc.1", "0.2.0", "0.3.0"]
+    tags = ["0.1.0", "0.2.0-rc.1", "0.2.0", "0.3.0", "0.1"]
     monkeypatch.setattr(releases, "tagged", lambda _: tags)
 
-    written = files._of_images(Release("0.2.0", image, {}, ""), DATE)["image.md"]
+    written = files.sizes(Release("0.2.0", image, {}, ""), DATE)
 
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in written.splitlines()[2:]]
     assert [(row[0], row[3]) for row in rows] == [("0.2.0", "2"), ("0.1.0", "1")]
     assert all(float(row[2].removesuffix(" MB")) >= 0 for row in rows)
     tags.remove("0.1.0")
-    assert "0.1.0" not in files._of_images(Release("0.2.0", image, {}, ""), DATE)["image.md"]
+    assert "0.1.0" not in files.sizes(Release("0.2.0", image, {}, ""), DATE)

@@ -13,7 +13,7 @@ import pytest
 from kopf_kit.cli import lanes
 from kopf_kit.cli.test import TIERS
 from kopf_kit.project import documents
-from kopf_kit.rig import versions
+from kopf_kit.rig import paths, versions
 
 CHECKOUT = Path(__file__).parents[2]
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yaml"))
@@ -117,6 +117,13 @@ def test_each_tier_is_in_a_part_of_the_workflow_that_runs_all() -> None:
     parts = tiers("test-all.yaml", "test-all", "part")
 
     assert parts == {name.removesuffix(lanes.LONG) for name in lanes.read(TIERS)}
+
+
+def test_each_tier_runs_what_is_there() -> None:
+    for name, tier in lanes.read(TIERS).items():
+        words = tier.run.split() if tier.run else []
+        named = [w for w in words if w.startswith(("tests/", "examples/")) and "*" not in w]
+        assert [word for word in named if not (paths.CHECKOUT / word).exists()] == [], name
 
 
 def test_each_supported_kubernetes_has_a_job_of_its_own() -> None:

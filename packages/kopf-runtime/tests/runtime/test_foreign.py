@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 import kopf_runtime as kr
@@ -175,15 +176,18 @@ async def test_what_is_contributed_no_longer_is_taken_away(
     assert meta(server)["labels"] == {"mirror": "yes"}
 
 
+@pytest.mark.parametrize(
+    ("team", "told"),
+    [("green", "green/message, leaves this Service to it"), (None, "deletes it for the last time")],
+)
 async def test_j6_of_two_installations_one_steps_back_with_its_contribution(
-    server: ApiServer,
+    server: ApiServer, team: str | None, told: str
 ) -> None:
     server.put(SERVICE, service())
-    told = "green/message, leaves this Service to it"
     installed = [kr.Settings(lease_namespace=name, lease_name="message") for name in NAMES]
     async with operating(server, contributing(NAMES[0]), settings=installed[0]):
         await until(lambda: meta(server)["labels"].get("team") == NAMES[0])
-        async with operating(server, contributing(NAMES[1]), settings=installed[1]):
+        async with operating(server, contributing(team), settings=installed[1]):
             await until(lambda: any(told in event["message"] for event in server.events))
             await until(lambda: meta(server)["labels"].get("team") == NAMES[0])
             before = len(server.writes)
@@ -203,6 +207,25 @@ async def test_the_state_goes_into_events_a_metric_and_an_annotation(server: Api
     async with serving(server, one):
         stated = "Mirrored: It is mirrored."
         await until(lambda: meta(server).get("annotations") == {"example.dev/state": stated})
+        server.edit(SERVICE, KEY, lambda raw: raw["metadata"].pop("annotations"))
+        await asyncio.sleep(0.5)  # who takes it away may do that each time
+        assert not meta(server).get("annotations")
+        await until(lambda: meta(server).get("annotations") == {"example.dev/state": stated})
+
+
+def test_our_condition_is_told_from_those_of_others() -> None:
+    ours = foreign(None, "", "Mirrored", Service)
+    theirs = {"type": "Theirs", "status": "True"}
+
+    def thing(*conditions: Raw) -> Service:
+        raw = {"metadata": {"name": "one", "uid": "u", "resourceVersion": "1"}}
+        return msgspec.convert(raw | {"status": {"conditions": conditions}}, Service)
+
+    said = {"type": "Mirrored", "status": "True", "reason": "A"}
+    assert ours.told(thing(theirs, said)) == "True A: "
+    assert ours.told(thing(theirs)) == ours.told(thing()) == ""
+    assert ours.of_others(thing(said, theirs)) == ours.of_others(thing(theirs))
+    assert ours.of_others(thing(said)) != ours.of_others(thing(theirs))
 
 
 async def test_a_namespace_may_have_children_in_itself(server: ApiServer) -> None:
@@ -253,5 +276,6 @@ def test_what_cannot_be_meant_is_refused() -> None:
         manager.controller_for(SERVICE, Service, condition="a b")
     with pytest.raises(ValueError, match="use one of them"):
         manager.controller_for(SERVICE, Service, annotation="a", condition="b")
-    with pytest.raises(TypeError, match="whose status has the conditions"):
-        manager.controller_for(SERVICE, condition="a")
+    for type_ in (kr.Object, kr.Conditioned):  # the second one reads no reason
+        with pytest.raises(TypeError, match="whose status has the conditions"):
+            manager.controller_for(SERVICE, type_, condition="a")

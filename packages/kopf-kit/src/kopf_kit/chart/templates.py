@@ -170,7 +170,7 @@ def runbooks() -> str:
     if page.with_suffix(".ko.md").is_file():
         text = text.replace("\n", "\n\n[한국어](runbooks.ko.md)\n", 1)
     end = f"<!-- {_generated(file)}. Runbooks of your own follow. -->\n"
-    own = page.read_text() if page.is_file() else ""
+    own = reading.text(page) if page.is_file() else ""
     return f"{text}\n{end}{_OWN_RUNBOOKS.split(own)[-1]}"
 
 

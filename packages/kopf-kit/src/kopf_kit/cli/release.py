@@ -381,6 +381,7 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     with step(f"Files {_files(destination, version)}"):
         files.write(folder, release, published, releases.commit(), date, signer.public)
         carrier = files.push(folder, _files(destination, version), date)
+        (folder.parent / "image.md").write_text(files.sizes(release, date))
     return {**published, f"{NAME}-release": carrier}
 
 

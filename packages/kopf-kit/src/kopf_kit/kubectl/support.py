@@ -353,10 +353,10 @@ def _logs(
 def _have_told(kubectl: Kubectl, operator: Operator, missing: list[Missing]) -> None:
     """Have each replica log what its workers do now."""
     where = f"--namespace={operator.namespace}"
+    own = operator.deployment["spec"]["template"]["spec"]["containers"][0]  # a Pod may have more
     for pod in operator.pods:
         name, status = pod["metadata"]["name"], pod.get("status") or {}
-        first = (pod.get("spec") or {}).get("containers") or [{}]
-        container = first[0].get("name")
+        container = own.get("name")
         running = status.get("phase") == "Running"
         if running and client.is_name(name) and client.is_name(container):
             program = ("python3", "-c", TELL.format(pid=1))

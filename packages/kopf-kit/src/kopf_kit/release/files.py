@@ -4,6 +4,7 @@ The Python packages of a repository are one folder each in `packages/`, all of o
 sources make the same bytes: uv's own builder gives every file one date.
 """
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -152,9 +153,18 @@ def _lock() -> Path | None:
 def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
     images = registry.platforms(release.image)
     bills = {name: image_materials(ref, release.version, date) for name, ref in images.items()}
-    files = {f"image-{name.replace('/', '-')}.cdx.json": bill for name, bill in bills.items()}
-    sizes = {name: _weighed(images[name], bill) for name, bill in bills.items()}
-    return {**files, "image.md": _beside_the_last(release, sizes, date)}
+    return {f"image-{name.replace('/', '-')}.cdx.json": bill for name, bill in bills.items()}
+
+
+def sizes(release: Release, date: datetime) -> str:
+    """Return what a node pulls of the image, beside the release before it, as Markdown.
+
+    It depends on what the registry has, so it is no file of the release, which never changes.
+    """
+    images = registry.platforms(release.image)
+    bills = {name: image_materials(ref, release.version, date) for name, ref in images.items()}
+    now = {name: _weighed(images[name], bill) for name, bill in bills.items()}
+    return _beside_the_last(release, now, date)
 
 
 def _weighed(image: str, bill: str) -> str:
@@ -166,14 +176,16 @@ def _weighed(image: str, bill: str) -> str:
 def _beside_the_last(release: Release, sizes: Mapping[str, str], date: datetime) -> str:
     """Return the sizes of the image, beside those of the release before it, as Markdown."""
     ours = catalog.order(release.version)
-    tagged = (each for each in releases.tagged(PROJECT.root) if "-" not in each)
-    earlier = [each for each in tagged if catalog.order(each) < ours]
+    finals = (t for t in releases.tagged(PROJECT.root) if catalog.VERSION.fullmatch(t))
+    earlier = [each for each in finals if "-" not in each and catalog.order(each) < ours]
     rows = [(release.version, name, size) for name, size in sizes.items()]
     if earlier:
         last = max(earlier, key=catalog.order)
-        image = registry.pinned(f"{registry.repository(release.image)}:{last}")
-        for name, ref in registry.platforms(image).items() if image else ():
-            rows.append((last, name, _weighed(ref, image_materials(ref, last, date))))
+        # The registry may have lost it; a release does not depend on what was before it.
+        with contextlib.suppress(KitError):
+            image = registry.pinned(f"{registry.repository(release.image)}:{last}")
+            for name, ref in registry.platforms(image).items() if image else ():
+                rows.append((last, name, _weighed(ref, image_materials(ref, last, date))))
     lines = ["| Image | Platform | Pulled | Packages |", "|---|---|---:|---:|"]
     return "\n".join([*lines, *(f"| {v} | {name} | {size} |" for v, name, size in rows), ""])
 

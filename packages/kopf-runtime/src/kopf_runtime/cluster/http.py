@@ -6,6 +6,7 @@ costs four times the processor time. What is not HTTP, cut or too long ends a re
 """
 
 import asyncio
+import contextlib
 import os
 import socket
 import ssl
@@ -103,7 +104,8 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport, self.open = transport, True
         # A log or a watch may be silent for hours: only this tells that the server is gone.
-        if (sock := transport.get_extra_info("socket")) is not None:
+        sock = transport.get_extra_info("socket")
+        with contextlib.suppress(OSError, AttributeError):  # it has just been reset, or is none
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in PROBES.items():
                 if hasattr(socket, name):

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from kopf_runtime.declaring.conditions import condition
 from kopf_runtime.declaring.parsers import LABEL
 
 
@@ -29,9 +28,16 @@ class Foreign:
         """Return what an object tells of the state."""
         if not self.condition:
             return str((thing.metadata.annotations or {}).get(self.annotation, ""))
-        status = msgspec.to_builtins(thing.status, enc_hook=lambda _: None)
-        found = condition(status if isinstance(status, dict) else {}, self.condition)
-        return "{status} {reason}: {message}".format(**found) if "reason" in found else ""
+        ours = [each for each in _conditions(thing.status) if each.get("type") == self.condition]
+        return spelled(ours[0]) if ours else ""
+
+    def of_others(self, thing: Any) -> bytes:
+        """Return the rest of a status that has our condition: what we write there is no news."""
+        if not self.condition:
+            return b""
+        theirs = [c for c in _conditions(thing.status) if c.get("type") != self.condition]
+        whole = {**msgspec.to_builtins(thing.status, enc_hook=repr), "conditions": theirs}
+        return msgspec.json.encode(whole, order="sorted")
 
     @property
     def selector(self) -> str:
@@ -41,6 +47,17 @@ class Foreign:
     def selects(self, labels: Mapping[str, str] | None) -> bool:
         """Return whether an object with these labels is served."""
         return (labels or {}).items() >= set(self.labels)
+
+
+def spelled(entry: Mapping[str, Any]) -> str:
+    """Return what a condition says; a field that is empty may be left out."""
+    return "{} {}: {}".format(*(entry.get(n) or "" for n in ("status", "reason", "message")))
+
+
+def _conditions(status: Any) -> list[dict[str, Any]]:
+    whole = msgspec.to_builtins(status, enc_hook=repr)
+    listed = whole.get("conditions") if isinstance(whole, dict) else None
+    return [c for c in listed if isinstance(c, dict)] if isinstance(listed, list | tuple) else []
 
 
 def foreign(
@@ -61,6 +78,23 @@ def foreign(
         raise ValueError(f"{condition!r} is no type of a condition; use such as example.org/Ready")
     if condition and annotation:
         raise ValueError("annotation= and condition= tell the same; use one of them")
-    if condition and "status" not in getattr(type_, "__struct_fields__", ()):
-        raise TypeError("condition= needs a class whose status has the conditions")
-    return Foreign(tuple(labels.items()), annotation, condition)
+    found = Foreign(tuple(labels.items()), annotation, condition)
+    if condition and not _shows(found, type_):
+        raise TypeError(
+            "condition= needs a class whose status has the conditions, each with type, status, "
+            "reason and message"
+        )
+    return found
+
+
+def _shows(found: Foreign, type_: Any) -> bool:
+    """Return whether objects of a class tell what our condition says."""
+    if "status" not in getattr(type_, "__struct_fields__", ()):
+        return False
+    types = {field.name: field.type for field in msgspec.structs.fields(type_)}
+    entry = {"type": found.condition, "status": "True", "reason": "A", "message": "b"}
+    try:
+        status = msgspec.convert({"conditions": [entry]}, types["status"])
+    except msgspec.ValidationError:  # it needs more than conditions, and may show them
+        return True
+    return any(spelled(each) == "True A: b" for each in _conditions(status))

@@ -226,9 +226,6 @@ class Runtime:
         if self.declaration.plans_late:
             # What the former leader did or went by may be newer than what our watches have brought.
             self.caches.list_again(owners=bool(self.declaration.indexes))
-        if self.declaration.contribution:
-            how, what = self._contribution.undoing, self.kind.plural
-            logger.info("Once removed, this takes away what is added to %s: %s", what, how)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(self.caches.keys))
             adds = self.declaration.contribution or self.declaration.finalize

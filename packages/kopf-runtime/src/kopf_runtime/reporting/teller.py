@@ -6,12 +6,14 @@ Nothing is told of an object that is well from the start, so neither a start nor
 leader writes anything.
 """
 
+import time
 from typing import Any
 from urllib.parse import urlencode
 
 from kopf_runtime.cluster.client import APPLY_PATCH
 from kopf_runtime.declaring.conditions import Condition, Status, condition, written
-from kopf_runtime.declaring.foreign import Foreign
+from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.declaring.foreign import Foreign, spelled
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import Owner, Unreadable
 from kopf_runtime.reporting.deps import Deps
@@ -19,6 +21,8 @@ from kopf_runtime.reporting.events import about
 from kopf_runtime.reporting.status_writer import Settling
 from kopf_runtime.watching.source import Source
 
+#: Seconds at most until what others take away is told again.
+LONGEST = 600.0
 #: The end of the name of the manager of the annotation, or of the condition.
 STATE = "-state"
 
@@ -32,6 +36,8 @@ class Teller:
         self._settling = Settling()
         #: What was told last: whether it is ready, and the reason.
         self._told: dict[Key, tuple[bool, str]] = {}
+        #: What was written last into an object, how often in a row, and when.
+        self._wrote: dict[Key, tuple[str, int, float]] = {}
         self.sending: frozenset[Key] = frozenset()  # nothing of it is in the status
         metrics = deps.metrics
         metrics.unready.labels(metrics.name_of(owners.kind)).set_function(
@@ -42,6 +48,7 @@ class Teller:
         """Forget an object that is gone."""
         self._settling.forget(key)
         self._told.pop(key, None)
+        self._wrote.pop(key, None)
 
     async def write(
         self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
@@ -65,19 +72,34 @@ class Teller:
                 tell = self._recorder.normal if now.ready else self._recorder.warning
                 tell(about(self._owners.kind, owner), state[1], message)
         self._settling.forget(owner.key)
-        await self.tell(owner, Condition(self._foreign.condition, now.ready, state[1], message))
-        return None, False
+        state_ = Condition(self._foreign.condition, now.ready, state[1], message)
+        return await self.tell(owner, state_), False
 
-    async def tell(self, owner: Owner, state: Condition | None) -> None:
-        """Have the object tell its state, or nothing."""
+    async def tell(self, owner: Owner, state: Condition | None) -> float | None:
+        """Have the object tell its state, or nothing; return the seconds until then, if any.
+
+        What others take away again comes back after a while, which is longer each time.
+        """
         entry = written({}, owner.generation, state) if state is not None else {}
-        text = "{reason}: {message}".format(**entry) if entry else ""
+        text = spelled(entry) if entry else ""
+        if self._foreign.annotation:
+            text = text.partition(" ")[2]
+        elif not self._foreign.condition:
+            return None
+        if owner.annotated == text:
+            return None
+        former, times, at = self._wrote.get(owner.key, ("", 0, 0.0))
+        times, now = times if former == text else 0, time.monotonic()
+        if times and (wait := at + min(2.0**times, LONGEST) - now) > 0:
+            return wait
+        if entry:
+            self._wrote[owner.key] = text, times + 1, now
         if self._foreign.condition:
-            if owner.annotated != (f"{entry['status']} {text}" if entry else ""):
-                await self._apply(owner, state)
-        elif self._foreign.annotation and owner.annotated != text:
+            await self._apply(owner, state)
+        else:
             changes = {"metadata": {"annotations": {self._foreign.annotation: text or None}}}
             await self._owners.patch(owner.key, str(owner.version), changes, role=STATE)
+        return None
 
     async def _apply(self, owner: Owner, state: Condition | None) -> None:
         """Apply our condition alone, or none: those of others stay."""
@@ -85,6 +107,8 @@ class Teller:
         live = await self._client.ask("GET", kind.at(owner.key))
         former = condition(live.get("status") or {}, self._foreign.condition)
         conditions = [written(former, owner.generation, state)] if state is not None else []
+        for each in conditions:  # few kinds have it, and an API server refuses what is unknown
+            del each["observedGeneration"]
         metadata = {"name": name, "uid": owner.uid}
         body = {
             "apiVersion": kind.api_version,
@@ -94,9 +118,16 @@ class Teller:
         }
         query = urlencode({"fieldManager": f"{self._client.manager}{STATE}"})
         path = kind.at(owner.key, "status")
-        self._owners.learn(
-            await self._client.request("PATCH", path, body, content_type=APPLY_PATCH, query=query)
-        )
+        try:
+            raw = await self._client.request(
+                "PATCH", path, body, content_type=APPLY_PATCH, query=query
+            )
+        except ApiError as error:
+            if error.status not in (404, 409) and "not declared in schema" not in error.message:
+                raise
+            # Only another CRD or another manager of that condition can help.
+            raise ApiError("PATCH", path, 422, error.reason, error.message) from error
+        self._owners.learn(raw)
 
     async def write_unreadable(self, left_out: Unreadable) -> None:
         """Tell that an object cannot be read."""

@@ -50,9 +50,12 @@ class Contribution:
             return DONE
         if cached.state != owner.state:
             raise changed("it changed meanwhile")
-        if not wanted:
-            return await self.undo(cached)
         state, there = (hashed, cached.contributed), self._there(cached)
+        if not wanted:
+            stop = self._others.contends(cached, there) or await self.undo(cached)
+            if not stop:
+                self._others.taken_over(cached, there)
+            return stop
         if self._settled.get(owner.key) == state and there.template == hashed:
             return DONE
         body = self._body(cached, wanted, hashed)
@@ -76,26 +79,11 @@ class Contribution:
         """Return what an object says of what was added to it last."""
         noted = (owner.thing.metadata.annotations if owner.thing is not None else None) or {}
         names = self._marks.contribution, self._marks.written_by
-        return Part(self._kind, owner.key, *(noted.get(name, "") for name in names))
+        return Part(self._kind, owner.key, *(noted.get(name, "")[:253] for name in names))
 
     def _wanted(self, owner: Owner) -> tuple[dict[str, Any], str]:
         wanted = self._planner.contribution(owner)
         return wanted, digest(msgspec.json.encode(wanted, order="sorted")) if wanted else ""
-
-    @property
-    def undoing(self) -> str:
-        """The command that takes it away once the operator is removed."""
-        at = '{{with .metadata.namespace}},"namespace":"{{.}}"{{end}}'
-        meta = '"metadata":{"name":"{{.metadata.name}}"' + at + "}"
-        head = f'"apiVersion":"{self._kind.api_version}","kind":"{self._kind.kind}"'
-        each = "{{range .items}}{" + head + "," + meta + "}{{println}}{{end}}"
-        every = " -A" if self._kind.namespaced else ""
-        resource = f"{self._kind.plural}.{self._kind.group}".rstrip(".")
-        return (
-            f"kubectl get {resource}{every} -l {self._marks.served}={self._client.manager} "
-            f"-o go-template='{each}' | "
-            f"kubectl apply --server-side --field-manager={self._manager} -f -"
-        )
 
     async def undo(self, owner: Owner) -> Outcome:
         """Take from an object what was added to it."""

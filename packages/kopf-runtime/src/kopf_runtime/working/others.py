@@ -51,6 +51,8 @@ class _Left(Struct, frozen=True):
     """An object that is left to another installation."""
 
     other: str
+    #: Whether it is what both add to the object, of which no child tells.
+    part: bool
     #: The generation of the object, and since when it has that, in seconds of the server's time.
     generation: int
     at: float
@@ -138,7 +140,7 @@ class Others:
         left = replace(left, gone=math.inf if theirs else min(left.gone, now))
         self._left[owner.uid] = left
         wait = max(left.at, -math.inf if theirs else left.gone) + FOLLOWS - now
-        follows = owner.generation in theirs or wait > 0
+        follows = left.part or owner.generation in theirs or wait > 0
         if follows and now < left.until:
             return left_to(left.other, max(1.0, min(wait if wait > 0 else FOLLOWS, FOLLOWS)))
         del self._left[owner.uid]
@@ -154,7 +156,11 @@ class Others:
         now, other = self._deps.client.now(), child.installation
         remember(self._times, owner.uid, times := self._times.get(owner.uid, 0) + 1)
         until = now + min(AGAIN * 2.0 ** (times - 1), LONGEST)
-        remember(self._left, owner.uid, _Left(other, owner.generation, now, until))
+        remember(
+            self._left,
+            owner.uid,
+            _Left(other, isinstance(child, Part), owner.generation, now, until),
+        )
         self._see(child)
         self._tell(owner, child, f"leaves this {self._kind.kind} to it")
         return left_to(other, FOLLOWS)

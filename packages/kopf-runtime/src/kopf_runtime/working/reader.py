@@ -60,7 +60,9 @@ class Reader:
         if foreign is not None:  # its status is one of the fields that it has
             told = {name for name in (foreign.annotation,) if name}
             annotations = {k: v for k, v in (meta.annotations or {}).items() if k not in told}
-            content = hash((_items(meta.labels), _items(annotations), _fields(thing, "metadata")))
+            but = ("metadata", "status") if foreign.condition else ("metadata",)
+            fields = _fields(thing, *but), foreign.of_others(thing)
+            content = hash((_items(meta.labels), _items(annotations), fields))
         record = Owner(
             former.key if former is not None else meta.key,
             meta.uid,
