@@ -177,10 +177,9 @@ async def test_when_it_cannot_tell_it_says_why_and_ends_with_3(
     ]
     assert lines["no right"][0] == "kubectl message: The cluster does not allow you to look."
     assert 'User "nobody" cannot list' in lines["no right"][2]
-    assert (
-        lines["no login"][0] == "kubectl message: The kubeconfig does not say which cluster to ask."
-    )
-    assert lines["no cluster"][0] == "kubectl message: The cluster does not answer."
+    for what, word in {"no login": '"nobody" does not exist', "no cluster": "refused"}.items():
+        assert lines[what][0] == "kubectl message: kubectl has failed."
+        assert word in said[what].err
     assert lines["no kubectl"][0] == "kubectl message: kubectl is not installed."
 
 
