@@ -33,7 +33,7 @@ GIVEN := $(if $(filter 0,$(MAKELEVEL)),$(foreach name,$(.VARIABLES),$(if $(filte
 $(foreach name,$(GIVEN),$(shell grep -qw -e '$(name)' $(MAKEFILE_LIST) || \
   echo "make: warning: no command here has a variable $(name); it only goes into the environment" >&2))
 
-.PHONY: help no-other-project demo plugin sabotage bench check test test-all slowest e2e generate bundle verify bump \
+.PHONY: help no-other-project demo plugin sabotage bench check test test-all judges slowest e2e generate bundle verify bump \
   scan fmt run lock cluster cluster-down olm install uninstall deploy undeploy docker-build docker-push push release
 help:
 	@test -t 1 && colour=1; awk -v colour=$$colour 'BEGIN {FS = ":.*## "; \
@@ -61,6 +61,8 @@ test: $(READY) ## all that must pass before a change lands (ARGS="--tier faults 
 	@$(KIT) test $(ARGS)
 test-all: $(READY) ## all tests there are, from where the last run of it stopped (ARGS="--part olm")
 	@$(KIT) test-all $(ARGS)
+judges: $(READY) ## have programs of others judge chart, Dockerfile, workflows and image; all have to be had
+	@$(PY) -m kopf_kit.cli.judges --all $(ARGS)
 slowest: $(READY) ## the twenty slowest tests of the last run
 	@$(KIT) slowest
 e2e: $(READY) ## end-to-end tests by Helm alone, on the cluster (ARGS="-k create")

@@ -4,6 +4,7 @@ These take seconds. The tier `judges` asks those that take longer, or cannot be 
 (`kopf_kit.cli.judges`). What is waived is in the configuration of each judge, with its reason.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from kopf_kit.cli import judges
 from kopf_kit.image import dockerfile
 from kopf_kit.project import documents
 from kopf_kit.rig import paths
+from kopf_kit.rig.run import KitError
 from kopf_offline import golang
 
 CHECKOUT = Path(__file__).parents[4]
@@ -80,10 +82,34 @@ def test_a_judge_that_cannot_be_had_is_named_and_a_failure_where_all_are_asked(
 ) -> None:
     monkeypatch.setattr(judges, "render", lambda _: {})
     monkeypatch.setattr(judges, "_MODULES", {"polaris": "github.com/nobody/nothing@v1.0.0"})
-    for variable, value in {"GOPROXY": "off", "IMG": "localhost/x", "PATH": "/bin"}.items():
+    for variable, value in {"GOPROXY": "off", "IMG": "", "PATH": "/bin", "UV_OFFLINE": "1"}.items():
         monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(paths, "cache", lambda: tmp_path)
 
-    assert judges.main(["polaris"]) == 0
-    assert "polaris was not asked, because it cannot be had here" in capsys.readouterr().err
+    assert judges.main(["polaris", "hadolint"]) == 0
+    said = capsys.readouterr().err
+    for name in ("polaris", "hadolint"):
+        assert f"{name} was not asked, because it cannot be had here" in said
     assert judges.main(["--all", "polaris"]) == 1
+
+
+def test_what_a_judge_fails_at_is_said_and_the_next_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("hadolint", "polaris", "preflight"):
+        (tmp_path / name).write_text("#!/bin/sh\ncat >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "Own").write_text("FROM its-own\n")
+    monkeypatch.setattr(dockerfile, "_OWN", tmp_path / "Own")
+    monkeypatch.setattr(judges, "render", lambda _: {})
+    monkeypatch.setenv("IMG", "localhost/x")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    assert judges.main(["preflight", "hadolint", "polaris"]) == 1
+    said = capsys.readouterr().err
+    assert "preflight: not content\nit has no results" in said
+    assert "hadolint: not content\nFROM its-own" in said  # what the image is built from
+    assert "polaris: nothing to judge" in said
+    with pytest.raises(KitError, match="there is no judge -k; choose from ct, hadolint"):
+        judges.main(["-k", "create"])

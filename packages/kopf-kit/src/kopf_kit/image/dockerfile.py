@@ -29,7 +29,7 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 def file() -> Path:
     """Return the Dockerfile by which the image is built: an author's never ends as root."""
-    if not _has_own():
+    if not has_own():
         return _CONTEXT / "Dockerfile"
     if not PROJECT.adopted:
         return _OWN
@@ -43,7 +43,7 @@ def file() -> Path:
 
 def context() -> Path:
     """Return the folder from which the image is built; lay it out, unless it is the checkout."""
-    if _has_own():
+    if has_own():
         return paths.CHECKOUT
     needed = requirements()
     shutil.rmtree(_CONTEXT, ignore_errors=True)
@@ -72,7 +72,7 @@ def context() -> Path:
     return _CONTEXT
 
 
-def _has_own() -> bool:
+def has_own() -> bool:
     """Return whether the repository's Dockerfile is used: it is, unless `adopt` was told not to."""
     return _OWN.is_file() and not (PROJECT.adopted and PROJECT.adopted.requirements)
 
@@ -121,9 +121,9 @@ def _install(architecture: str) -> None:
     # An author's may need a package that is released without wheels, which uv builds.
     wheels = () if PROJECT.adopted else ("--only-binary=:all:",)
     needed = ("--require-hashes", "--requirement", _CONTEXT / "requirements.txt")
-    output([_uv(), "pip", "install", *options, *wheels, *needed], cwd=paths.CHECKOUT, timeout=600)
+    output([uv(), "pip", "install", *options, *wheels, *needed], cwd=paths.CHECKOUT, timeout=600)
     if PROJECT.adopted and PROJECT.code.exists() and container.is_package(PROJECT.root):
-        output([_uv(), "pip", "install", *options, PROJECT.root], cwd=paths.CHECKOUT, timeout=600)
+        output([uv(), "pip", "install", *options, PROJECT.root], cwd=paths.CHECKOUT, timeout=600)
     shutil.rmtree(target / "bin", ignore_errors=True)
     for record in target.glob("*.dist-info/RECORD"):  # hashes scripts with paths of here
         lines = record.read_text().splitlines(keepends=True)
@@ -131,7 +131,7 @@ def _install(architecture: str) -> None:
         record.write_text("".join(line for line in lines if not line.startswith("bin/")))
 
 
-def _uv() -> str:
+def uv() -> str:  # noqa: D103
     return shutil.which("uv", path=Path(sys.executable).parent) or "uv"
 
 
@@ -168,7 +168,7 @@ def exported(lock: Path, *options: str) -> str:
     uv records none of a file that it found by a path, as UV_FIND_LINKS gives one. Raise KitError
     where such a file is gone.
     """
-    command = (_uv(), "export", "--quiet", "--frozen", "--no-emit-project", *options)
+    command = (uv(), "export", "--quiet", "--frozen", "--no-emit-project", *options)
     text = output(command, cwd=lock.parent, timeout=120)
     for package in reading.toml(lock).get("package", []):
         pin = f"{package['name']}=={package.get('version')}"
@@ -215,6 +215,6 @@ def _hashed(file: Path) -> str:
         return text
     python = ("--python-version", versions.PYTHON, "--python-platform", "linux")
     options = ("--quiet", "--generate-hashes", *python, file)
-    needed = output([_uv(), "pip", "compile", *options], cwd=paths.CHECKOUT, timeout=300)
+    needed = output([uv(), "pip", "compile", *options], cwd=paths.CHECKOUT, timeout=300)
     # The repository's own package, for which a requirements.txt says `-e .`, is installed itself.
     return re.sub(r"^(-e |[./]|\S+ @ file:).*\n(?: +.*\n)*", "", needed, flags=re.MULTILINE)

@@ -89,17 +89,17 @@ def check_not_stopping() -> None:
         raise KitError("stopped")
 
 
-def _execute(
+def outcome(
     argv: Sequence[Argument],
     *,
     timeout: float,
-    stdout: int,
-    stderr: int,
-    env: Mapping[str, str] | None,
-    cwd: Path | None,
-    stdin: Path | bytes | None,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: Path | bytes | None = None,
 ) -> tuple[int, bytes, bytes]:
-    """Run a command to its end; raise KitError if it is missing or takes too long."""
+    """Return a command's code and output; raise KitError if it is missing or takes too long."""
     check_not_stopping()
     with contextlib.ExitStack() as stack:
         source: int = subprocess.PIPE if isinstance(stdin, bytes) else subprocess.DEVNULL
@@ -144,15 +144,7 @@ def output(
     stdin: Path | bytes | None = None,
 ) -> str:
     """Return a command's stdout; raise KitError, which quotes stderr, if it fails."""
-    code, out, err = _execute(
-        argv,
-        timeout=timeout,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=env,
-        cwd=cwd,
-        stdin=stdin,
-    )
+    code, out, err = outcome(argv, timeout=timeout, env=env, cwd=cwd, stdin=stdin)
     if code:
         raise CommandError(_failure(argv, code, err or out))
     return out.decode(errors="replace")
@@ -182,7 +174,7 @@ def run(
         file.write(f"$ {_line(argv)}\n".encode())
         file.flush()
         start = file.tell()
-        code, _, _ = _execute(
+        code, _, _ = outcome(
             argv,
             timeout=timeout,
             stdout=file.fileno(),
