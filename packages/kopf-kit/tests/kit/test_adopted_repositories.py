@@ -235,7 +235,7 @@ DEPLOYED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {
             "securityContext": {"runAsUser": 1000},
             "volumeMounts": [
-                *({"name": "a", "mountPath": path} for path in ("/tmp", "/var/cache/a")),
+                *({"name": "a", "mountPath": path} for path in ("/tmp/", "/var/cache/a/")),
                 *({"name": name, "mountPath": f"/{name}"} for name in ("b", "c")),
             ],
         },
@@ -257,10 +257,11 @@ DEPLOYED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
 }
 KOPF_RUN = {"args": ["kopf", "run", "-m", "main"]}
+DB = {"args": ["kopf", "run", "-n", "db", "-m", "main"]}
 #: Files beside a Dockerfile that watches `events`, what PROJECT watches, and what is said.
 DEPLOYMENTS: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
     "an operand's image is no operator's": (
-        {"a.yaml": deployment({"args": ["kopf", "run", "-n", "db", "-m", "main"]}, "notes:7")}
+        {"a.yaml": deployment(DB, "notes:7")}
         | {"b.yaml": deployment({"args": ["kopf", "run", "-n", "jobs", "-m", "main"]})},
         ("jobs",),
         "Dockerfile watches events, and b.yaml jobs, which PROJECT has",
@@ -274,6 +275,14 @@ DEPLOYMENTS: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
         {"a.yaml": deployment({"args": ["a"]}), "b.yaml": deployment({"args": ["b"]})},
         ("events",),
         "a.yaml, b.yaml have several containers that may be the operator's",
+    ),
+    "what differs is not taken": (
+        {
+            name: deployment({**DB, "securityContext": {"runAsGroup": group}})
+            for name, group in (("a.yaml", 1), ("b.yaml", 2))
+        },
+        ("db",),
+        "Dockerfile watches events, and a.yaml db, which PROJECT has",
     ),
     "a patch": (
         {"a.yaml": "kind: Deployment\nspec: {template: {spec: {containers: [{name: a}]}}}"},
@@ -319,6 +328,19 @@ def test_o3_o5_o12_a_deployment_is_read(name: str, tmp_path: Path) -> None:
     assert {key: getattr(adopted, key) for key in expected} == expected
 
 
+@pytest.mark.parametrize("said", ["temporary: [cache]", "user: -1", "user: 2147483648"])
+def test_project_takes_absolute_folders_and_users_that_a_pod_can_have(
+    said: str, tmp_path: Path
+) -> None:
+    root = repository(tmp_path, "main.py", {})
+    assert adopt(root, "--no-run")[0] == 0
+    text = (root / "PROJECT").read_text().replace("    module:", f"    {said}\n    module:")
+    (root / "PROJECT").write_text(text)
+
+    with pytest.raises(KitError, match=said.partition(":")[0]):
+        definition.load(root)
+
+
 def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: Path) -> None:
     root = repository(tmp_path, "main.py", {"Dockerfile": DOCUMENTED})
 
@@ -337,6 +359,7 @@ def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: 
         'from subprocess import run\nrun("git")',
         'os.system("git gc")',
         'import shutil\nshutil.which("git")',
+        'from os import system\nsystem("git gc")',
         'from asyncio import create_subprocess_exec as run\nrun("git", "log")',
     ],
 )
@@ -344,10 +367,9 @@ def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: 
 def test_o13_lines_that_call_other_programs_are_said_with_the_way(
     code: str, has_dockerfile: bool, tmp_path: Path
 ) -> None:
-    files = {"helpers/signing.py": code, "setup.py": code}
-    root = repository(
-        tmp_path, "main.py", files | ({"Dockerfile": DOCUMENTED} if has_dockerfile else {})
-    )
+    files = {"helpers/signing.py": code, "setup.py": code, "helpers/a.py": "# os.system"}
+    files |= {"Dockerfile": DOCUMENTED} if has_dockerfile else {}
+    root = repository(tmp_path, "main.py", files, f"{HANDLER}os.system('git gc')\n")
     if has_dockerfile:
         (root / "requirements.txt").unlink()
 
@@ -355,6 +377,8 @@ def test_o13_lines_that_call_other_programs_are_said_with_the_way(
 
     assert "helpers/signing.py:1" in said or "helpers/signing.py:2" in said
     assert "setup.py" not in said
+    assert "helpers/a.py" not in said
+    assert said.index("main.py:") < said.index("helpers/signing.py:")
     way = "Dockerfile has to install these" if has_dockerfile else "the kit's image has Python"
     assert f"may call other programs{':' if has_dockerfile else ', and'} {way}" in said
 
@@ -570,7 +594,7 @@ def test_b15_what_generate_would_refuse_adopt_does_not_write(tmp_path: Path) -> 
 def chart(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Return what the chart of a repository with variables and labelled CRDs renders."""
     # A folder with such a file is no place to start Python in.
-    mounted = {"volumeMounts": [{"name": "a", "mountPath": "/cache"}]}
+    mounted = {"volumeMounts": [{"name": "a", "mountPath": "/widgets/{{ a }}"}]}
     files = {"types.py": "1 / 0", "a.yaml": deployment(mounted)}
     root = repository(tmp_path_factory.mktemp("packaged"), "main.py", files, BY_VARIABLE)
     crd = documents.load((root / "crd.yaml").read_text())
@@ -612,7 +636,7 @@ def test_o2_o3_the_pod_has_a_temporary_folder_and_the_variables(
 
     assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"]
     assert {"name": "tmp", "emptyDir": {}} in pod["volumes"]
-    assert {"name": "temporary-0", "mountPath": "/cache"} in container["volumeMounts"]
+    assert {"name": "temporary-0", "mountPath": "/widgets/{{ a }}"} in container["volumeMounts"]
     assert {"name": "temporary-0", "emptyDir": {}} in pod["volumes"]
     assert {"name": "BUCKET", "value": "a=b"} in container["env"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True

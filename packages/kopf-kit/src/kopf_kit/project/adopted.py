@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kopf_kit.project import documents, written
+from kopf_kit.project import container, documents, written
 from kopf_kit.rig import paths, reading, versions
 from kopf_kit.rig.run import KitError
 
@@ -65,13 +65,15 @@ def files(project: "Project") -> dict[Path, str]:
 
 def _operator(project: "Project") -> str:
     assert project.adopted
-    text = _OPERATOR.read_text().replace("@COMMAND@", json.dumps(project.command))
-    named = [(f"temporary-{n}", path) for n, path in enumerate(project.adopted.temporary)]
+    folders = container.temporary(project.adopted.temporary)
+    named = [(f"temporary-{n}", path) for n, path in enumerate(folders)]
     volumes = [{"name": name, "emptyDir": {}} for name, _ in named]
     mounts = [{"name": name, "mountPath": path} for name, path in named]
-    for word, listed in (("@VOLUMES@", volumes), ("@MOUNTS@", mounts)):
-        text = text.replace(f"{word}\n", documents.text(listed) if listed else "")
-    return text.replace("widget-operator", project.name).replace("widgets", project.kinds[0].plural)
+    words = {"widget-operator": project.name, "widgets": project.kinds[0].plural}
+    words["@COMMAND@"] = documents.literal(json.dumps(project.command))
+    for word, listed in (("@VOLUMES@\n", volumes), ("@MOUNTS@\n", mounts)):
+        words[word] = documents.literal(documents.text(listed)) if listed else ""
+    return re.sub("|".join(words), lambda found: words[found[0]], _OPERATOR.read_text())
 
 
 def definitions(project: "Project") -> list[Manifest]:

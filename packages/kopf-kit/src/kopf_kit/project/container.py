@@ -6,10 +6,11 @@ image of others says is not known. A Pod's manifest may say the command and vari
 
 import argparse
 import json
+import posixpath
 import re
 import shlex
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -120,7 +121,7 @@ def started(image: Container, manifest: Mapping[str, Any]) -> Container:
     A variable that is not in the manifest itself, such as one of a Secret, stays $(NAME).
     """
     listed = (each for each in _objects(manifest, "env") if {"name", "value"} <= each.keys())
-    given = {str(each["name"]): _value(each["value"]) for each in listed}
+    given = {str(e["name"]): "" if e["value"] is None else str(e["value"]) for e in listed}
     known = {**image.environment, **given}
     command, arguments = (_started(manifest.get(key), known) for key in ("command", "args"))
     served = (each.get("containerPort") for each in _objects(manifest, "ports"))
@@ -131,13 +132,19 @@ def started(image: Container, manifest: Mapping[str, Any]) -> Container:
     mounted = (each.get("mountPath") for each in mounts if each.get("name") in empty)
     return replace(
         image,
-        user=str(user) if type(user) is int and user else image.user,
-        temporary=tuple(dict.fromkeys(f for f in mounted if isinstance(f, str) and f != "/tmp")),  # noqa: S108
+        user=str(user) if type(user) is int and 0 < user < 2**31 else image.user,
+        temporary=temporary(path for path in mounted if isinstance(path, str)),
         environment=known,
         entrypoint=command or image.entrypoint,
         arguments=arguments or (() if command else image.arguments),
         ports=tuple(dict.fromkeys((*image.ports, *ports))),
     )
+
+
+def temporary(folders: Iterable[str]) -> tuple[str, ...]:
+    """Return absolute paths, each once, without /tmp, which each Pod has."""
+    absolute = (posixpath.normpath(folder) for folder in folders if folder.startswith("/"))
+    return tuple(folder for folder in dict.fromkeys(absolute) if folder != "/tmp")  # noqa: S108
 
 
 def in_pod(pod: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,10 +169,6 @@ def _objects(manifest: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 def runs_kopf(manifest: Mapping[str, Any]) -> bool:
     """Return whether a Pod's manifest itself has a container run kopf."""
     return kopf_run(started(Container(), manifest).command) is not None
-
-
-def _value(value: Any) -> str:
-    return "" if value is None else str(value)
 
 
 def _started(words: Any, known: Mapping[str, str]) -> tuple[str, ...]:

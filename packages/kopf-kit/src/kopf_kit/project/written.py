@@ -216,9 +216,9 @@ class Adopted(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     #: What its own way of being started listens on.
     ports: tuple[int, ...] = ()
     #: The folders beside /tmp that it writes to.
-    temporary: tuple[str, ...] = ()
+    temporary: tuple[Annotated[str, Meta(pattern=r"^/[^:]*$")], ...] = ()
     #: As whom it runs, if its own Dockerfile does not say so.
-    user: int = 0
+    user: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     #: Its own Dockerfile, if that is not in the repository's root.
     dockerfile: str = "Dockerfile"
     #: Whether it is packed for OLM, which cannot give each right where the author's roles do.

@@ -59,10 +59,10 @@ _OPEN = "x-kubernetes-preserve-unknown-fields"
 #: The version where nothing says it.
 _FIRST = "0.1.0"
 _BARE = re.compile(r"[\w./@+-]*")
-#: What calls a program that is not Python's own.
+#: A line that imports or names what calls a program that is not Python's own; comments do not.
 _CALLS = re.compile(
-    r"\bsubprocess\b|\bos\.(system|popen|exec|spawn|posix_spawn)"
-    r"|\bcreate_subprocess|\bshutil\.which"
+    r"[^#]*\b(subprocess\b|create_subprocess|shutil(\.| import .*\b)which"
+    r"|os(\.| import .*\b)(system|popen|exec|spawn|posix_spawn))"
 )
 
 
@@ -242,12 +242,15 @@ def _about_the_container(operator: Operator) -> Iterator[str]:
 
 def _about_programs(operator: Operator) -> Iterator[str]:
     """Yield a sentence on lines that call other programs, which the image may not have."""
+    files = (file.relative_to(operator.root) for file in discovery.files(operator.root, "*.py"))
+    package = operator.module.partition(".")[0]
     lines = [
-        f"{file.relative_to(operator.root)}:{number}"
-        for file in discovery.files(operator.root, "*.py")
+        f"{file}:{number}"
+        # Those of the handlers' own package come first.
+        for file in sorted(files, key=lambda file: package not in file.with_suffix("").parts)
         if file.name != "setup.py"
-        for number, line in enumerate(discovery.code(file).splitlines(), 1)
-        if _CALLS.search(line)
+        for number, line in enumerate(discovery.code(operator.root / file).splitlines(), 1)
+        if _CALLS.match(line)
     ]
     if not lines:
         return

@@ -84,7 +84,8 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     started = container.kopf_run(image.command)
     doubts += _about_namespaces(dockerfile, built, deployment, started)
     modules = [*_modules(root)]
-    named = [*started.modules, *map(_stem, started.files)] if started else modules
+    stems = (PurePosixPath(file).stem for file in (started.files if started else ()))
+    named = [*started.modules, *stems] if started else modules
     module = said.module or (named[0] if len(named) == 1 else "")
     # An image of the kit's has the module where its own PYTHONPATH finds it.
     path = {} if said.requirements else _path(root, module, image, started)
@@ -135,8 +136,8 @@ def _deployed(root: Path, name: str) -> tuple[str, Manifest, list[str]]:
     named = [each for image, each in called if image == name]
     named = named or [each for image, each in called if name and name in image]
     chosen = [each for each in named if each in running] or named or running
-    same = ("command", "args", "env", "ports", "securityContext", "volumes", "volumeMounts")
-    if len({str([each.get(key) for key in same]) for _, each in chosen}) == 1:
+    taken = [(container.started(Container(), e), container.referred(e)) for _, e in chosen]
+    if taken and all(each == taken[0] for each in taken):
         return *chosen[0], []
     doubt = (
         f"{', '.join(sorted({f for f, _ in chosen}))} have several containers that may be the "
@@ -159,10 +160,6 @@ def _about_namespaces(
     if former is not None and later is not None and {*former} != {*later}:
         at, there = (", ".join(each) or "all namespaces" for each in (former, later))
         yield f"{dockerfile} watches {at}, and {deployment} {there}, which PROJECT has"
-
-
-def _stem(file: str) -> str:
-    return PurePosixPath(file).stem
 
 
 def _entry(command: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
