@@ -74,7 +74,7 @@ generate: $(READY) ## regenerate all generated files
 	@$(PY) -m hack.home
 	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m kopf_kit generate || exit; done
 bundle: generate # operator-sdk's name for it, and the name of a folder: without this, make finds nothing to do
-verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
+verify: $(READY) ## find generated files that are out of date, changes of a CRD that break what is stored
 	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m kopf_kit verify || exit; done
 bump: $(READY) ## raise the version wherever it is written (VERSION=x.y.z)
 	@$(KIT) bump "$(VERSION)"

@@ -98,7 +98,7 @@ def _changes(write_file: reading.Write, below: Path) -> Iterator[str]:
 
 @click.command()
 def verify() -> int:
-    """Find mistakes in bundle and catalog, and generated files that are out of date."""
+    """Find generated files that are out of date, and changes of a CRD that break what is stored."""
     is_wrong = False
     for sentence in problems():
         is_wrong = True

@@ -148,7 +148,7 @@ def lay_out_release(version: str) -> None:
     release = _release(version)
     if mistakes := problems(release, lay_out(release, FOLDER)):
         raise KitError("\n".join(["the bundle cannot be released:", *mistakes]))
-    say(f"Laid out in {FOLDER.relative_to(paths.CHECKOUT)}, and no rule is broken. Next:")
+    say(f"Laid out in {FOLDER.relative_to(paths.CHECKOUT)}, which OLM's validators take. Next:")
     if "@" in release.bundle_image:
         file = catalog.record(release)
         say(f"  commit {file.relative_to(paths.CHECKOUT)}: the release is recorded there")

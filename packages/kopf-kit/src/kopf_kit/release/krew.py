@@ -33,7 +33,7 @@ COMMAND = PROJECT.name.removesuffix("-operator")
 PROGRAM = f"kubectl-{COMMAND.replace('-', '_')}"
 ARCHIVE = f"{PROGRAM}.zip"
 MANIFEST = f"{COMMAND}.yaml"
-#: What a repository knows of its own reasons and alerts.
+#: What a repository knows of its own reasons, Events and Pods.
 ADVICE = PROJECT.root / "advice.yaml"
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
