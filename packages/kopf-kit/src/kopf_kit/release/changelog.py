@@ -103,11 +103,12 @@ def changes(text: str, version: str, otherwise: str = "changed") -> list[dict[st
     `otherwise` is the kind of those of which neither heading nor first word tells it.
     https://artifacthub.io/docs/topics/annotations/helm
     """
-    heading, entries = "", []
+    # What only a distribution's users notice stands under its name, and is not the chart's.
+    heading, entries, packages = "", [], PROJECT.root / "packages"
     for line in below_heading(text, version).splitlines():
         if line.startswith("### "):
             heading = line.removeprefix("### ")
-        elif line.startswith("- "):
+        elif line.startswith("- ") and not (heading and (packages / heading).is_dir()):
             description = line.removeprefix("- ")
             kind = _KINDS.get(heading) or _KINDS.get(description.split()[0], otherwise)
             entries.append({"kind": kind, "description": description})
