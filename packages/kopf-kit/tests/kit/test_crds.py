@@ -350,7 +350,7 @@ def test_a_kind_of_others_has_rights_but_no_crd() -> None:
     manager = kr.Manager("service-operator", kr.Settings)
     services = manager.controller_for(kr.kinds.SERVICE, where={"labels": {"a": "b"}})
     services.contribution(lambda *_: {"metadata": {"labels": {"c": "d"}}})
-    manager.controller_for(kr.kinds.NODE, kr.Conditioned, condition="example.dev/Fit")
+    manager.controller_for(kr.kinds.NODE, kr.Resource, condition="example.dev/Fit")
 
     assert declared.definitions(manager) == []
     verbs = {rule["resources"][0]: rule["verbs"] for _, rule in rbac.rules(manager)}
