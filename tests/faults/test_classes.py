@@ -25,7 +25,7 @@ from kopf_runtime.declaring.kinds import Kind
 from tests.faults import classes
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-SEED = os.environ.get("SEED") or str(random.randrange(10**6))  # noqa: S311
+SEED = os.environ.get("SEED") or "67"  # each night draws others
 
 
 async def refused(cluster: Cluster, crd: Any) -> str:

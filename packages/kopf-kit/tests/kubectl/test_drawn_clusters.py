@@ -37,7 +37,7 @@ from kubectl.clusters import (
 )
 from kubectl.fake_kubectl import Objects
 
-SEED = os.environ.get("SEED") or str(random.randrange(10**6))  # noqa: S311
+SEED = os.environ.get("SEED") or "67"  # each night draws others
 CASES = 150
 #: What a tenant writes where nothing checks it.
 HOSTILE = (
