@@ -191,6 +191,20 @@ def pods() -> Controller:
     return controller
 
 
+async def test_s3_a_stale_view_changes_no_child_in_place(server: ApiServer) -> None:
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, claims()):
+        await until(lambda: is_ready(server))
+        past = Past(server)
+        server.edit(WIDGET, KEY, edit("2Gi"))
+        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
+    before = stored(server, PVC, CLAIM)
+
+    await deceived(server, past, claims())
+
+    assert stored(server, PVC, CLAIM) == before
+
+
 async def test_d3_a_stale_view_of_an_annotation_replaces_no_child(server: ApiServer) -> None:
     def image() -> str:
         pod = server.get(POD, CLAIM) or {"spec": {"containers": [{"image": ""}]}}
