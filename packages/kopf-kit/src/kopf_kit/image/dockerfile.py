@@ -131,7 +131,8 @@ def _install(architecture: str) -> None:
         record.write_text("".join(line for line in lines if not line.startswith("bin/")))
 
 
-def uv() -> str:  # noqa: D103
+def uv() -> str:
+    """Return the program uv: this environment's, if it has one."""
     return shutil.which("uv", path=Path(sys.executable).parent) or "uv"
 
 

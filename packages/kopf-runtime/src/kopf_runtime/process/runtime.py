@@ -99,7 +99,6 @@ class Runtime:
         self._applier = Applier(deps.client, templates, marks, self.caches, pace, planner, others)
         observation = Observation(deps.client, declaration, self.caches, self._applier, pace)
         actor = Actor(deps.client, self.caches, planner, self._applier, pace, reporter, self.queue)
-        self._contribution = actor.contribution
         self._reconciler = Reconciler(
             self.caches, planner, observation, actor, self.external, self._holds, reporter
         )

@@ -72,8 +72,8 @@ class Teller:
                 tell = self._recorder.normal if now.ready else self._recorder.warning
                 tell(about(self._owners.kind, owner), state[1], message)
         self._settling.forget(owner.key)
-        state_ = Condition(self._foreign.condition, now.ready, state[1], message)
-        return await self.tell(owner, state_), False
+        ours = Condition(self._foreign.condition, now.ready, state[1], message)
+        return await self.tell(owner, ours), False
 
     async def tell(self, owner: Owner, state: Condition | None) -> float | None:
         """Have the object tell its state, or nothing; return the seconds until then, if any.
