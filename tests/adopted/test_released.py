@@ -252,5 +252,5 @@ def test_the_page_has_what_it_survives_of_the_conformance_suite(
     survived = dict(re.findall(r"^\| `(\w+)` \| (\d+ of \d+) \|$", said, re.MULTILINE))
     row = re.search(rf"^\| {released.project} \| (\d.*) \|$", PAGE.read_text(), re.MULTILINE)
     assert row, survived
-    parts = ("every_write", "replicas", "walks", "watches")
+    parts = ("every_write", "replicas", "sequences", "watches")
     assert row[1].split(" | ") == [survived.get(part, "–") for part in parts], said

@@ -14,7 +14,7 @@ import pytest
 
 from kopf_kit.rig import control_plane, paths
 from kopf_kit.testing import plugin
-from kopf_kit.testing.conformance import walks
+from kopf_kit.testing.conformance import sequences
 from kopf_offline import golang
 from tests.support.console import blocks
 
@@ -125,7 +125,7 @@ def test_the_plugin_imports_nothing_until_it_is_used(tmp_path: Path) -> None:
 
 def test_the_suite_says_that_it_has_no_subjects() -> None:
     collected: Any = SimpleNamespace(
-        function=walks.test_there_and_back_again, module=SimpleNamespace(__file__="test_it.py")
+        function=sequences.test_there_and_back_again, module=SimpleNamespace(__file__="test_it.py")
     )
 
     with pytest.raises(pytest.UsageError, match=r"test_it\.py .*has no SUBJECTS"):
@@ -143,14 +143,14 @@ def test_b(subject): raise ValueError
 def test_c(subject): raise ValueError
 def test_mine(): pass
 for each in (test_a, test_b, test_c):
-    each.__module__ = "kopf_kit.testing.conformance.walks"
+    each.__module__ = "kopf_kit.testing.conformance.sequences"
 SUBJECTS = (Subject(),)
 """
 
     said = run(tmp_path, text, "--survived")
 
     assert (
-        "| `walks` | 1 of 3 |\n\n| not survived | why |\n|---|---|\n"
+        "| `sequences` | 1 of 3 |\n\n| not survived | why |\n|---|---|\n"
         "| `test_b[it]` | it stays lost |\n| `test_c[it]` | not expected |\n="
     ) in said, said
 

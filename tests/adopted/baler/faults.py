@@ -16,7 +16,7 @@ from described import (  # beside this file, where it runs
 
 from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
 from kopf_kit.testing.conformance.replicas import *  # noqa: F403
-from kopf_kit.testing.conformance.walks import *  # noqa: F403
+from kopf_kit.testing.conformance.sequences import *  # noqa: F403
 from kopf_kit.testing.conformance.watches import *  # noqa: F403
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_runtime.declaring.kinds import Kind
@@ -86,7 +86,7 @@ class Haystacks(Released):
         "test_a_fault_at_every_single_write[Haystack-heal]": LOST,
         "test_a_fault_at_every_single_write[Haystack-alter]": ALTERED,
         "test_429_waits_as_long_as_it_is_told": "kopf does not read Retry-After",
-        "test_any_walk_ends_as_a_fresh_start_does": LOST,
+        "test_any_sequence_ends_as_a_fresh_start_does": LOST,
         "test_a_watch_breaks_in_mid_event[Haystack-half_an_event]": _DEAF,
         "test_a_watch_breaks_in_mid_event[Haystack-no_json]": _DEAF,
         "test_410_hides_a_deletion_and_the_resync_finds_the_ghost": LOST,

@@ -17,7 +17,7 @@ from described import (  # beside this file, where it runs
 
 from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
 from kopf_kit.testing.conformance.replicas import *  # noqa: F403
-from kopf_kit.testing.conformance.walks import *  # noqa: F403
+from kopf_kit.testing.conformance.sequences import *  # noqa: F403
 from kopf_kit.testing.conformance.watches import *  # noqa: F403
 from kopf_kit.testing.requests import Raw
 from kopf_runtime.declaring.kinds import Kind
@@ -65,7 +65,7 @@ class Clusters(Released):
         "test_a_fault_at_every_single_write[DaskCluster-recreate]": SILENT,
         "test_a_fault_at_every_single_write[DaskCluster-heal]": LOST,
         "test_a_fault_at_every_single_write[DaskCluster-alter]": ALTERED,
-        "test_any_walk_ends_as_a_fresh_start_does": LOST,
+        "test_any_sequence_ends_as_a_fresh_start_does": LOST,
         "test_410_hides_a_deletion_and_the_resync_finds_the_ghost": LOST,
         "test_events_that_never_come_are_found_by_the_resync": NO_RESYNC,
         "test_a_token_that_is_refused_is_found_anew": CREDENTIALS,

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from kopf_kit.testing import Parent
 from kopf_kit.testing.conformance.every_write import *  # noqa: F403
 from kopf_kit.testing.conformance.replicas import *  # noqa: F403
-from kopf_kit.testing.conformance.walks import *  # noqa: F403
+from kopf_kit.testing.conformance.sequences import *  # noqa: F403
 from kopf_kit.testing.conformance.watches import *  # noqa: F403
 
 from memcached_operator import operator

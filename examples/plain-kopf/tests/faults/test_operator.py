@@ -6,7 +6,7 @@ from typing import ClassVar
 from kopf_kit.testing import Kind, Plain
 from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
 from kopf_kit.testing.conformance.replicas import *  # noqa: F403
-from kopf_kit.testing.conformance.walks import *  # noqa: F403
+from kopf_kit.testing.conformance.sequences import *  # noqa: F403
 from kopf_kit.testing.conformance.watches import *  # noqa: F403
 
 FOLDER = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ class Notes(Plain):
         "test_the_clocks_are_moved_by_an_hour": _ONE,
         "test_the_lease_is_stolen_and_comes_back": _ONE,
         "test_the_lease_is_deleted": _ONE,
-        "test_any_walk_ends_as_a_fresh_start_does": _LOST,
+        "test_any_sequence_ends_as_a_fresh_start_does": _LOST,
         "test_410_hides_a_deletion_and_the_resync_finds_the_ghost": _LOST,
         "test_events_that_never_come_are_found_by_the_resync": "kopf never lists again by itself",
         "test_a_black_hole_is_left_in_time": "kopf gives up a silent watch only after 70 s",

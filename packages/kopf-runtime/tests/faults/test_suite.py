@@ -3,7 +3,7 @@
 from faults.subjects import SUBJECTS
 from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
 from kopf_kit.testing.conformance.replicas import *  # noqa: F403
-from kopf_kit.testing.conformance.walks import *  # noqa: F403
+from kopf_kit.testing.conformance.sequences import *  # noqa: F403
 from kopf_kit.testing.conformance.watches import *  # noqa: F403
 
 __all__ = ["SUBJECTS"]

@@ -57,7 +57,7 @@ class Subject(ABC):
     patience = 120.0
     #: The Pod Security Standard of the tests' namespaces.
     pod_security = "restricted"
-    #: Whether the suite tries replicas, walks and all of the watches without `-m long`.
+    #: Whether the suite tries replicas, sequences and all of the watches without `-m long`.
     thorough = True
     #: Tests of the suite that it is known to fail, as pytest names them, with the reason.
     fails: ClassVar[Mapping[str, str]] = {}

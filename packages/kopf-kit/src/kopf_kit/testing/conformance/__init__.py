@@ -8,7 +8,7 @@ A test module of the operator's repository imports the tests, and names the oper
 
 every_write   killed after each write; each write lost, refused, delayed, garbled
 replicas      leader election: killed, frozen, cut off, clocks moved, the Lease stolen
-walks         declared states in any order end as a fresh start there would
+sequences     declared states in any order end as a fresh start there would
 watches       broken watches, missed events, expired lists, stale answers
 """
 

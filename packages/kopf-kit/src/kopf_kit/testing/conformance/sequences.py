@@ -1,4 +1,4 @@
-"""Walks over declared states: whatever the way, the end is as a fresh start there would be."""
+"""Sequences of declared states: each ends as a fresh start with its last state would."""
 
 import asyncio
 import itertools
@@ -55,14 +55,14 @@ async def test_there_and_back_again(here: World) -> None:
     print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(walk=st.lists(STEP, min_size=1, max_size=8))
-@example(walk=[TEXTS[0], "wait", Disturb("heal")])  # an operator that heals nothing always fails
-async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any]) -> None:
-    """The failing walk is shortened to the shortest that fails."""
+@given(steps=st.lists(STEP, min_size=1, max_size=8))
+@example(steps=[TEXTS[0], "wait", Disturb("heal")])  # an operator that heals nothing always fails
+async def test_any_sequence_ends_as_a_fresh_start_does(here: World, steps: list[Any]) -> None:
+    """The failing sequence is shortened to the shortest that fails."""
     if not here.operators:
         await here.start()
-    name, text = f"walk-{next(_numbers):04}", None
-    for step in walk:
+    name, text = f"sequence-{next(_numbers):04}", None
+    for step in steps:
         text = await take(here, name, text, step)
     if text is None:
         await until_gone(here, name)
