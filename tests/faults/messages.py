@@ -56,7 +56,7 @@ class Messages(Parent):
 
     program = ("-m", "message_operator")
     manager = operator.manager
-    well = "PodRunning"
+    ready_reason = "PodRunning"
     user = OPERATOR
     lease = helm.FULLNAME
     wrong_status: ClassVar = {"phase": "Failed", "podName": "other", "observedGeneration": 0}

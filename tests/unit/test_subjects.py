@@ -132,7 +132,7 @@ def test_what_an_operator_declares_is_not_said_again() -> None:
     (crd,) = PAGES.install()
     role, binding = PAGES.rights("ns")
 
-    assert (str(PAGES), PAGES.child, PAGES.well) == ("Page", kr.kinds.DEPLOYMENT, "Reconciled")
+    assert (str(PAGES), PAGES.child) == ("Page", kr.kinds.DEPLOYMENT)
     assert crd["metadata"]["name"] == "pages.example.dev"
     assert ["services"] in [rule["resources"] for rule in role["rules"]]
     assert role["metadata"] == binding["metadata"] == {"name": "page-operator", "namespace": "ns"}

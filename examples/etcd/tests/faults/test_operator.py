@@ -29,7 +29,7 @@ class EtcdClusters(Subject):
     program = ("-m", "etcd_operator")
     manager = operator.manager
     creates = kinds.POD
-    well = "Healthy"
+    ready_reason = "Healthy"
 
     @property
     def controller(self) -> Any:

@@ -31,7 +31,7 @@ class FlightTickets(Subject):
     program = ("-m", "flightticket_operator")
     manager = operator.manager
     creates = Kind("", "v1", "events", "Event")
-    well = "Booked"
+    ready_reason = "Booked"
 
     def spec(self, text: str) -> Raw:
         return {"from": "Mumbai", "to": text, "number": 2}

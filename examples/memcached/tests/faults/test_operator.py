@@ -19,7 +19,7 @@ class Memcacheds(Parent):
 
     program = ("-m", "memcached_operator")
     manager = operator.manager
-    well = "Scaled"
+    ready_reason = "Scaled"
     wrong_status: ClassVar = {"nodes": ["other"], "replicas": 9}
     quick = ()  # every write takes minutes, because the Pods must be ready: `-m long`
     thorough = False

@@ -45,7 +45,7 @@ class Subject(ABC):
     #: The operator as its code declares it.
     manager: Manager[Any]
     #: The Ready condition's reason of a healthy object.
-    well = "Reconciled"
+    ready_reason = "Reconciled"
     #: The user that it runs as, and the Lease by which its replicas elect a leader, or nothing.
     user = OPERATOR
     lease = "operator"
@@ -301,7 +301,7 @@ class Parent(Subject):
         return {
             "observedGeneration": (status.get("observedGeneration"), generation),
             "Ready": (ready.get("status"), "True"),
-            "reason": (ready.get("reason"), self.well),
+            "reason": (ready.get("reason"), self.ready_reason),
             "its generation": (ready.get("observedGeneration"), generation),
         }
 

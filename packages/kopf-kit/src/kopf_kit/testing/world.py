@@ -214,7 +214,7 @@ class World:
 
     async def wait_until_ready(self, name: str = "hello") -> None:
         """Wait until the object is Ready."""
-        await self.until_reason(self.subject.well, name)
+        await self.until_reason(self.subject.ready_reason, name)
 
     async def quiet(self, seconds: float = QUIET) -> None:
         """Wait until nothing has been written for the given number of seconds."""
