@@ -47,7 +47,7 @@ def unless_empty(thing: Widget, _: object) -> Iterable[Raw]:
 
 
 def kept(server: ApiServer) -> Raw:
-    return condition((server.get(WIDGET, KEY) or {}).get("status") or {}, "SurplusKept")
+    return condition((server.get(WIDGET, KEY) or {}).get("status") or {}, "ChildrenKept")
 
 
 async def test_a_plan_that_is_empty_deletes_nothing_that_may_hold_data(server: ApiServer) -> None:

@@ -321,15 +321,15 @@ class StatusReporter:
         return replace(now, conditions=(*others, pause))
 
     def _with_kept(self, owner: Owner, now: Status) -> Status:
-        """Return the status with the condition `SurplusKept`, if something stays or did so."""
+        """Return the status with the condition `ChildrenKept`, if something stays or did so."""
         text = self._kept.get(owner.key)  # None: that is not known yet
-        stored = condition(owner.status, "SurplusKept")
+        stored = condition(owner.status, "ChildrenKept")
         was = (stored.get("status"), stored.get("reason")) == ("True", "MayHoldData")
-        theirs = any(other.type == "SurplusKept" for other in now.conditions)
+        theirs = any(other.type == "ChildrenKept" for other in now.conditions)
         if theirs or text is None or not (text or was):
             return now
         reason = "MayHoldData" if text else "Gone"
-        kept = Condition("SurplusKept", bool(text), reason, text)
+        kept = Condition("ChildrenKept", bool(text), reason, text)
         return replace(now, conditions=(*now.conditions, kept))
 
 
