@@ -277,9 +277,7 @@ async def test_a_release_can_take_out_a_webhook_that_the_operator_has_written_to
     assert await release(both[:1]) == [both[0]["name"]]
 
 
-async def test_three_rotations_refuse_nothing_whoever_is_killed(
-    here: World, service: Balancer
-) -> None:
+async def test_three_rotations_refuse_nothing_despite_kills(here: World, service: Balancer) -> None:
     await here.start(*flags(service, 0))
     await here.launch(*flags(service, 1))
     await until_asked(here)
@@ -345,9 +343,7 @@ async def test_who_is_killed_between_two_steps_is_continued_by_another(
         await until_asked(here)
 
 
-async def test_a_secret_that_is_deleted_or_spoilt_comes_back(
-    here: World, service: Balancer
-) -> None:
+async def test_a_deleted_or_spoilt_secret_comes_back(here: World, service: Balancer) -> None:
     await here.start(*flags(service, 0))
     await until_asked(here)
     await here.cluster.remove(STORED)

@@ -152,9 +152,7 @@ async def _edited(here: World, text: str) -> None:
 
 
 @pytest.mark.parametrize("everywhere", [True, pytest.param(False, marks=pytest.mark.long)])
-async def test_the_kind_comes_after_the_operator(
-    world_without_the_kind: World, everywhere: bool
-) -> None:
+async def test_a_kind_comes_later(world_without_the_kind: World, everywhere: bool) -> None:
     here, cluster = world_without_the_kind, world_without_the_kind.cluster
     operator = await here.launch(everywhere=everywhere)
     async with here.within(60, "its children are watched"):

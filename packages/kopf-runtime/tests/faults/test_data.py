@@ -37,9 +37,7 @@ async def children(here: World) -> list[Raw]:
 @pytest.mark.parametrize(
     "fault", ["kill", *(pytest.param(name, marks=pytest.mark.long) for name in every_write.FAULTS)]
 )
-async def test_data_keeps_its_uids_with_a_fault_at_every_single_write(
-    here: World, fault: str
-) -> None:
+async def test_data_keeps_its_uids_with_a_fault_at_every_write(here: World, fault: str) -> None:
     """Back and forth between two texts, with one fault at each write in turn."""
 
     async def kill(_: calls.Call, forward: calls.Forward) -> None:

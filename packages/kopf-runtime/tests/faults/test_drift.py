@@ -477,9 +477,7 @@ async def test_b1_b2_b12_t2_what_the_plan_says_the_object_has(kinds: Cluster) ->
     await drawn(kinds, 66, 30)
 
 
-async def test_b1_what_others_add_to_a_set_that_admission_changes_is_written_once(
-    kinds: Cluster,
-) -> None:
+async def test_b1_what_others_add_to_a_set_that_admission_changes(kinds: Cluster) -> None:
     one = Search(kinds, kr.APPLY, Draw("no edits"))
     spec = {"set": ["a", "b"], "whole": {"a": "x", "b": ""}}
     plan = {"apiVersion": THING.api_version, "kind": THING.kind, "spec": spec}
@@ -533,7 +531,5 @@ async def test_b1_a_null_that_others_have_applied_too_stays_what_it_was(kinds: C
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 108))
-async def test_what_the_plan_says_the_object_has_in_many_more_cases(
-    kinds: Cluster, seed: int
-) -> None:
+async def test_what_the_plan_says_the_object_has_in_more_cases(kinds: Cluster, seed: int) -> None:
     await drawn(kinds, seed, 150)

@@ -167,7 +167,7 @@ async def client(cluster: Cluster) -> AsyncIterator[Client]:
         yield one
 
 
-async def test_the_typed_client_reads_and_writes_and_is_fenced(
+async def test_the_typed_client_reads_writes_and_is_fenced(
     cluster: Cluster, client: Client
 ) -> None:
     kube = client.lightkube(namespace := await cluster.new_namespace())

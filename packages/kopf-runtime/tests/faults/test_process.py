@@ -11,9 +11,7 @@ from kopf_kit.testing.world import ELECT, World
 
 
 @pytest.mark.parametrize("number", [Signals.SIGTERM, Signals.SIGINT])
-async def test_it_ends_within_its_grace_period_with_work_in_hand(
-    here: World, number: Signals
-) -> None:
+async def test_it_ends_in_its_grace_period_with_work_in_hand(here: World, number: Signals) -> None:
     operator = await here.start(*ELECT)
     for count in range(15):
         await here.create("하나", f"m{count:02}")

@@ -181,9 +181,7 @@ async def _never(*_: Any) -> None:
     await asyncio.sleep(600)
 
 
-async def test_while_no_operator_answers_the_stored_version_is_there(
-    here: World, flags: Any
-) -> None:
+async def test_the_stored_version_is_there_without_an_operator(here: World, flags: Any) -> None:
     await here.start(*flags)
     await until_converted(here)
     made = festival(ALPHA, "one", stageName="main")

@@ -340,7 +340,7 @@ async def test_c5_a_function_asks_others_by_post_on_a_standby_too(server: ApiSer
     assert asked_by == ["nobody"] * 5  # the session has no credentials of the cluster
 
 
-async def test_t4_a_body_that_does_not_come_is_given_up(
+async def test_t4_a_body_that_hangs_is_given_up(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reviews, "GRACE", 0.2)
@@ -400,9 +400,7 @@ def test_kopfs_handlers_are_webhooks_as_kopf_would_configure_them() -> None:
     ],
     ids=["core", "everything", "version", "function"],
 )
-def test_what_is_for_kinds_of_others_has_no_webhook(
-    registry: kopf.OperatorRegistry, names: Any
-) -> None:
+def test_kinds_of_others_have_no_webhook(registry: kopf.OperatorRegistry, names: Any) -> None:
     kopf.on.validate(*names, id="theirs")(lambda **_: None)
     assert [*kopf_admission.webhooks(registry, [permits.Permit])] == [("theirs", None)]
 

@@ -96,9 +96,7 @@ async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> 
 # --- planning at each reconcile -------------------------------------------------------------------
 
 
-async def test_a_stepwise_plan_takes_its_next_step_once_a_child_has_changed(
-    server: ApiServer,
-) -> None:
+async def test_a_stepwise_plan_goes_on_once_a_child_has_changed(server: ApiServer) -> None:
     one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP, ConfigMap, transform=lambda child: child.data.get("formed"))
 
@@ -121,9 +119,7 @@ async def test_a_stepwise_plan_takes_its_next_step_once_a_child_has_changed(
         assert server.get(CONFIG_MAP, ("ns", "second"))
 
 
-async def test_a_stepwise_plan_goes_on_after_its_own_status_and_what_it_drops_is_deleted(
-    server: ApiServer,
-) -> None:
+async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -> None:
     one = widgets.otherwise(widgets.controller())
 
     @one.desired(stepwise=True)
@@ -164,9 +160,7 @@ async def test_a_stepwise_object_that_differs_each_time_is_written_once_a_second
     assert 0 < len(server.writes) - before < 8
 
 
-async def test_a_plan_that_is_not_stepwise_is_told_that_it_may_not_see_children(
-    server: ApiServer,
-) -> None:
+async def test_a_plan_that_is_not_stepwise_sees_no_children(server: ApiServer) -> None:
     one = widgets.controller(lambda _, context: [config_map(c.key[1]) for c in context.children])
     server.put(WIDGET, widget())
     async with operating(server, one):
@@ -188,9 +182,7 @@ async def test_a_time_that_cannot_be_meant_is_told(server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize("where", ["desired", "sync"])
-async def test_while_an_author_waits_children_stay_as_they_are(
-    server: ApiServer, where: str
-) -> None:
+async def test_children_stay_while_an_author_waits(server: ApiServer, where: str) -> None:
     calls = list[str]()
 
     def wait(thing: Widget) -> None:
@@ -228,9 +220,7 @@ async def test_while_an_author_waits_children_stay_as_they_are(
 
 
 @pytest.mark.parametrize("where", ["desired", "sync"])
-async def test_an_author_who_waits_for_no_time_keeps_no_worker_busy(
-    server: ApiServer, where: str
-) -> None:
+async def test_an_author_who_waits_0_seconds_keeps_no_worker(server: ApiServer, where: str) -> None:
     one, calls = widgets.otherwise(widgets.controller()), list[int]()
 
     def wait() -> None:
@@ -284,9 +274,7 @@ async def test_a_plan_that_waits_is_made_again_after_its_time_without_any_change
 # --- intent ---------------------------------------------------------------------------------------
 
 
-async def test_killed_between_record_and_the_external_call_the_next_process_knows_the_intent(
-    server: ApiServer,
-) -> None:
+async def test_the_next_process_knows_a_recorded_intent(server: ApiServer) -> None:
     seen, outside = list[Progress](), list[str]()
 
     def controller(call: Callable[[], Any]) -> Controller:
@@ -319,9 +307,7 @@ async def test_killed_between_record_and_the_external_call_the_next_process_know
     assert (server.get(WIDGET, KEY) or {})["status"]["begun"] == "member of one"  # and it stays
 
 
-async def test_an_intent_that_is_recorded_leaves_the_other_fields_of_its_class(
-    server: ApiServer,
-) -> None:
+async def test_a_recorded_intent_leaves_the_other_fields_of_its_class(server: ApiServer) -> None:
     class Members(kr.Fields, frozen=True):
         joining_now: str | None = None
         booking: str = ""
@@ -351,9 +337,7 @@ async def test_an_intent_that_is_recorded_leaves_the_other_fields_of_its_class(
     assert failed[0].startswith("each field of this Members has its default")
 
 
-async def test_a_status_that_would_overwrite_what_is_recorded_of_its_object_is_refused(
-    server: ApiServer,
-) -> None:
+async def test_a_status_that_overwrites_a_record_is_refused(server: ApiServer) -> None:
     def recording(error: Exception | None = None) -> Controller:
         one = widgets.controller()
 
@@ -383,9 +367,7 @@ async def test_a_status_that_would_overwrite_what_is_recorded_of_its_object_is_r
     assert stored(server)["begun"] == "now"
 
 
-async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outside(
-    server: ApiServer,
-) -> None:
+async def test_what_changed_is_read_again_before_a_call_outside(server: ApiServer) -> None:
     one, outside = widgets.controller(), list[str]()
 
     @one.sync()
@@ -402,9 +384,7 @@ async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outs
     assert not any(event["reason"] == "SyncFailed" for event in server.events)
 
 
-async def test_a_call_that_never_gets_to_record_is_told_and_called_less_often(
-    server: ApiServer,
-) -> None:
+async def test_a_call_that_never_records_is_told_and_made_less_often(server: ApiServer) -> None:
     one, calls = widgets.controller(), list[int]()
 
     @one.sync()
@@ -444,9 +424,7 @@ async def test_an_intent_that_the_api_server_does_not_keep_ends_the_call(server:
 # --- when sync is called again --------------------------------------------------------------------
 
 
-async def test_a_change_of_a_child_calls_sync_again_at_most_once_a_second(
-    server: ApiServer,
-) -> None:
+async def test_a_change_of_a_child_calls_sync_at_most_once_a_second(server: ApiServer) -> None:
     one, calls = widgets.controller(), list[float]()
 
     @one.sync(every=3600, on=[CONFIG_MAP])
@@ -607,9 +585,7 @@ async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(
     assert set(seen[1:]) == {1}
 
 
-async def test_c18_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
-    server: ApiServer,
-) -> None:
+async def test_c18_after_a_takeover_sync_sees_the_former_leaders_child(server: ApiServer) -> None:
     seen = list[Any]()
     former, one = widgets.controller(), widgets.controller()
 
@@ -628,9 +604,7 @@ async def test_c18_after_a_takeover_sync_sees_what_the_former_leader_has_just_ma
     assert seen == [CHILD]
 
 
-async def test_after_a_takeover_an_index_knows_what_others_have_given_up(
-    server: ApiServer,
-) -> None:
+async def test_after_a_takeover_an_index_knows_what_others_gave_up(server: ApiServer) -> None:
     def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         (child,) = widgets.config_map(one)
         first = context.by_index(hosts[context.settings.workers], one.spec.text)[0]
@@ -659,9 +633,7 @@ async def test_after_a_takeover_an_index_knows_what_others_have_given_up(
 async def _no_call(*_: Any) -> None: ...
 
 
-async def test_a_replica_that_takes_over_stays_ready_while_it_lists_again(
-    server: ApiServer,
-) -> None:
+async def test_a_replica_that_takes_over_is_ready_while_it_lists(server: ApiServer) -> None:
     one = widgets.controller()
     one.sync()(_no_call)
     async with operating(server, one, working=False) as standby:
@@ -849,9 +821,7 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
     assert not any(write.startswith("DELETE") for write in server.writes)
 
 
-async def test_a_new_object_that_was_never_checked_follows_its_plan_while_the_check_fails(
-    server: ApiServer,
-) -> None:
+async def test_an_unchecked_object_follows_its_plan(server: ApiServer) -> None:
     one = widgets.otherwise(if_formed([], checks=[]))
 
     @one.desired(stepwise=True)

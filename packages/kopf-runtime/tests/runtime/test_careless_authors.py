@@ -127,9 +127,7 @@ def test_a_second_function_does_not_silently_take_the_place_of_the_first(registe
         register(one)
 
 
-async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
-    server: ApiServer,
-) -> None:
+async def test_an_operator_that_owns_and_plans_nothing_ends_at_once(server: ApiServer) -> None:
     forgotten = Controller(WIDGET, Resource, None)
     forgotten.owns(CONFIG_MAP)
     taken = Controller(WIDGET, Resource, None)
@@ -410,9 +408,7 @@ def synced(calls: list[int], value: Any) -> Controller:
     return one
 
 
-async def test_an_outcome_that_no_request_can_carry_is_told_and_not_asked_for_again_at_once(
-    server: ApiServer,
-) -> None:
+async def test_an_outcome_that_no_request_can_carry_is_told(server: ApiServer) -> None:
     async def half() -> Any:
         return json.loads('"\\ud83d"')
 

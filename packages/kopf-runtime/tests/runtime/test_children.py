@@ -121,9 +121,7 @@ async def test_an_edit_ends_in_the_child(server: ApiServer) -> None:
 
 @both
 @pytest.mark.usefixtures("made")
-async def test_what_names_an_owner_in_another_namespace_is_nobody_s_child(
-    server: ApiServer, how: Any
-) -> None:
+async def test_an_owner_in_another_namespace_has_no_child(server: ApiServer, how: Any) -> None:
     kind, copy = POD if how is widgets.pod else CONFIG_MAP, ("elsewhere", "copied")
     metadata = {**child(server)["metadata"], "namespace": copy[0], "name": copy[1]}
     server.put(kind, {**child(server), "metadata": metadata})
@@ -234,9 +232,7 @@ async def test_an_object_of_a_former_one_s_name_begins_afresh(server: ApiServer,
     assert REPLACED not in child(server)["metadata"]["annotations"]
 
 
-async def test_m2_a_child_that_admission_gives_away_comes_back_slower_and_slower(
-    server: ApiServer,
-) -> None:
+async def test_m2_a_child_that_admission_gives_away_comes_back_slower(server: ApiServer) -> None:
     """Its owner does not exist, so the garbage collector deletes it at once."""
 
     def give_away(kind: kr.Kind, raw: Raw) -> None:
@@ -258,9 +254,7 @@ async def test_m2_a_child_that_admission_gives_away_comes_back_slower_and_slower
     assert "replaced too often" in told(server)["message"]
 
 
-async def test_a_mark_that_one_child_lost_replaces_no_child_of_the_same_shape(
-    server: ApiServer,
-) -> None:
+async def test_a_mark_that_a_child_lost_replaces_no_similar_child(server: ApiServer) -> None:
     """A comparison is remembered for all of them, so one's own count must be no part of it."""
     go_on = asyncio.Event()
 
@@ -341,7 +335,7 @@ async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiS
 @applied
 @pytest.mark.usefixtures("made")
 @pytest.mark.parametrize("template", [None, "another"])
-async def test_a_fast_competitor_is_not_fought_without_a_pause(
+async def test_a_fast_competitor_is_fought_with_pauses(
     server: ApiServer, template: str | None
 ) -> None:
     def change(raw: Raw) -> None:
@@ -367,9 +361,7 @@ async def test_a_fast_competitor_is_not_fought_without_a_pause(
 
 @applied
 @pytest.mark.usefixtures("made")
-async def test_what_the_api_server_refuses_is_told_and_does_not_count_as_put_right(
-    server: ApiServer,
-) -> None:
+async def test_what_is_refused_does_not_count_as_put_right(server: ApiServer) -> None:
     await quiet(server)
     forbidden = RefusedError(403, "Forbidden", "not allowed")
     server.refuse("PATCH", "/configmaps/w-one$", forbidden, float("inf"))
@@ -407,7 +399,7 @@ CONTROLLED = [
         {"labels": {UID: "nobody"}},  # no watch tells when it goes
     ],
 )
-async def test_what_is_not_ours_is_left_alone_and_told_once(
+async def test_what_is_not_ours_is_left_and_told_once(
     server: ApiServer, how: Any, meta: Raw
 ) -> None:
     kind, foreign = theirs(how, **meta)
@@ -495,9 +487,7 @@ async def test_one_child_that_is_refused_does_not_hold_up_the_others(server: Api
 
 
 @both
-async def test_an_edit_in_the_middle_of_the_work_is_not_told_as_done(
-    server: ApiServer, how: Any
-) -> None:
+async def test_an_edit_during_the_work_is_not_told_as_done(server: ApiServer, how: Any) -> None:
     said: list[tuple[int, Any]] = []
     one = widgets.controller(how)
 
@@ -529,9 +519,7 @@ async def test_an_edit_in_the_middle_of_the_work_is_not_told_as_done(
 
 @replaced
 @pytest.mark.usefixtures("made")
-async def test_an_edit_whose_deletion_is_not_answered_is_carried_out_at_once_and_told(
-    server: ApiServer,
-) -> None:
+async def test_an_edit_whose_deletion_is_not_answered_is_carried_out(server: ApiServer) -> None:
     def write(raw: Raw) -> None:
         raw["metadata"]["annotations"][REPLACED] = "99"
         half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
@@ -573,9 +561,7 @@ async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer
     assert set(counts()) == {"Created ConfigMap a.", "Created ConfigMap b.", gone}
 
 
-async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(
-    server: ApiServer,
-) -> None:
+async def test_m2_an_applied_child_that_ends_backs_off_across_a_restart(server: ApiServer) -> None:
     def job() -> Controller:
         one = Controller(WIDGET, Widget, None)
         one.owns(
@@ -624,9 +610,7 @@ async def test_a_change_in_place_keeps_the_count_of_replacements(server: ApiServ
 
 @both
 @pytest.mark.usefixtures("made")
-async def test_an_object_is_not_ready_while_its_child_is_being_deleted(
-    server: ApiServer, how: Any
-) -> None:
+async def test_an_object_is_not_ready_while_its_child_ends(server: ApiServer, how: Any) -> None:
     kind = POD if how is widgets.pod else CONFIG_MAP
     server.edit(kind, CHILD, lambda raw: raw["metadata"].update(finalizers=["example.com/hold"]))
     server.delete(kind, CHILD)
@@ -639,9 +623,7 @@ async def test_an_object_is_not_ready_while_its_child_is_being_deleted(
     await until(lambda: told(server).get("status") == "True")
 
 
-async def test_a_reconcile_that_gets_on_is_not_stuck_however_many_children_it_has(
-    server: ApiServer,
-) -> None:
+async def test_a_reconcile_of_many_children_is_not_stuck(server: ApiServer) -> None:
     """A liveness probe must not kill the operator because of one large object."""
     posts: list[float] = []
     go_on = [asyncio.Event() for _ in range(2)]

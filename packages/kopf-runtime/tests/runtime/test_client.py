@@ -88,7 +88,7 @@ async def test_an_answer_is_the_object() -> None:
     [("7", 7.0), ("-1", 0), ("soon", 0), ("9" * 5000, 0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0)],
     ids=str,
 )
-async def test_a_refusal_tells_its_reason_and_how_many_seconds_to_wait(
+async def test_a_refusal_tells_its_reason_and_the_seconds_to_wait(
     after: str, seconds: float
 ) -> None:
     metrics = Metrics("tester")
@@ -116,9 +116,7 @@ ODD = [b"<html>", b"[1]", b"5", b'"no"', b"null", b'{"half":', b"[" * 5000]
         *((502, body) for body in (*ODD, b'{"message": {}}')),
     ],
 )
-async def test_minor_11_an_answer_that_is_no_object_is_an_error_like_any_other(
-    status: int, body: bytes
-) -> None:
+async def test_minor_11_an_answer_that_is_no_object_is_an_error(status: int, body: bytes) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=body, status=status, content_type="application/json")
 
@@ -357,9 +355,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_a_rotated_token_is_read_again_and_nothing_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_rotated_token_is_read_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(request: web.Request) -> web.Response:
         if request.headers["Authorization"] != "Bearer second":
             return refusal(401, "Unauthorized")
@@ -374,9 +370,7 @@ async def test_a_rotated_token_is_read_again_and_nothing_is_lost(
     assert (first, second) == ({"ok": '{"a":1}'}, {"ok": '{"b":2}'})
 
 
-async def test_d18_requests_that_are_refused_together_are_all_sent_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_d18_requests_refused_together_are_all_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = asyncio.Barrier(8)
 
     async def answer(request: web.Request) -> web.Response:
@@ -528,9 +522,7 @@ async def test_a_watch_that_falls_silent_is_given_up(
                 pass
 
 
-async def test_a_watch_that_is_cancelled_when_it_is_answered_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_watch_that_is_cancelled_as_it_opens_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)

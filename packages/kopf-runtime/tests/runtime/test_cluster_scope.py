@@ -88,9 +88,7 @@ def told(server: ApiServer) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("settings", [kr.Settings(), LISTED, SELECTED], ids=["", "list", "labels"])
-async def test_it_is_served_whatever_namespaces_are(
-    server: ApiServer, settings: kr.Settings
-) -> None:
+async def test_it_is_served_in_any_namespaces(server: ApiServer, settings: kr.Settings) -> None:
     put(server, "ours")
     one = controller()
     async with running(server, settings, one):
@@ -124,9 +122,7 @@ async def test_a_child_in_a_namespace_that_is_not_served_is_told_and_the_others_
     assert child(server, "theirs") is None
 
 
-async def test_a_namespace_that_cannot_be_listed_is_told_and_served_once_it_can(
-    server: ApiServer,
-) -> None:
+async def test_a_namespace_that_cannot_be_listed_is_served_once_it_can(server: ApiServer) -> None:
     put(server, "ours", "theirs")
     refused = RefusedError(403, "Forbidden", "you may not")
     server.refuse("GET", "/namespaces/theirs/configmaps$", refused, float("inf"))
@@ -140,9 +136,7 @@ async def test_a_namespace_that_cannot_be_listed_is_told_and_served_once_it_can(
         assert child(server, "theirs")
 
 
-async def test_a_namespace_that_gains_and_loses_the_label_is_served_and_left(
-    server: ApiServer,
-) -> None:
+async def test_a_namespace_gains_and_loses_the_label(server: ApiServer) -> None:
     put(server, "theirs")
     async with running(server, SELECTED):
         await until(lambda: told(server)[0] == "NamespaceNotServed")
@@ -163,9 +157,7 @@ async def test_a_namespace_that_gains_and_loses_the_label_is_served_and_left(
         assert child(server, "theirs") is None
 
 
-async def test_nothing_more_is_written_in_a_namespace_once_its_label_is_gone(
-    server: ApiServer,
-) -> None:
+async def test_nothing_is_written_where_the_label_has_gone(server: ApiServer) -> None:
     """A reconcile that is under way in that moment does not finish its work there."""
     asked, released = asyncio.Event(), asyncio.Event()
 
@@ -186,9 +178,7 @@ async def test_nothing_more_is_written_in_a_namespace_once_its_label_is_gone(
     assert child(server, "ours") is None
 
 
-async def test_nobody_slips_in_grandchildren_from_a_namespace_without_children(
-    server: ApiServer,
-) -> None:
+async def test_no_grandchildren_come_from_a_namespace_without_children(server: ApiServer) -> None:
     one = controller()
     one.descendants(POD, transform=lambda _: None)
 

@@ -94,9 +94,7 @@ async def test_a_plan_that_is_refused_without_a_word_deletes_nothing(
 
 
 @pytest.mark.parametrize("text", ["1Gi", 5])  # with a number, it cannot be read, but it lives
-async def test_d1_the_claim_of_an_object_that_lives_is_not_taken_over(
-    server: ApiServer, text: Any
-) -> None:
+async def test_d1_a_claim_of_a_living_object_is_not_taken(server: ApiServer, text: Any) -> None:
     other = server.put(WIDGET, widget("other", text=text))
     labels = {"app.kubernetes.io/managed-by": "message-operator", UID: other["metadata"]["uid"]}
     meta = {"namespace": "ns", "name": "w-one", "labels": labels, "annotations": {TEMPLATE: "x"}}
@@ -108,9 +106,7 @@ async def test_d1_the_claim_of_an_object_that_lives_is_not_taken_over(
     assert stored(server, PVC, CLAIM)["spec"] == {"theirs": True}
 
 
-async def test_d1_a_claim_that_was_restored_into_another_namespace_is_adopted(
-    server: ApiServer,
-) -> None:
+async def test_d1_a_claim_restored_in_another_namespace_is_adopted(server: ApiServer) -> None:
     """The object that it was made for lives on in the former namespace."""
     other = server.put(WIDGET, widget(namespace="former", text="1Gi"))
     labels = {"app.kubernetes.io/managed-by": "message-operator", UID: other["metadata"]["uid"]}
@@ -428,9 +424,7 @@ def replaced(desired: widgets.Desired) -> Controller:
     return controller
 
 
-async def test_d4_a_standby_that_saw_the_child_before_the_edit_replaces_no_child(
-    server: ApiServer,
-) -> None:
+async def test_d4_a_standby_that_saw_an_older_edit_replaces_no_child(server: ApiServer) -> None:
     server.put(WIDGET, widget(text="old"))
     async with operating(server, replaced(with_folder)):
         await until(lambda: is_ready(server))
@@ -712,9 +706,7 @@ async def test_one_answer_that_the_kind_of_members_is_unknown_deletes_no_claim(
     assert deletions(server) == []
 
 
-async def test_a_new_leader_whose_watch_of_members_is_late_deletes_no_claim(
-    server: ApiServer,
-) -> None:
+async def test_a_new_leader_with_a_late_watch_deletes_no_claim(server: ApiServer) -> None:
     late = asyncio.Event()
 
     async def answer(request: web.Request) -> web.StreamResponse | None:
@@ -746,9 +738,7 @@ async def test_a_new_leader_whose_watch_of_members_is_late_deletes_no_claim(
     assert deletions(server) == []
 
 
-async def test_grandchildren_that_cannot_be_seen_keep_the_claims_that_are_made_for_them(
-    server: ApiServer,
-) -> None:
+async def test_unseen_grandchildren_keep_the_claims_made_for_them(server: ApiServer) -> None:
     def joined() -> Controller:
         controller = Controller(WIDGET, Widget, None)
         controller.owns(PVC, prune=True)

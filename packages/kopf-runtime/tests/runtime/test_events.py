@@ -40,9 +40,7 @@ def told(server: ApiServer) -> list[Any]:
     return [(event["reason"], event["count"]) for event in server.events]
 
 
-async def test_an_event_names_its_object_and_who_tells_and_the_same_again_counts_up(
-    server: ApiServer,
-) -> None:
+async def test_an_event_names_its_object_and_counts_up(server: ApiServer) -> None:
     async with posting(server) as recorder:
         for _ in range(3):
             recorder.warning(ABOUT, "Conflict", "taken")
@@ -115,9 +113,7 @@ async def test_recording_never_waits_however_much_is_recorded(server: ApiServer)
 
 
 @pytest.mark.parametrize("each", [1, 50], ids=["many namespaces", "many Events of one"])
-async def test_namespaces_whose_events_hang_delay_those_of_no_other(
-    server: ApiServer, each: int
-) -> None:
+async def test_namespaces_with_hanging_events_delay_no_other(server: ApiServer, each: int) -> None:
     free, _ = hanging(server)
     many = 1 if each > 1 else events.POSTING // 2
     async with posting(server) as recorder:

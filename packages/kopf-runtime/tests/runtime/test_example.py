@@ -93,9 +93,7 @@ def text(server: ApiServer) -> Any:
 
 
 @pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
-async def test_the_operator_of_twenty_lines(
-    server: ApiServer, tmp_path: Path, command: tuple[str, ...]
-) -> None:
+async def test_twenty_lines(server: ApiServer, tmp_path: Path, command: tuple[str, ...]) -> None:
     put(server, "world")
     async with process(server, tmp_path, *command, str(EXAMPLE)):
         await until(lambda: text(server) == "Hello, world!", seconds=60)
@@ -200,9 +198,7 @@ async def test_traces_that_cannot_be_sent_are_missed_in_a_sentence(
     assert "none are sent" in said
 
 
-async def test_no_part_is_imported_that_an_operator_does_not_use(
-    server: ApiServer, tmp_path: Path
-) -> None:
+async def test_only_what_an_operator_uses_is_imported(server: ApiServer, tmp_path: Path) -> None:
     put(server, "world")
     async with process(server, tmp_path, *PYTHON, "-X", "importtime", str(EXAMPLE)) as log:
         await until(lambda: text(server) == "Hello, world!", seconds=60)
@@ -233,9 +229,7 @@ def handled_by(server: ApiServer, name: str = "one") -> set[str]:
     return {mark for mark in meta.get("annotations", {}) if mark.startswith("beside-")}
 
 
-async def test_a_kopf_handler_beside_the_runtime_is_called(
-    server: ApiServer, tmp_path: Path
-) -> None:
+async def test_a_kopf_handler_beside_us_is_called(server: ApiServer, tmp_path: Path) -> None:
     put(server, "world")
     async with process(server, tmp_path, *PYTHON, BESIDE, POD_NAME="a"):
         await until(lambda: text(server) == "Hello, world!", seconds=60)

@@ -104,7 +104,7 @@ def only_for(name: str, mood: booking.Mood, server: ApiServer) -> booking.Mood:
 # --- sync ---------------------------------------------------------------------------------------
 
 
-async def test_what_is_outside_is_made_once_and_told(
+async def test_the_outside_is_made_once_and_told(
     server: ApiServer, service: BookingService
 ) -> None:
     server.put(TICKET, ticket())
@@ -227,9 +227,7 @@ async def test_c9_what_fails_to_record_after_its_call_keeps_its_pause_whatever_w
 
 
 @pytest.mark.parametrize("what", ["sync", "check"])
-async def test_s1_an_edit_during_a_call_has_it_made_again_at_once(
-    server: ApiServer, what: str
-) -> None:
+async def test_s1_an_edit_during_a_call_has_it_made_again(server: ApiServer, what: str) -> None:
     one, seen = widgets.controller(), list[str]()
 
     async def call(thing: Widget, _: Any) -> str:
@@ -250,9 +248,7 @@ def known_of(one: Controller) -> Any:
     return caches(one).owners.cache.get(KEY)
 
 
-async def test_retry_after_is_kept_even_by_an_edit(
-    server: ApiServer, service: BookingService
-) -> None:
+async def test_an_edit_keeps_retry_after(server: ApiServer, service: BookingService) -> None:
     service.mood = booking.refuse(429, **{"Retry-After": "600"})
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
@@ -323,7 +319,7 @@ async def test_who_leads_again_asks_again_and_waits_for_no_former_pause(
             await until(lambda: len(service.bookings) == 2)
 
 
-async def test_as_many_calls_at_once_as_an_author_makes(
+async def test_an_author_makes_many_calls_at_once(
     server: ApiServer, service: BookingService
 ) -> None:
     all_there = asyncio.Event()
@@ -345,9 +341,7 @@ async def test_as_many_calls_at_once_as_an_author_makes(
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
 
 
-async def test_a_refusal_that_is_final_is_an_outcome(
-    server: ApiServer, service: BookingService
-) -> None:
+async def test_a_final_refusal_is_an_outcome(server: ApiServer, service: BookingService) -> None:
     service.mood = booking.refuse(422, "there is no such route")
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):

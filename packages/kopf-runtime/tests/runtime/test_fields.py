@@ -156,9 +156,7 @@ def drop_finalizer(pod: Raw) -> None:
     ids=lambda f: f.__name__,
 )
 @pytest.mark.parametrize("admission", [lambda _: None, inject_sidecar], ids=["plain", "sidecar"])
-def test_m1_what_somebody_changes_or_takes_away_is_altered(
-    alter: Change, admission: Change
-) -> None:
+def test_m1_what_somebody_changes_or_removes_is_altered(alter: Change, admission: Change) -> None:
     assert not intact(manifest(), alter, admission=admission)
 
 

@@ -166,7 +166,7 @@ async def test_what_is_contributed_is_there_and_stays_there(server: ApiServer) -
 
 
 @pytest.mark.parametrize("again", [contributing(None), controller()])
-async def test_what_is_contributed_no_longer_is_taken_away(
+async def test_what_is_contributed_no_longer_is_removed(
     server: ApiServer, again: Controller
 ) -> None:
     async with serving(server, contributing()):
@@ -243,9 +243,7 @@ async def test_a_namespace_may_have_children_in_itself(server: ApiServer) -> Non
         await until(lambda: child(server, "about") is not None)
 
 
-async def test_a_paused_object_is_left_alone_and_an_event_says_what_would_be_done(
-    server: ApiServer,
-) -> None:
+async def test_an_event_says_what_would_be_done_for_a_paused_object(server: ApiServer) -> None:
     raw = service()
     raw["metadata"]["annotations"] = {f"{NAME}/paused": "true"}
     server.put(SERVICE, raw)

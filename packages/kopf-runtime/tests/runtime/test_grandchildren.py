@@ -85,9 +85,7 @@ async def test_status_sees_the_pods_of_its_own_deployment_by_name(server: ApiSer
     assert (labels["app"], labels[UID]) == ("w", uid)
 
 
-async def test_the_name_that_a_pod_claims_to_be_for_is_kept_only_if_it_can_be_one(
-    server: ApiServer,
-) -> None:
+async def test_the_name_that_a_pod_claims_is_kept_if_it_can_be_one(server: ApiServer) -> None:
     widgets = controller()
     async with operating(server, widgets):
         meta = {

@@ -421,9 +421,7 @@ def search(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
                 raise
 
 
-def test_c1_t3_a_cache_has_what_etcd_has_whatever_its_history(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_c1_t3_a_cache_has_what_etcd_has_by_any_history(monkeypatch: pytest.MonkeyPatch) -> None:
     search(range(300), monkeypatch)
 
 

@@ -76,9 +76,7 @@ async def test_a_poisoned_object_holds_up_no_other(
         await until(lambda: (server.get(CONFIG_MAP, CHILD) or {})["data"]["text"] == "edited")
 
 
-async def test_a_poisoned_object_is_told_by_metric_and_condition_until_it_is_mended(
-    server: ApiServer,
-) -> None:
+async def test_a_poisoned_object_is_told_until_it_is_mended(server: ApiServer) -> None:
     text = poisoned(WIDGET, {"generation": 3}, spec={"text": {"not": "a text"}})
     server.put_text(WIDGET, ("ns", "bad"), text, {})
 
@@ -99,9 +97,7 @@ async def test_a_poisoned_object_is_told_by_metric_and_condition_until_it_is_men
     assert "spec.text" in told["message"]
 
 
-async def test_a_poisoned_object_is_told_once_and_keeps_the_conditions_of_others(
-    server: ApiServer,
-) -> None:
+async def test_a_poisoned_object_keeps_the_conditions_of_others(server: ApiServer) -> None:
     other = {"type": "Other", "status": "True"}
     often = kr.Settings(resync_period=0.1)
     server.put(WIDGET, widget() | {"spec": {"text": 7}, "status": {"conditions": [other]}})
@@ -121,9 +117,7 @@ async def test_a_poisoned_object_is_told_once_and_keeps_the_conditions_of_others
     assert len(server.writes) == 5
 
 
-async def test_what_an_author_keeps_in_the_status_outlives_a_spec_that_cannot_be_read(
-    server: ApiServer,
-) -> None:
+async def test_a_kept_status_outlives_a_spec_that_cannot_be_read(server: ApiServer) -> None:
     """As the number of a booking: `sync` would make another one without it."""
     controller = widgets.controller()
     controller.status(lambda *_: kr.Status(True, "Booked", "Booked.", {"booking": "B-1"}))
@@ -168,9 +162,7 @@ async def test_the_time_of_a_condition_outlives_a_change_of_leader(
     assert now["lastTransitionTime"] == told["lastTransitionTime"]
 
 
-async def test_an_object_that_was_mended_meanwhile_is_not_told_as_unreadable(
-    server: ApiServer,
-) -> None:
+async def test_an_object_that_was_mended_is_not_told_as_unreadable(server: ApiServer) -> None:
     """A leader may begin before the watch has brought it the mended one."""
     server.put(WIDGET, widget() | {"spec": {"text": 7}})
     one = widgets.controller()
@@ -202,9 +194,7 @@ async def test_a_child_that_cannot_be_read_any_more_is_told_at_once(server: ApiS
         await until(lambda: condition()["reason"] == "Unreadable")
 
 
-async def test_an_authors_code_that_fails_on_one_object_holds_up_no_other(
-    server: ApiServer,
-) -> None:
+async def test_authors_code_that_fails_on_an_object_holds_up_no_other(server: ApiServer) -> None:
     def project(thing: widgets.Widget) -> float:
         return 1 / len(thing.spec.text)
 

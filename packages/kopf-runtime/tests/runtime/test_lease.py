@@ -194,9 +194,7 @@ async def test_minor_5_r7_the_lease_says_no_less_than_the_duration_and_is_empty_
     assert spec(server)["holderIdentity"] == ""
 
 
-def test_minor_7_the_clock_goes_on_while_the_host_is_suspended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_minor_7_the_clock_goes_on_in_a_suspended_host(monkeypatch: pytest.MonkeyPatch) -> None:
     boottime = 7  # Linux's number; other systems have no such clock
     monkeypatch.setattr(time, "CLOCK_BOOTTIME", boottime, raising=False)
     monkeypatch.setattr(time, "clock_gettime", lambda clock: 900.0 if clock == boottime else 1.0)
@@ -221,9 +219,7 @@ async def test_renewals_and_failures_can_be_watched(
         await until(lambda: one.metric("lease_failures_total") == 1)
 
 
-async def test_a_lease_that_another_changed_or_deleted_is_no_failure(
-    server: ApiServer, client: Client
-) -> None:
+async def test_a_changed_or_deleted_lease_is_no_failure(server: ApiServer, client: Client) -> None:
     server.put(LEASE, held(""))
     server.refuse("PUT", "/leases/", RefusedError(409, "Conflict"), times=2)
     one = Candidate(client, "one")

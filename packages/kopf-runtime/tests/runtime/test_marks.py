@@ -76,9 +76,7 @@ def copy(server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize("surplus", [True, False, None], ids=["deleted", "kept", "unsaid"])
-async def test_t1_a_copy_is_told_once_and_costs_nothing(
-    server: ApiServer, surplus: bool | None
-) -> None:
+async def test_t1_a_copy_is_told_once_at_no_cost(server: ApiServer, surplus: bool | None) -> None:
     server.put(WIDGET, widget("other", text="1Gi"))
     often = kr.Settings(resync_period=0.05)
     async with operating(server, claims(surplus=surplus), settings=often):
@@ -153,9 +151,7 @@ async def test_c10_a_conflict_about_a_quota_is_none_about_the_child(server: ApiS
         await until(lambda: is_ready(server), 20)
 
 
-async def test_c11_a_retained_child_is_not_made_for_an_owner_that_is_gone(
-    server: ApiServer,
-) -> None:
+async def test_c11_no_retained_child_is_made_for_an_owner_that_is_gone(server: ApiServer) -> None:
     one = owning(claim, claims={"deletion_policy": kr.RETAIN})
     widgets.otherwise(one).desired(stepwise=True)(claim)  # so its manifest is known already
     server.put(WIDGET, widget(text="1Gi"))

@@ -71,9 +71,7 @@ async def server() -> AsyncIterator[ApiServer]:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__module__.split(".")[0])
-async def test_a_child_may_be_a_model_and_is_seen_as_one(
-    server: ApiServer, model: type[Any]
-) -> None:
+async def test_a_child_may_be_a_model_and_seen_as_one(server: ApiServer, model: type[Any]) -> None:
     seen: list[str] = []
     one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP, model, transform=lambda found: (type(found), found.data["text"]))

@@ -178,9 +178,7 @@ async def test_c19_children_that_wait_for_others_cost_no_request_and_one_look_at
         assert 0 < len(looks) <= 30 * (operator.reconciles("requeue_after") - before)
 
 
-async def test_a_check_is_called_on_time_while_a_child_waits_or_is_refused(
-    server: ApiServer,
-) -> None:
+async def test_a_check_is_on_time_while_a_child_waits_or_is_refused(server: ApiServer) -> None:
     server.admission = lambda kind, raw: (
         raw.setdefault("status", condition("Ready", "False")) if kind == MONITOR else None
     )
@@ -431,9 +429,7 @@ async def asked(server: ApiServer, method: str) -> list[Raw]:
 @pytest.mark.parametrize(
     ("mode", "policy"), [(kr.RECREATE, "Background"), (kr.ORPHAN, "Orphan")], ids=str
 )
-async def test_what_cannot_be_changed_in_place_is_made_again(
-    server: ApiServer, mode: Any, policy: str
-) -> None:
+async def test_an_immutable_child_is_made_again(server: ApiServer, mode: Any, policy: str) -> None:
     server.put(WIDGET, widget(text="1Gi"))
     async with operating(server, owning(claim, claims={"on_immutable": mode})):
         await until(lambda: is_ready(server))
@@ -460,9 +456,7 @@ async def test_what_cannot_be_changed_in_place_is_made_again(
 
 
 @pytest.mark.parametrize("mode", [kr.REFUSE, kr.ORPHAN], ids=str)
-async def test_a_change_that_no_new_child_could_have_either_is_told(
-    server: ApiServer, mode: Any
-) -> None:
+async def test_a_change_that_no_new_child_could_have_is_told(server: ApiServer, mode: Any) -> None:
     server.put(WIDGET, widget(text="1Gi"))
     async with operating(server, owning(claim, claims={"on_immutable": mode})):
         await until(lambda: is_ready(server))

@@ -103,9 +103,7 @@ def test_m2_t7_so_many_children_are_made_in_that_time(
 
 
 @pytest.mark.parametrize("back", [0.5, 60.0, 86_400.0])
-def test_c6_a_clock_that_goes_back_holds_up_no_change_for_longer_than_its_pause(
-    back: float,
-) -> None:
+def test_c6_a_clock_that_goes_back_holds_up_no_change_beyond_its_pause(back: float) -> None:
     edited = Plan(Step.APPLY, "Replaced", "it was edited", edited=True)
     restored = Plan(Step.APPLY, "Restored", "it was altered")
     for changes in range(12):
@@ -194,9 +192,7 @@ def test_a_lost_child_is_forgotten_once_another_replica_has_made_the_next() -> N
     assert pace.former(WANTED, "o") is None
 
 
-async def test_a_standby_remembers_a_lost_child_until_the_leader_has_made_the_next(
-    server: ApiServer,
-) -> None:
+async def test_a_standby_remembers_a_lost_child_until_the_next(server: ApiServer) -> None:
     def is_known() -> bool:
         """Tell whether the standby knows the Pod that there is."""
         known = caches(standby).children[POD].cache.get(KEY)

@@ -162,9 +162,7 @@ async def test_a_restart_during_a_pause_leaves_the_status_as_it_was(server: ApiS
         await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "Paused")
 
 
-async def test_an_author_may_have_a_condition_of_that_name_while_nothing_is_paused(
-    server: ApiServer,
-) -> None:
+async def test_an_author_may_have_a_condition_of_that_name(server: ApiServer) -> None:
     one = widgets.controller()
 
     @one.status

@@ -585,9 +585,7 @@ async def test_a_key_whose_task_never_began_is_worked_on_by_the_next_leader() ->
 @in_virtual_time
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e9])
 @pytest.mark.parametrize("how", ["not_before", "again", "returned"])
-async def test_no_time_that_an_author_gives_keeps_a_key_away_for_good(
-    seconds: float, how: str
-) -> None:
+async def test_no_time_of_an_author_keeps_a_key_away_for_good(seconds: float, how: str) -> None:
     began: list[float] = []
 
     async def reconcile(_: Key) -> float | None:

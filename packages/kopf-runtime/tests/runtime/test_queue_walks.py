@@ -100,9 +100,7 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(100))
 @in_virtual_time
-async def test_a_walk_loses_no_key_works_on_none_twice_and_keeps_the_earliest_timer(
-    seed: int,
-) -> None:
+async def test_a_walk_loses_no_key_works_on_none_twice_and_is_never_late(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(2):  # it leads twice
         walk.due.clear()
@@ -180,9 +178,7 @@ class Backlog:
 
 @pytest.mark.parametrize("seed", range(60))
 @in_virtual_time
-async def test_d23_in_a_backlog_namespaces_take_turns_and_what_changed_goes_first(
-    seed: int,
-) -> None:
+async def test_d23_in_a_backlog_namespaces_take_turns_and_changes_go_first(seed: int) -> None:
     walk = Backlog(seed)
     task = asyncio.create_task(walk.queue.run(list))
     await asyncio.sleep(0)

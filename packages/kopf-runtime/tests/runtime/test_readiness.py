@@ -241,9 +241,7 @@ async def test_a_child_is_ready_once_as_much_is_new_as_its_spec_asks_for(
         await is_well(server)
 
 
-async def test_an_edit_is_not_done_before_the_new_pods_have_replaced_the_old(
-    server: ApiServer,
-) -> None:
+async def test_an_edit_is_not_done_before_new_pods_replaced_the_old(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     async with operating(server, controller(DEPLOYMENT)):
         await becomes(server, DEPLOYMENT, {**DEPLOYED, **condition("Available", "True")})

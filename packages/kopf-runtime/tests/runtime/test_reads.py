@@ -102,9 +102,7 @@ async def test_a_missing_secret_is_told_and_one_that_comes_later_heals(
         assert asked == {"/api/v1/namespaces/ns/secrets/s"}
 
 
-async def test_only_what_is_named_is_kept_and_only_those_who_name_it_are_queued(
-    server: ApiServer,
-) -> None:
+async def test_only_what_is_named_is_kept_and_only_namers_are_queued(server: ApiServer) -> None:
     one = reading()
     put_secret(server, "first")
     put_secret(server, "other", "nobodys")
@@ -144,9 +142,7 @@ async def test_a_secret_of_another_namespace_is_refused_unless_it_is_declared(
 @pytest.mark.parametrize(
     "name", ["../../other/secrets/s", "..", "s?watch=1", "s#", "%2e%2e", "../../other/secrets", "é"]
 )
-async def test_a_name_that_would_lead_to_another_object_is_refused(
-    server: ApiServer, name: str
-) -> None:
+async def test_a_name_that_leads_to_another_object_is_refused(server: ApiServer, name: str) -> None:
     put_secret(server, "theirs", namespace="other")
     server.put(WIDGET, widget(text="s"))
     one = reading(every=60.0, keys=lambda _: [("ns", name)])
@@ -255,9 +251,7 @@ async def test_a_cleanup_waits_for_what_cannot_be_read(
     assert seen == [{("ns", "s"): "first"}]
 
 
-async def test_what_names_too_many_objects_is_told_and_served_once_it_names_fewer(
-    server: ApiServer,
-) -> None:
+async def test_what_names_too_many_is_told_and_served_with_fewer(server: ApiServer) -> None:
     put_secret(server, "first", "s0")
     server.put(WIDGET, widget(text="101"))
 
@@ -348,9 +342,7 @@ def relabel(labels: str) -> Callable[[Raw], None]:
     return lambda raw: raw["metadata"].update(labels=pairs)
 
 
-async def test_those_that_have_all_labels_are_read_and_a_change_of_them_plans_again(
-    server: ApiServer,
-) -> None:
+async def test_those_that_have_all_labels_are_read_and_planned_by(server: ApiServer) -> None:
     one = selecting()
     server.put(WIDGET, widget(text="app=web tier=a"))
     server.put(WIDGET, widget("two", text="app=web"))
@@ -387,9 +379,7 @@ async def test_those_that_have_all_labels_are_read_and_a_change_of_them_plans_ag
     assert not [call for call in lists if "/secrets" in call.path]  # all came with the first list
 
 
-async def test_labels_that_are_selected_later_find_what_is_there_already(
-    server: ApiServer,
-) -> None:
+async def test_labels_that_are_selected_later_find_what_is_there(server: ApiServer) -> None:
     server.put(WIDGET, widget(text="app=none"))
     for name in ("a", "b", "c"):
         put_labelled(server, name, "app=web", name)
@@ -420,9 +410,7 @@ async def test_more_than_can_be_read_are_told_until_there_are_fewer(server: ApiS
         await until(lambda: text(server).split() == [f"ns/s{n:03}=" for n in range(2, 102)])
 
 
-async def test_a_selected_object_that_cannot_be_read_holds_up_who_selects_it_alone(
-    server: ApiServer,
-) -> None:
+async def test_an_unreadable_object_holds_up_those_that_select_it(server: ApiServer) -> None:
     server.put(WIDGET, widget(text="app=web"))
     server.put(WIDGET, widget("two", text="app=db"))
     put_labelled(server, "first", "app=web")
@@ -473,9 +461,7 @@ async def test_a_kind_that_cannot_be_seen_is_not_taken_for_one_without_objects(
         assert text(server) == "ns/s=first"
 
 
-async def test_a_restore_of_etcd_while_sync_runs_is_not_taken_for_nothing(
-    server: ApiServer,
-) -> None:
+async def test_a_restore_of_etcd_during_sync_is_not_taken_for_nothing(server: ApiServer) -> None:
     called, go_on = asyncio.Event(), asyncio.Event()
     lists: list[str] = []
 
@@ -614,9 +600,7 @@ async def test_a_namespace_that_is_not_served_is_not_read(server: ApiServer) -> 
     assert not any("/other/" in request.path for request in server.requests)
 
 
-async def test_what_is_selected_in_all_namespaces_is_in_selected_ones_alone(
-    server: ApiServer,
-) -> None:
+async def test_what_is_selected_in_all_is_in_selected_namespaces(server: ApiServer) -> None:
     def label(namespace: str, **labels: str) -> None:
         server.put(NAMESPACE, {"metadata": {"name": namespace, "labels": labels}})
 
@@ -657,9 +641,7 @@ async def test_only_what_is_in_selected_namespaces_counts_for_the_limit(
 
 
 @pytest.mark.parametrize("by", ["keys", "labels"])
-async def test_objects_without_a_namespace_are_named_and_selected(
-    server: ApiServer, by: str
-) -> None:
+async def test_objects_without_namespace_are_named_and_selected(server: ApiServer, by: str) -> None:
     def put(zone: str) -> None:
         server.put(NODE, {"metadata": {"name": "n", "labels": {"app": "web", "zone": zone}}})
 
@@ -695,9 +677,7 @@ async def test_any_object_queues_what_has_no_namespace_by_its_name(server: ApiSe
 
 
 @pytest.mark.parametrize("project", [None, lambda secret: secret.data["text"]], ids=["all", "some"])
-async def test_a_mapped_object_queues_those_that_it_names_and_has_named(
-    server: ApiServer, project: Any
-) -> None:
+async def test_a_mapped_object_queues_what_it_names(server: ApiServer, project: Any) -> None:
     one = widgets.controller()
     to = lambda secret: secret.data.get("for", "").split()  # noqa: E731
     one.watches(SECRET, Secret, to=to, **{"transform": project} if project else {})
@@ -751,9 +731,7 @@ async def test_c17_a_first_list_costs_no_square_of_those_that_share_a_value(
     assert len(added) <= 50 * 8
 
 
-async def test_the_next_holder_of_a_value_follows_when_the_oldest_leaves_it(
-    server: ApiServer,
-) -> None:
+async def test_the_next_holder_of_a_value_follows_the_oldest(server: ApiServer) -> None:
     def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         key = (one.metadata.namespace, one.metadata.name)
         first = context.by_index(hosts, one.spec.text)[0]

@@ -72,9 +72,7 @@ async def test_c2_a_namespace_that_cannot_be_listed_holds_up_no_other(
         assert caches(one).unserved() == ([], 2)
 
 
-async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_resyncs_fail(
-    server: ApiServer,
-) -> None:
+async def test_c2_a_namespace_never_listed_is_no_failing_resync(server: ApiServer) -> None:
     put_both(server)
     server.refuse("GET", "/namespaces/b/", GONE, times=float("inf"))
     began = time.time()
@@ -114,9 +112,7 @@ async def test_a_kind_that_comes_late_needs_no_restart(server: ApiServer) -> Non
         await until(lambda: text(server, ("ns", "w-one")) == "hello")
 
 
-async def test_an_object_without_right_to_its_namespace_gets_no_second_child(
-    server: ApiServer,
-) -> None:
+async def test_an_object_in_a_forbidden_namespace_gets_no_child(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     server.refuse("GET", "/configmaps$", FORBIDDEN, times=float("inf"))
 
@@ -536,9 +532,7 @@ async def test_a_long_page_leaves_time_for_other_tasks(
     assert max(Counter(taken[:300]).values()) <= 100
 
 
-async def test_a_start_reconciles_each_object_once_and_what_is_new_before_the_others(
-    server: ApiServer,
-) -> None:
+async def test_a_start_reconciles_each_object_once_new_ones_first(server: ApiServer) -> None:
     old = [f"old-{number}" for number in range(20)]
     for name in old:
         server.put(WIDGET, widget(name))
@@ -561,9 +555,7 @@ async def test_a_start_reconciles_each_object_once_and_what_is_new_before_the_ot
     assert sorted(name for name in order if name != "zz-new") == sorted(old)
 
 
-async def test_a_missed_event_is_made_good_by_the_next_resync_and_counted(
-    server: ApiServer,
-) -> None:
+async def test_a_missed_event_is_made_good_by_a_resync_and_counted(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     async with operating(
         server, widgets.controller(), settings=kr.Settings(resync_period=0.3)
@@ -694,9 +686,7 @@ async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: Api
 # --- a single look ------------------------------------------------------------------------------
 
 
-async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
-    server: ApiServer,
-) -> None:
+async def test_a_look_that_finds_nothing_drops_no_later_object(server: ApiServer) -> None:
     first = server.put(WIDGET, widget())["metadata"]["uid"]
     async with operating(server, one := widgets.controller(), working=False):
 

@@ -145,9 +145,7 @@ async def test_without_a_certificate_metrics_are_plain_and_open(
     assert reviews.asked == []
 
 
-async def test_who_may_get_the_metrics_gets_them(
-    server: ApiServer, reviews: Reviews, folder: Path
-) -> None:
+async def test_metrics_need_a_right(server: ApiServer, reviews: Reviews, folder: Path) -> None:
     async with (
         serving(server, folder) as (url, _, client),
         scraping(url) as scraper,
@@ -288,9 +286,7 @@ async def test_the_answers_that_are_kept_are_bounded_and_hold_no_token(
     assert "secret" not in repr(gate._answers)
 
 
-async def test_a_huge_header_is_refused_unread(
-    server: ApiServer, reviews: Reviews, folder: Path
-) -> None:
+async def test_a_huge_header_is_refused(server: ApiServer, reviews: Reviews, folder: Path) -> None:
     async with scraped(server, folder) as scraper:
         assert await scraper.status("x" * 100_000) == 400
 

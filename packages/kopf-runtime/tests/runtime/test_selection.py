@@ -137,9 +137,7 @@ async def test_nothing_more_is_written_once_the_label_is_gone(server: ApiServer)
     assert writes_in(server, "ours") == sent  # no status, no Event
 
 
-async def test_nothing_is_written_outside_the_cluster_once_the_label_is_gone(
-    server: ApiServer,
-) -> None:
+async def test_nothing_is_written_outside_once_the_label_is_gone(server: ApiServer) -> None:
     one, began, gone = widgets.controller(nothing), asyncio.Event(), asyncio.Event()
 
     @one.sync()
@@ -163,9 +161,7 @@ async def test_nothing_is_written_outside_the_cluster_once_the_label_is_gone(
 
 
 @pytest.mark.parametrize("gap", [False, True], ids=["watched", "in a gap of the watch"])
-async def test_what_is_outside_is_asked_for_again_once_the_label_is_back(
-    server: ApiServer, gap: bool
-) -> None:
+async def test_the_outside_is_asked_once_the_label_is_back(server: ApiServer, gap: bool) -> None:
     """The label, or the namespace itself, may have gone and come back meanwhile."""
     one, calls = widgets.controller(nothing), list[str]()
 

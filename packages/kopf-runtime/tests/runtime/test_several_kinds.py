@@ -52,9 +52,7 @@ def is_ready(server: ApiServer, kind: kr.Kind) -> bool:
     return bool(ready(server.get(kind, KEY)).get("status") == "True")
 
 
-async def test_both_are_served_and_neither_touches_the_other_s_children(
-    server: ApiServer,
-) -> None:
+async def test_both_are_served_and_neither_touches_the_other_s_children(server: ApiServer) -> None:
     async with operating(server, widgets.controller(), labels()):
         await until(lambda: is_ready(server, WIDGET) and is_ready(server, LABEL))
         before = len(server.writes)
@@ -70,9 +68,7 @@ async def test_both_are_served_and_neither_touches_the_other_s_children(
 
 
 @pytest.mark.parametrize("code", [403, 404])
-async def test_a_kind_that_is_missing_or_forbidden_holds_up_no_other(
-    server: ApiServer, code: int
-) -> None:
+async def test_a_missing_or_forbidden_kind_holds_up_no_other(server: ApiServer, code: int) -> None:
     missing = RefusedError(code, "NotFound" if code == 404 else "Forbidden")
     server.refuse("GET", "/labels$", missing, times=float("inf"))
 

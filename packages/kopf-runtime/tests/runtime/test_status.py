@@ -86,9 +86,7 @@ async def test_a_status_cannot_say_ready_over_a_refusal(server: ApiServer, statu
     ],
     ids=["None", "classes", "a tuple", "a set", "keys that are numbers", "NaN"],
 )
-async def test_a_status_of_any_shape_is_written_once(
-    server: ApiServer, fields: Any, stored: Any
-) -> None:
+async def test_any_status_is_written_once(server: ApiServer, fields: Any, stored: Any) -> None:
     server.put(WIDGET, widget())
     settings = kr.Settings(resync_period=0.1)
     async with operating(server, telling(fields), settings=settings):
@@ -220,9 +218,7 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
     assert ready(server.get(WIDGET, KEY))["reason"] == "StepB"
 
 
-async def test_a_status_that_was_not_kept_is_written_by_the_next_resync(
-    server: ApiServer,
-) -> None:
+async def test_a_status_that_was_not_kept_is_written_by_the_next_resync(server: ApiServer) -> None:
     def prune(kind: kr.Kind, raw: Any) -> None:
         if kind == WIDGET:
             drop(raw["status"])
@@ -244,7 +240,7 @@ def test_a_text_that_is_not_valid_unicode_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("again", [0.0, -1.0, float("nan")])
-async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
+async def test_a_status_that_changes_at_once_is_no_hot_loop(
     server: ApiServer, again: float
 ) -> None:
     one = widgets.controller()
@@ -305,7 +301,7 @@ async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan()
     ],
     ids=["raises", "returns nothing", "has a field that JSON has not", "has half a character"],
 )
-async def test_a_status_that_cannot_be_told_is_told(
+async def test_an_impossible_status_is_told(
     server: ApiServer, say: Callable[[], Any], why: str
 ) -> None:
     one = widgets.controller()

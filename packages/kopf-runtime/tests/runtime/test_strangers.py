@@ -261,9 +261,7 @@ async def test_t4_honest_reviews_are_answered_whatever_strangers_do(tmp_path: Pa
 
 
 @pytest.mark.long
-async def test_t4_honest_reviews_are_answered_whatever_strangers_do_for_long(
-    tmp_path: Path,
-) -> None:
+async def test_t4_honest_reviews_are_answered_whatever_strangers_do_long(tmp_path: Path) -> None:
     await search(tmp_path, list(range(100, 300)))
 
 

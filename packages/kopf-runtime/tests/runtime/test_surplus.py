@@ -97,9 +97,7 @@ def hashed(thing: Widget, _: object) -> Iterable[Raw]:
     yield named(DEPLOYMENT, "w", spec={"replicas": 3, "pages": name})
 
 
-async def test_a3_a_config_map_stays_until_the_rollout_that_replaces_it_has_ended(
-    server: ApiServer,
-) -> None:
+async def test_a3_a_config_map_stays_until_its_rollout_has_ended(server: ApiServer) -> None:
     def rolls(**status: Any) -> None:
         server.edit(DEPLOYMENT, CHILD, lambda raw: raw.update(status=status), subresource="status")
 

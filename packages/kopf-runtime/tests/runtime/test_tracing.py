@@ -64,9 +64,7 @@ def about(span: ReadableSpan, *names: str) -> list[Any]:
     return [attributes.get(name) for name in names]
 
 
-async def test_the_requests_of_a_reconcile_are_its_children(
-    server: ApiServer, spans: Spans
-) -> None:
+async def test_requests_of_a_reconcile_are_its_children(server: ApiServer, spans: Spans) -> None:
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller()):
         await until(lambda: spans.reconciles("Reconciled"))

@@ -81,9 +81,7 @@ async def test_l1_a_status_is_not_ready_while_the_next_child_is_refused(server: 
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
-async def test_l1_a_server_that_takes_long_is_told_while_it_takes_long(
-    server: ApiServer, method: str
-) -> None:
+async def test_l1_a_slow_server_is_told_while_it_is_slow(server: ApiServer, method: str) -> None:
     answer = asyncio.Event()
 
     async def hang(request: web.Request) -> None:
@@ -228,9 +226,7 @@ LABELS = [mark for mark, text in MARKS.items() if "label" in text]
 
 
 @pytest.mark.parametrize("lost", LABELS)
-async def test_l6_a_restart_replaces_no_child_without_our_labels(
-    server: ApiServer, lost: str
-) -> None:
+async def test_l6_a_restart_keeps_a_child_without_our_labels(server: ApiServer, lost: str) -> None:
     server.admission = stripping(POD, lost)
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(widgets.pod)):
@@ -332,9 +328,7 @@ async def test_a_status_altered_by_hand_is_repaired(server: ApiServer) -> None:
 # --- L10, L11 -----------------------------------------------------------------------------------
 
 
-async def test_l10_conditions_of_others_are_kept_as_far_as_there_is_room(
-    server: ApiServer,
-) -> None:
+async def test_l10_conditions_of_others_are_kept_if_there_is_room(server: ApiServer) -> None:
     def condition(number: int) -> Raw:
         return {
             "type": f"Other{number}",

@@ -91,9 +91,7 @@ async def test_a_log_is_read_while_it_is_written(kubelet: tuple[Kubelet, Client]
     assert one.authorizations == ["Bearer secret"]
 
 
-async def test_what_runs_in_a_container_is_fenced_as_a_write(
-    kubelet: tuple[Kubelet, Client],
-) -> None:
+async def test_a_command_in_a_container_is_fenced(kubelet: tuple[Kubelet, Client]) -> None:
     one, client = kubelet
 
     async def run() -> Any:
@@ -156,9 +154,7 @@ async def test_t3_a_log_that_falls_silent_or_is_cut_is_an_error_of_httpx(
     assert not kubelet[1]._pool._idle  # type: ignore[union-attr]
 
 
-async def test_t4_a_silent_connection_to_a_server_that_is_gone_ends(
-    kubelet: tuple[Kubelet, Client],
-) -> None:
+async def test_t4_a_silent_connection_to_no_server_ends(kubelet: tuple[Kubelet, Client]) -> None:
     """Its timeout would be two hours, and without the probes it would have none."""
     lines = kubelet[1].lightkube("ns").log("one", follow=True)
     assert await anext(aiter(lines)) == "first\n"

@@ -65,9 +65,7 @@ def recorded(server: ApiServer, key: Key) -> list[str]:
     return list(status.get("holds", {}).get("text", ()))
 
 
-async def test_a2_of_two_made_in_one_second_one_has_the_value_and_keeps_it(
-    server: ApiServer,
-) -> None:
+async def test_a2_of_two_of_one_second_one_has_the_value_and_keeps_it(server: ApiServer) -> None:
     """The one that sorts first is seen second, as by `kubectl create -f`."""
     late = put(server, "late", "a.example")
     async with operating(server, controller()):
@@ -84,9 +82,7 @@ async def test_a2_of_two_made_in_one_second_one_has_the_value_and_keeps_it(
         await until(lambda: has(server, early) == "a.example")
 
 
-async def test_a2_who_finds_its_retained_child_again_has_the_value_again(
-    server: ApiServer,
-) -> None:
+async def test_a2_who_finds_its_retained_child_has_the_value_again(server: ApiServer) -> None:
     """As after a restore by Velero: the objects have new uids, and no status."""
     one = controller(deletion_policy=kr.RETAIN)
     key = put(server, "one", "a")
@@ -142,9 +138,7 @@ async def test_a2_what_is_being_given_goes_to_no_older_object(server: ApiServer)
         await until(lambda: has(server, key))
 
 
-async def test_a2_nothing_is_made_before_the_api_server_has_kept_the_record(
-    server: ApiServer,
-) -> None:
+async def test_a2_nothing_is_made_before_the_record_is_kept(server: ApiServer) -> None:
     refused = server.refuse("PATCH", "/widgets/one/status$", RefusedError(403, "Forbidden"), 3)
     key = put(server, "one", "a")
     async with operating(server, controller()):
@@ -153,9 +147,7 @@ async def test_a2_nothing_is_made_before_the_api_server_has_kept_the_record(
         await until(lambda: has(server, key))
 
 
-async def test_a2_an_object_that_cannot_be_read_any_more_keeps_its_value(
-    server: ApiServer,
-) -> None:
+async def test_a2_an_object_that_cannot_be_read_keeps_its_value(server: ApiServer) -> None:
     key = put(server, "one", "a")
     async with operating(server, controller()):
         await until(lambda: recorded(server, key))

@@ -136,9 +136,7 @@ def why_unread(raw: Raw) -> str:
     return ""
 
 
-def test_what_is_stored_in_the_version_before_fails_no_list_and_is_stored_as_it_is_shown(
-    moved: Versions,
-) -> None:
+def test_what_is_stored_before_fails_no_list_and_is_stored_as_it_is_shown(moved: Versions) -> None:
     poisoned = alpha(stageName="poison")
     poisoned["metadata"]["annotations"] = {ANNOTATION: '{"v1":{"lost":{"spec":{}}}}'}
     stored = moved.convert(poisoned, NEWEST)
@@ -151,9 +149,7 @@ def test_what_is_stored_in_the_version_before_fails_no_list_and_is_stored_as_it_
     assert moved.convert(stored, ALPHA)["spec"] == {"stageName": "main", "opensAt": "9"}
 
 
-def test_an_object_stays_unread_after_the_version_that_it_is_shown_for_has_gone(
-    moved: Versions,
-) -> None:
+def test_an_object_stays_unread_when_the_version_it_is_shown_for_is_gone(moved: Versions) -> None:
     stored = moved.convert(alpha(stageName="poison"), NEWEST)
     stored["spec"] = {"stages": [{"name": "a default"}]}
     assert why_unread(stored)
@@ -178,9 +174,7 @@ def test_a_change_of_what_is_shown_in_part_loses_neither_it_nor_the_rest(moved: 
 
 @pytest.mark.parametrize("whole", [{}, {"spec": {"stageName": "x"}}, 7, None])
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v1"])
-def test_a_claim_to_be_shown_in_part_hides_nothing_of_what_is_stored(
-    whole: Any, version: str
-) -> None:
+def test_a_claim_to_be_shown_in_part_hides_nothing_stored(whole: Any, version: str) -> None:
     forged = alpha(stageName="main", opensAt="9")
     forged["metadata"]["annotations"] = {ANNOTATION: json.dumps({version: {"whole": whole}})}
     there = versions().convert(forged, NEWEST)
@@ -250,9 +244,7 @@ def _returns(made: Callable[[Beta], Any]) -> Steps:
         (lambda new: new.spec.nothing, "AttributeError: 'BetaSpec"),
     ],
 )
-def test_a_converter_that_returns_nonsense_is_told(
-    convert: Callable[[Beta], Any], told: str
-) -> None:
+def test_a_converter_that_returns_nonsense_fails(convert: Callable[[Beta], Any], told: str) -> None:
     with pytest.raises(ConversionError, match=f"Festival ns/one cannot be converted.*{told}"):
         Versions(Festival, _returns(convert)).convert(LARGE, ALPHA)
 

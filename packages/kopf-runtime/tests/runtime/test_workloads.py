@@ -157,9 +157,7 @@ def test_it_is_late_to_renew_one_a_week_or_a_tenth_of_its_life_before_its_end(
     assert expiry.late == pytest.approx(day(late))
 
 
-def test_certificates_are_checked_as_programs_in_go_check_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_certificates_are_checked_as_in_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.13 refuses those without an authority key identifier, which kubectl accepts."""
     former = ssl.create_default_context
 
