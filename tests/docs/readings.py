@@ -71,8 +71,6 @@ HOME=$YOURS
 export HOME XDG_CACHE_HOME PATH="$PATH:$HOME/.local/bin" KUBECONFIG="$HOME/config"
 kubectl config set-context --current --namespace=team"""
 _NO_USER = 'rm -r "$YOURS"'
-#: The plugin is installed, and speaks Korean.
-_KOREAN = "make plugin && unset LC_ALL && export LANG=ko_KR.UTF-8"
 #: No node takes a Pod: a Message waits.
 _CORDON = """\
 kubectl cordon --selector=kubernetes.io/os=linux
@@ -183,13 +181,6 @@ AFTER_DEMO = (
     Reading("docs/monitoring.md"),
     Reading("docs/install.md", ("GitOps and Terraform",)),
     Reading("docs/plugin.md", (), {}, (_TEAM, _USER), (_NO_TEAM, _NO_USER)),
-    Reading(
-        "docs/plugin.ko.md",
-        ("모든 Message 보기", "출력하지 못하는 이유 알아보기", "오퍼레이터 점검하기"),
-        {},
-        (_TEAM, _USER, _KOREAN),
-        (_NO_TEAM, _NO_USER),
-    ),
     *map(_runbook, dict.fromkeys(block.section for block in _blocks(_RUNBOOKS))),
     Reading(
         "olm/description.md",

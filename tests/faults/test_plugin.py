@@ -20,8 +20,6 @@ from tests.faults.messages import foreign_pod
 from tests.support.listener import listening
 from tests.support.plugin import Plugin, Said, support_bundle
 
-KOREAN = "ko_KR.UTF-8"
-
 
 @pytest.fixture
 def run(here: World, tmp_path: Path) -> Callable[..., Any]:
@@ -66,12 +64,6 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert "does not belong to this Message" in taken.part("Details")
     assert "hand that object over as the details say" in taken.part("Do")
     assert taken.part("More").endswith("/docs/runbooks.md#messageoperatormessagesfailed")
-    korean = await run("why", "taken", LANG=KOREAN)
-    assert korean.first == (
-        "Message taken: 필요한 오브젝트의 이름을 다른 오브젝트가 쓰고 있습니다."
-    )
-    assert "이 오퍼레이터에 넘기십시오" in korean.part("할 일")
-    assert korean.part("더 보기").endswith("/docs/runbooks.ko.md#messageoperatormessagesfailed")
 
     none = await quota(here)
     await here.create("둘", "no-room")

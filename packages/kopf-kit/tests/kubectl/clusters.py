@@ -6,7 +6,6 @@ from typing import Any
 
 from kopf_kit.kubectl.subject import Kind, Right, Subject
 from kopf_kit.kubectl.survey import RELEASE, RELEASE_NAMESPACE
-from kopf_kit.kubectl.text import Text
 from kopf_kit.release import krew
 from kubectl.fake_kubectl import Objects
 
@@ -24,7 +23,7 @@ SUBJECT = Subject(
     command="widget",
     version="0.1.0",
     home="https://example.com/widget",
-    runbooks=Text("https://example.com/runbooks.md", "https://example.com/runbooks.ko.md"),
+    runbooks="https://example.com/runbooks.md",
     alerts=ALERTS,
     variables="WIDGET_OPERATOR_",
     signs=("WIDGET_OPERATOR_", "--widget-image="),

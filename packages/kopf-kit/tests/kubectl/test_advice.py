@@ -1,12 +1,11 @@
-"""The advice is there in both languages, and a file that is wrong is refused."""
+"""What is advised about a reason, and a file that is wrong is refused."""
 
 import re
-import string
 from pathlib import Path
 
 import pytest
 
-from kopf_kit.kubectl import advice, client, subject, text
+from kopf_kit.kubectl import advice, client, subject
 from kopf_kit.kubectl.subject import Entry
 from kopf_kit.kubectl.text import Text
 from kopf_kit.release import krew
@@ -15,34 +14,6 @@ from kubectl.clusters import ALERTS, SUBJECT
 
 subject.use(SUBJECT)
 KNOWN = SUBJECT.advice
-#: Particles whose form depends on how the word before them ends, right behind a value.
-PARTICLE = re.compile(
-    r"\}[`'\")]*\(?(이|가|은|는|을|를|과|와|으?로|이?라는|이?라고|이?나|이?며|이?고)(?![가-힣])"
-)
-
-
-def sentences() -> list[Text]:
-    """Return all sentences that are advised, and those about kubectl."""
-    entries = [*KNOWN.pods, *KNOWN.reasons, *KNOWN.events]
-    said = [part for entry in entries for part in (entry.do, entry.means) if part.en]
-    refusals = (*client.REFUSALS, client.MISSING, client.SLOW)
-    return [*said, *(part for refusal in refusals for part in (refusal.says, refusal.todo))]
-
-
-def test_everything_is_said_in_both_languages() -> None:
-    for sentence in sentences():
-        assert re.search("[가-힣]", sentence.ko), sentence
-        assert not re.search("[가-힣]", sentence.en), sentence
-        commands = [set(re.findall("`(kubectl[^`]+)`", it)) for it in sentence]
-        assert commands[0] == commands[1], sentence
-
-
-def test_no_sentence_has_a_particle_that_depends_on_a_name() -> None:
-    folder = Path(text.__file__).parent
-    written = [file.read_text() for file in folder.iterdir() if file.suffix in (".py", ".yaml")]
-
-    assert PARTICLE.search("파드 {pod}가 출력합니다")
-    assert [found[0] for it in written for found in PARTICLE.finditer(it)] == []
 
 
 @pytest.mark.parametrize(
@@ -65,7 +36,7 @@ def test_the_message_tells_the_causes_of_a_reason_apart(
 ) -> None:
     found = advice.find(reason, message, "main", "team")
 
-    assert says in found.says.en if found else not says
+    assert says in found.says if found else not says
 
 
 @pytest.mark.parametrize(
@@ -97,15 +68,11 @@ def test_explain_without_a_word_lists_every_reason_and_event(
 
 def test_a_repositorys_own_entries_come_first(tmp_path: Path) -> None:
     own = tmp_path / "advice.yaml"
-    own.write_text(
-        "alert: Down\nreasons:\n- of: [Forbidden]\n"
-        "  means: {en: the sky falls, ko: 하늘이 무너집니다}\n  do: {en: Run., ko: 피하십시오.}\n"
-    )
+    own.write_text("alert: Down\nreasons:\n- of: [Forbidden]\n  means: the sky falls\n  do: Run.\n")
 
     known = krew.advice(own, krew.KNOWN, alerts=ALERTS)
 
-    means = Text("the sky falls", "하늘이 무너집니다")
-    first = Entry(("Forbidden",), Text("Run.", "피하십시오."), means, alert=ALERTS[0])
+    first = Entry(("Forbidden",), Text("Run."), Text("the sky falls"), alert=ALERTS[0])
     assert known.reasons[0] == first
     assert {entry.alert for entry in known.reasons} == {ALERTS[0], "WidgetOperatorForbidden"}
 
@@ -114,12 +81,11 @@ def test_a_repositorys_own_entries_come_first(tmp_path: Path) -> None:
     ("entry", "said"),
     [
         ("{of: [A]}", "missing required field `do`"),
-        ("{of: [], do: {en: a, ko: b}}", "length >= 1"),
-        ("{of: [A], do: {en: a}}", "missing required field `ko`"),
-        ("{of: [A], do: {en: a, ko: b}, todo: c}", "unknown field `todo`"),
-        ("{of: [A], do: {en: 'a {pod}', ko: b}}", "the entry of A: a sentence may contain"),
-        ("{of: [A], do: {en: 'a {', ko: b}}", "the entry of A: "),
-        ("{of: [A], do: {en: a, ko: b}, message: '('}", "the entry of A: "),
+        ("{of: [], do: a}", "length >= 1"),
+        ("{of: [A], do: a, todo: c}", "unknown field `todo`"),
+        ("{of: [A], do: 'a {pod}'}", "the entry of A: a sentence may contain"),
+        ("{of: [A], do: 'a {'}", "the entry of A: "),
+        ("{of: [A], do: a, message: '('}", "the entry of A: "),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_with_the_place(
@@ -132,12 +98,6 @@ def test_a_file_that_is_wrong_is_refused_with_the_place(
         krew.advice(file, alerts=())
 
     assert said in str(error.value)
-
-
-def test_the_fields_of_a_sentence_are_those_that_are_filled_in() -> None:
-    for entry in (*KNOWN.reasons, *KNOWN.events):
-        for part in (*entry.do, *entry.means):
-            assert {field[1] for field in string.Formatter().parse(part)} <= krew.WORDS | {None}
 
 
 @pytest.mark.parametrize(

@@ -18,5 +18,5 @@ objects       what an object's conditions say, and how the objects of a kind far
 client        runs kubectl, and says why it fails
 findings      the result of a check, and how it is printed
 subject       the operator that a plugin is about
-text          sentences in English and Korean, tables, and colours
+text          sentences, tables, and colours
 """

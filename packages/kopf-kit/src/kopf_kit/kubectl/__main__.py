@@ -21,22 +21,19 @@ from kopf_kit.kubectl.text import Text
 
 #: Options that are passed on to kubectl.
 GLOBAL = ("context", "cluster", "user", "kubeconfig", "as", "as-group", "server", "request-timeout")
-MISTAKE = Text(
-    "{message}. `kubectl {command} --help` lists the commands.",
-    "명령을 이해하지 못했습니다: {message}. `kubectl {command} --help`에 명령 목록이 있습니다.",
-)
+MISTAKE = Text("{message}. `kubectl {command} --help` lists the commands.")
 Command = Callable[[str], argparse.ArgumentParser]
 
 
 class Parser(argparse.ArgumentParser):
-    """Prints our own help, in the user's language, and one line if the command line is wrong."""
+    """Prints our own help, and one line if the command line is wrong."""
 
     #: The text of --help, of the program and of each command.
-    text: Text = Text("", "")
+    text = ""
 
     def format_help(self) -> str:
         """Return our own help."""
-        return str(self.text)
+        return self.text
 
     def error(self, message: str) -> NoReturn:
         """Say in one line what is wrong, and end with 2."""
@@ -45,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"kubectl {command}: {text}\n")
 
 
-def _parser(help_: Text) -> tuple[argparse.ArgumentParser, Command]:
+def _parser(help_: str) -> tuple[argparse.ArgumentParser, Command]:
     """Return the parser of a plugin, and what adds a command to it."""
     ours = subject.current()
     Parser.text = help_
@@ -89,7 +86,7 @@ def guarded(run: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")  # a terminal without Korean shows ? instead
+            reconfigure(errors="replace")  # a terminal without a character shows ? instead
     try:
         return run()
     except KubectlError as error:
@@ -103,8 +100,7 @@ def guarded(run: Callable[[], int]) -> int:
         return 130
 
 
-HELP = Text(
-    """\
+HELP = """\
 Say how {many} fare, why, and what is wrong with their operator.
 
 Usage: kubectl {command} COMMAND [OPTION ...]
@@ -126,42 +122,15 @@ Exit codes:
   0  nothing is wrong           2  the command line is wrong
   1  something is wrong         3  it cannot be told: no kubectl, cluster, right, object, file
 
-The language follows the locale (LC_ALL, LANG). NO_COLOR turns the colours off.
+NO_COLOR turns the colours off.
 Version {version}: {home}
-""",
-    """\
-{many}의 상태와 그 이유, 오퍼레이터의 문제를 알려 줍니다.
-
-사용법: kubectl {command} 명령 [옵션 ...]
-
-명령:
-  status            전체를 한눈에
-    -A              모든 네임스페이스
-  why [종류/]이름   준비되지 않은 이유와 할 일, 컨디션, 이벤트
-  doctor            오퍼레이터의 설치, 준비, 리더, 권한, 처리하는 네임스페이스 점검
-  explain [이유]    이유(reason)나 이벤트의 뜻. 지정하지 않으면 모두 나열합니다
-  support-bundle    지원을 요청할 때 보낼 파일. 시크릿과 텍스트는 담지 않습니다. -f FILE.tar.gz
-
-옵션 (kubectl과 같음):
-  -n, --namespace   오브젝트의 네임스페이스. 없으면 현재 컨텍스트의 네임스페이스
-  --context, --kubeconfig, --cluster, --user, --server, --as, --as-group, --request-timeout
-  --version, -h, --help
-
-종료 코드:
-  0  문제없음                    2  명령을 잘못 입력함
-  1  문제가 있음                 3  알 수 없음: kubectl, 클러스터, 권한, 오브젝트, 파일이 없음
-
-언어는 로케일(LC_ALL, LANG)을 따릅니다. NO_COLOR를 설정하면 색을 쓰지 않습니다.
-버전 {version}: {home}
-""",
-)
+"""
 
 
 def _run(argv: Sequence[str] | None) -> int:
     ours = subject.current()
     words = {"many": ours.many, "command": ours.command, "version": ours.version, "home": ours.home}
-    # Not shortened, and on several lines.
-    help_text = Text(*(text.format(**words) for text in HELP))
+    help_text = HELP.format(**words)
     parser, command = _parser(help_text)
     command("status").add_argument("-A", "--all-namespaces", action="store_true")
     command("why").add_argument("name", metavar="[KIND/]NAME")
@@ -185,7 +154,7 @@ def _command(arguments: argparse.Namespace) -> int:
     return support.write(kubectl, arguments.filename)
 
 
-def _shown(help_text: Text) -> int:
+def _shown(help_text: str) -> int:
     print(help_text, end="")
     return 0
 

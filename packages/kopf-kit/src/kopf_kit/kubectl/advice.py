@@ -39,10 +39,6 @@ MARKS = {
     NOTE: ("-", "dim"),
 }
 
-REASON, DETAILS = Text("Reason", "이유"), Text("Details", "자세히")
-OPERATOR = Text("Operator", "오퍼레이터")
-ADVICE, MORE = Text("Do", "할 일"), Text("More", "더 보기")
-
 
 class Finding(NamedTuple):
     """The result of a check."""
@@ -62,13 +58,13 @@ class Finding(NamedTuple):
 def lines(finding: Finding, reason: str = "") -> list[str]:
     """Return the lines below a finding's sentence: whose it is, the details, what to do."""
     parts = [
-        (REASON, shown(reason)),
-        (OPERATOR, shown(finding.about)),
-        (DETAILS, quoted(finding.detail)),
-        (ADVICE, str(finding.todo or "")),
-        (MORE, str(subject.current().runbook(finding.runbook)) if finding.runbook else ""),
+        ("Reason", shown(reason)),
+        ("Operator", shown(finding.about)),
+        ("Details", quoted(finding.detail)),
+        ("Do", finding.todo or ""),
+        ("More", subject.current().runbook(finding.runbook) if finding.runbook else ""),
     ]
-    shown_parts = [(str(label), text) for label, text in parts if text]
+    shown_parts = [(label, text) for label, text in parts if text]
     room = max((width(label) for label, _ in shown_parts), default=0) + 2
     result: list[str] = []
     for label, text in shown_parts:
@@ -126,17 +122,11 @@ def explain(word: str) -> int:
         print("\n" * bool(number) + paint(f"{finding.says}.", "bold"), *lines(finding), sep="\n")
     if found:
         return 0
-    says = Text(
-        "{word} is no reason or Event that is known",
-        "{word}에 해당하는 이유나 이벤트가 없습니다",
-    )
-    todo = Text(
-        "`kubectl {command} explain` lists them.",
-        "`kubectl {command} explain`으로 목록을 보십시오.",
-    ).format(command=subject.current().command)
+    says = Text("{word} is no reason or Event that is known")
+    todo = Text("`kubectl {command} explain` lists them.").format(command=subject.current().command)
     close = [names[name] for name in difflib.get_close_matches(word.lower(), names)]
     if close:
-        todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
+        todo = Text("Did you mean {it}?").format(it=", ".join(close))
     complain(Finding(UNKNOWN, says.format(word=word), todo))
     return 2
 
@@ -147,8 +137,8 @@ def everything() -> int:
         ((name, entry) for entry in _known() for name in entry.of),
         lambda named: (named[0], named[1].message),
     )
-    rows = [[Cell(name), Cell(str(_finding(entry).says))] for name, entry in named]
-    print(*table([str(Text("REASON", "이유")), str(Text("MEANS", "뜻"))], rows), sep="\n")
+    rows = [[Cell(name), Cell(_finding(entry).says)] for name, entry in named]
+    print(*table(["REASON", "MEANS"], rows), sep="\n")
     return 0
 
 

@@ -51,20 +51,14 @@ def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list
 #: `helm upgrade` or `helm rollback` by somebody else would give it what they ask for.
 THEIRS = Text(
     "Leave it to the administrators of {which}: they alone vouch for this operator. Unless you "
-    "installed it yourself, grant it nothing, and run no helm command for it.",
-    "{which} 네임스페이스의 관리자에게 맡기십시오. 이 오퍼레이터는 그 관리자만 보증합니다. 직접 "
-    "설치한 것이 아니라면 권한을 부여하거나 helm 명령을 실행하지 마십시오.",
+    "installed it yourself, grant it nothing, and run no helm command for it."
 )
 IGNORED = Text(
-    "ignored: {which}. Whoever may edit a namespace can make what looks like an operator there",
-    "무시함: {which}. 네임스페이스를 편집할 수 있는 사용자는 오퍼레이터처럼 보이는 것을 만들 수 "
-    "있습니다",
+    "ignored: {which}. Whoever may edit a namespace can make what looks like an operator there"
 )
 YOURS = Text(
     "If you installed one of them yourself, install it again from your own chart or manifests: no "
-    "role or binding of the cluster names it.",
-    "직접 설치한 것이 있으면 가지고 있는 차트나 매니페스트로 다시 설치하십시오. 그것을 가리키는 "
-    "클러스터의 롤이나 바인딩이 없습니다.",
+    "role or binding of the cluster names it."
 )
 
 
@@ -87,51 +81,31 @@ TOKEN = 3600.0
 #: Seconds for which an API server may accept a token that is not valid any more.
 CACHED = 15.0
 
-NOT_INSTALLED = Text("no operator is installed", "오퍼레이터가 설치되어 있지 않습니다")
+NOT_INSTALLED = Text("no operator is installed")
 _INSTALL = "helm install {name} charts/{name} --namespace {name} --create-namespace"
-INSTALL = Text(f"Install it: {_INSTALL}", f"설치하십시오: {_INSTALL}")
-ALL = Text("all namespaces", "모든 네임스페이스")
-SHARED = Text(
-    "{one} and {other} both act on the {many} of {which}",
-    "{one}, {other} 둘 다 같은 {many} 오브젝트를 처리합니다: {which}",
-)
+INSTALL = Text(f"Install it: {_INSTALL}")
+ALL = Text("all namespaces")
+SHARED = Text("{one} and {other} both act on the {many} of {which}")
 SEPARATE = Text(
     "Give each its own namespaces by the chart's value watchNamespaces or watchNamespaceSelector, "
-    "or uninstall one of them.",
-    "차트의 값 watchNamespaces나 watchNamespaceSelector로 네임스페이스를 나누거나, 둘 중 하나를 "
-    "제거하십시오.",
+    "or uninstall one of them."
 )
-NO_NAME = Text(
-    "the operator cannot elect a leader: its Lease has no valid name",
-    "오퍼레이터가 리더를 선출할 수 없습니다. 리스(Lease)의 이름이 올바르지 않습니다",
-)
-CORRECT = Text(
-    "Correct the arguments --lease-name and --lease-namespace of its Deployment.",
-    "디플로이먼트의 플래그 --lease-name과 --lease-namespace를 고치십시오.",
-)
+NO_NAME = Text("the operator cannot elect a leader: its Lease has no valid name")
+CORRECT = Text("Correct the arguments --lease-name and --lease-namespace of its Deployment.")
 #: How much is quoted of a name that is none.
 QUOTED = 200
 _DELETE = "kubectl -n {namespace} delete lease {name}"
 ABANDONED = Text(
-    "The Lease's holder is not a Pod of the operator. If it is gone, delete the Lease: " + _DELETE,
-    "리스(Lease)를 가진 레플리카가 오퍼레이터의 파드가 아닙니다. 이미 없어졌으면 리스를 "
-    f"삭제하십시오: {_DELETE}",
+    "The Lease's holder is not a Pod of the operator. If it is gone, delete the Lease: " + _DELETE
 )
 _RESTART = "kubectl -n {namespace} rollout restart deployment/{name}"
-GONE = Text(
-    "the ServiceAccount {account} is missing, so the API server refuses the operator (401)",
-    "{account} 서비스어카운트가 없어 API 서버가 오퍼레이터를 거부합니다(401)",
-)
-RESTORE = Text(
-    f"`helm upgrade` brings it back; then restart the operator: {_RESTART}",
-    f"`helm upgrade`로 복구한 뒤에 오퍼레이터를 재시작하십시오: {_RESTART}",
-)
+GONE = Text("the ServiceAccount {account} is missing, so the API server refuses the operator (401)")
+RESTORE = Text(f"`helm upgrade` brings it back; then restart the operator: {_RESTART}")
 NEWER = Text(
     "the ServiceAccount {account} was created after the operator's Pod started, so the Pod's "
-    "token is not valid (401)",
-    "{account} 서비스어카운트가 파드보다 나중에 만들어져 파드의 토큰이 유효하지 않습니다(401)",
+    "token is not valid (401)"
 )
-RESTART = Text(f"Restart the operator: {_RESTART}", f"오퍼레이터를 재시작하십시오: {_RESTART}")
+RESTART = Text(f"Restart the operator: {_RESTART}")
 _LOGS = "kubectl -n {namespace} logs deployment/{name}"
 
 
@@ -148,9 +122,7 @@ def not_installed() -> Finding:
 def leads(operator: Operator) -> Finding:
     """Check whether one of the replicas leads."""
     if not operator.elects:
-        return Finding(
-            WELL, Text("no election: its one replica works", "선출 없이 레플리카 하나가 일합니다")
-        )
+        return Finding(WELL, Text("no election: its one replica works"))
     lease = f"{operator.lease_namespace}/{operator.lease_name}"
     if not client.is_name(operator.lease_name) or not client.is_namespace(operator.lease_namespace):
         return Finding(FAILS, NO_NAME, CORRECT, lease[:QUOTED], _alert("NoLeader"))
@@ -162,7 +134,7 @@ def leads(operator: Operator) -> Finding:
     if ours and (since or 0) < SILENT:
         return Finding(
             WELL,
-            Text("{holder} leads", "리더는 {holder}입니다").format(holder=holder),
+            Text("{holder} leads").format(holder=holder),
         )
     detail = f"Lease {lease}: "
     if operator.lease is None:
@@ -171,13 +143,11 @@ def leads(operator: Operator) -> Finding:
         detail += f"holderIdentity={holder or '-'}, renewTime={ago(since or 0)} ago"
     todo = Text(
         "A new leader takes half a minute. If it stays, the log says whether the Lease could be "
-        f"written: {_LOGS} --all-pods | grep -i lease",
-        "새 리더가 선출되기까지 30초쯤 걸립니다. 계속되면 리스(Lease)를 쓸 수 있는지 로그에서 "
-        f"확인하십시오: {_LOGS} --all-pods | grep -i lease",
+        f"written: {_LOGS} --all-pods | grep -i lease"
     ).format(namespace=operator.namespace, name=operator.name)
     if holder and not ours and (since or 0) >= SILENT:
         todo = ABANDONED.format(namespace=operator.lease_namespace, name=operator.lease_name)
-    says = Text("no replica of the operator leads", "오퍼레이터의 리더가 없습니다")
+    says = Text("no replica of the operator leads")
     return Finding(FAILS, says, todo, detail, _alert("NoLeader"))
 
 
@@ -225,21 +195,16 @@ def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Find
             raise
         return Finding(
             UNKNOWN,
-            Text(
-                "you may not ask what the operator may do",
-                "오퍼레이터의 권한을 조회할 권한이 없습니다",
-            ),
+            Text("you may not ask what the operator may do"),
         )
     if not lacks:
-        return Finding(WELL, Text("the operator has all its rights", "필요한 권한이 모두 있습니다"))
+        return Finding(WELL, Text("the operator has all its rights"))
     return Finding(
         FAILS,
-        Text("the operator lacks rights", "오퍼레이터에 필요한 권한이 없습니다"),
+        Text("the operator lacks rights"),
         Text(
             "`helm upgrade` brings the roles and bindings back; with rbac.create=false an "
-            "administrator has to grant them.",
-            "`helm upgrade`로 롤과 바인딩을 복구하십시오. rbac.create=false이면 관리자가 권한을 "
-            "부여해야 합니다.",
+            "administrator has to grant them."
         ),
         ", ".join(lacks),
         _alert("Forbidden"),
@@ -280,21 +245,14 @@ def unserved(operators: list[Operator], namespace: str) -> Finding:
     """Return the finding about a namespace that no operator serves."""
     chosen = (operator.selector for operator in operators)
     selectors = ", ".join(selector for selector in chosen if client.is_selector(selector))
-    todo = Text(
-        "Add it to the chart's value watchNamespaces, and keep the others there.",
-        "차트의 값 watchNamespaces에 추가하십시오. 다른 네임스페이스는 그대로 두십시오.",
-    )
+    todo = Text("Add it to the chart's value watchNamespaces, and keep the others there.")
     if selectors:
         todo = Text(
-            "Give it the labels that the operator selects: kubectl label namespace {it} … ({of})",
-            "오퍼레이터가 선택하는 레이블을 설정하십시오: kubectl label namespace {it} … ({of})",
+            "Give it the labels that the operator selects: kubectl label namespace {it} … ({of})"
         ).format(it=namespace, of=selectors)
     return Finding(
         FAILS,
-        Text(
-            "no operator serves the namespace {it}",
-            "{it} 네임스페이스를 처리하는 오퍼레이터가 없습니다",
-        ).format(it=namespace),
+        Text("no operator serves the namespace {it}").format(it=namespace),
         todo,
         runbook=_alert("Unserved"),
         about=some([operator.title for operator in operators]),

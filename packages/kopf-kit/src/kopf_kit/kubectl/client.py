@@ -68,59 +68,46 @@ class Refusal(NamedTuple):
 MISSING = Refusal(
     "missing",
     r"^$",
-    Text("kubectl is not installed.", "kubectl이 설치되어 있지 않습니다."),
-    Text(
-        "Install it, or put it on the PATH: https://kubernetes.io/docs/tasks/tools/",
-        "kubectl을 설치하거나 PATH에 추가하십시오: https://kubernetes.io/ko/docs/tasks/tools/",
-    ),
+    Text("kubectl is not installed."),
+    Text("Install it, or put it on the PATH: https://kubernetes.io/docs/tasks/tools/"),
 )
 SLOW = Refusal(
     "slow",
     r"^$",
-    Text("kubectl has not answered in time.", "kubectl이 제때 응답하지 않았습니다."),
-    Text(
-        "Is the cluster reachable? Try: kubectl get --raw /readyz",
-        "클러스터에 연결할 수 있는지 확인하십시오: kubectl get --raw /readyz",
-    ),
+    Text("kubectl has not answered in time."),
+    Text("Is the cluster reachable? Try: kubectl get --raw /readyz"),
 )
 OTHER = Refusal(
     "other",
     r"",
-    Text("kubectl has failed.", "kubectl이 실패했습니다."),
-    Text("What it says is below.", "kubectl의 출력은 아래에 있습니다."),
+    Text("kubectl has failed."),
+    Text("What it says is below."),
 )
 #: The first one whose pattern matches is used; of a login and the like, kubectl itself says enough.
 REFUSALS = (
     Refusal(
         "no-kind",
         r"doesn't have a resource type|no matches for kind|could not find the requested resource",
-        Text(
-            "The cluster does not know the kind {kind}: its CRD is missing.",
-            "클러스터에 {kind} 종류(kind)가 없습니다. CRD가 설치되어 있지 않습니다.",
-        ),
+        Text("The cluster does not know the kind {kind}: its CRD is missing."),
         Text(
             "Install the operator's chart with crds.install=true, or apply crds.yaml of a release. "
-            "Is it the right cluster? kubectl config current-context",
-            "오퍼레이터의 차트를 crds.install=true로 설치하거나 릴리스의 crds.yaml을 적용하십시오. "
-            "클러스터가 맞는지도 확인하십시오: kubectl config current-context",
+            "Is it the right cluster? kubectl config current-context"
         ),
     ),
     Refusal(
         "forbidden",
         r"\(Forbidden\)",
-        Text("The cluster does not allow you to look.", "클러스터에서 조회할 권한이 없습니다."),
+        Text("The cluster does not allow you to look."),
         Text(
             "Ask an administrator for the ClusterRole {crd}-view in your namespace, "
-            "or name a namespace that you may read: -n NAMESPACE",
-            "관리자에게 네임스페이스의 ClusterRole {crd}-view를 요청하거나, "
-            "조회할 수 있는 네임스페이스를 지정하십시오: -n NAMESPACE",
+            "or name a namespace that you may read: -n NAMESPACE"
         ),
     ),
     Refusal(
         "not-found",
         r"\(NotFound\)",
-        Text("What you asked for is not there.", "찾는 것이 없습니다."),
-        Text("Check the name and the namespace.", "이름과 네임스페이스를 확인하십시오."),
+        Text("What you asked for is not there."),
+        Text("Check the name and the namespace."),
     ),
 )
 

@@ -52,10 +52,8 @@ def runs(operator: Operator) -> Finding:
     if not wanted:
         return Finding(
             FAILS,
-            Text(
-                "the operator is scaled to zero", "오퍼레이터의 레플리카가 0개로 설정되어 있습니다"
-            ),
-            Text(f"Start it: {_UP}", f"시작하십시오: {_UP}").format(**_words(operator)),
+            Text("the operator is scaled to zero"),
+            Text(f"Start it: {_UP}").format(**_words(operator)),
             runbook=subject.current().alert("Down"),
         )
     if not count:
@@ -70,27 +68,25 @@ def runs(operator: Operator) -> Finding:
     ]
     if max(restarts, default=0) >= MANY:
         ends = [end for end in map(ended, operator.pods) if end is not None]
-        todo = Text(f"See its last output: {_PREVIOUS_LOGS}", f"마지막 로그: {_PREVIOUS_LOGS}")
+        todo = Text(f"See its last output: {_PREVIOUS_LOGS}")
         if any(end.reason == "OOMKilled" for end in ends):
             todo = advice("OOMKilled")
         return Finding(
             WAITS,
-            Text(
-                "the operator was restarted {n} times", "오퍼레이터가 {n}번 다시 시작되었습니다"
-            ).format(n=max(restarts)),
+            Text("the operator was restarted {n} times").format(n=max(restarts)),
             todo.format(**_words(operator)),
             "; ".join(map(str, ends)),
             subject.current().alert("Restarting"),
         )
     numbers = {"count": count, "wanted": wanted}
-    says = Text("{count} of {wanted} replicas are ready", "레플리카 {wanted}개 중 {count}개 준비됨")
+    says = Text("{count} of {wanted} replicas are ready")
     if count >= wanted:
         return Finding(WELL, says.format(**numbers))
     return _not_ready(operator, Finding(WAITS, says.format(**numbers)))
 
 
 def _down(operator: Operator) -> Finding:
-    says = Text("no replica of the operator is ready", "준비된 오퍼레이터 레플리카가 없습니다")
+    says = Text("no replica of the operator is ready")
     return _not_ready(operator, Finding(FAILS, says, runbook=subject.current().alert("Down")))
 
 
@@ -100,18 +96,13 @@ def _rollout(operator: Operator) -> Finding | None:
     new = [pod for pod in _waiting(operator) if _template(pod) not in running]
     if not new and not _refused(operator):
         return None
-    says = Text(
-        "the Deployment's new Pod is not ready; the former one goes on working",
-        "디플로이먼트의 새 파드가 준비되지 않았습니다. 이전 파드가 계속 일합니다",
-    )
+    says = Text("the Deployment's new Pod is not ready; the former one goes on working")
     finding = _not_ready(operator._replace(pods=new), Finding(WAITS, says))
     release = (operator.deployment["metadata"].get("annotations") or {}).get(RELEASE)
     if not client.is_name(release) or finding.todo is None:
         return finding
     back = f"`helm rollback {release} --namespace {operator.namespace}`."
-    return finding._replace(
-        todo=Text(f"{finding.todo.en} Or go back: {back}", f"{finding.todo.ko} 되돌리려면: {back}")
-    )
+    return finding._replace(todo=Text(f"{finding.todo} Or go back: {back}"))
 
 
 def _not_ready(operator: Operator, finding: Finding) -> Finding:
@@ -166,37 +157,30 @@ def _template(pod: Object) -> str:
     return str((pod["metadata"].get("labels") or {}).get("pod-template-hash", ""))
 
 
-CLUSTER, CRD, OPERATOR = (
-    Text("Cluster", "클러스터"),
-    Text("Kind", "종류"),
-    Text("Operator", "오퍼레이터"),
-)
-READY, LEADER, RIGHTS = Text("Ready", "준비"), Text("Leader", "리더"), Text("Rights", "권한")
-SERVED = Text("Namespaces", "네임스페이스")
+CLUSTER, CRD, OPERATOR = "Cluster", "Kind", "Operator"
+READY, LEADER, RIGHTS, SERVED = "Ready", "Leader", "Rights", "Namespaces"
 TITLES = (CLUSTER, CRD, OPERATOR, READY, LEADER, RIGHTS, SERVED)
 
-ALL_WELL = Text("All is well.", "모두 정상입니다.")
-SOME_WRONG = Text(
-    "{n} of {all} checks found something wrong.", "{all}개 항목 중 {n}개에 문제가 있습니다."
-)
-OF_ONLY = Text("{it}, for {which} alone", "{it}, 처리하는 네임스페이스: {which}")
-MAY_NOT = Text("you may not look", "조회할 권한이 없습니다")
+ALL_WELL = Text("All is well.")
+SOME_WRONG = Text("{n} of {all} checks found something wrong.")
+OF_ONLY = Text("{it}, for {which} alone")
+MAY_NOT = Text("you may not look")
 
 
 class Check(NamedTuple):
     """A line of the report."""
 
-    title: Text
+    title: str
     finding: Finding
 
 
 def report(kubectl: Kubectl) -> int:
     """Print the result of each check; return the exit code."""
     findings = []
-    titles = (*TITLES, *(_title(kind) for kind in subject.current().kinds))
-    room = max(width(str(title)) for title in titles) + 3
+    titles = (*TITLES, *(kind.many for kind in subject.current().kinds))
+    room = max(width(title) for title in titles) + 3
     for title, finding in check(kubectl):
-        print(f"{mark(finding.level)} {pad(str(title), room)}{finding.says}", flush=True)
+        print(f"{mark(finding.level)} {pad(title, room)}{finding.says}", flush=True)
         if finding.level != WELL:
             below = lines(finding)
             if below:
@@ -209,10 +193,6 @@ def report(kubectl: Kubectl) -> int:
     elif all(finding.level == WELL for finding in findings):
         print(ALL_WELL)
     return 1 if wrong else 0
-
-
-def _title(kind: Kind) -> Text:
-    return Text(kind.many, kind.kind)
 
 
 def check(kubectl: Kubectl) -> Iterator[Check]:
@@ -252,7 +232,7 @@ def _cluster(kubectl: Kubectl) -> Finding:
     """Ask for the versions; this is the first request, and it fails if there is no cluster."""
     versions = json.loads(kubectl.ask("version", "--output=json"))
     own, server = (versions[side]["gitVersion"] for side in ("clientVersion", "serverVersion"))
-    says = Text("Kubernetes {server}, kubectl {own}", "쿠버네티스 {server}, kubectl {own}")
+    says = Text("Kubernetes {server}, kubectl {own}")
     return Finding(WELL, says.format(server=server, own=own))
 
 
@@ -261,7 +241,7 @@ def _kind(kubectl: Kubectl, kind: Kind) -> tuple[Finding, str]:
     lacking = client.refusal("no matches for kind")
     missing = Finding(
         FAILS,
-        Text("the CRD {kind} is missing", "{kind} CRD가 없습니다").format(kind=kind.resource),
+        Text("the CRD {kind} is missing").format(kind=kind.resource),
         lacking.todo,
         runbook=subject.current().alert("Unserved"),
     )
@@ -282,7 +262,7 @@ def _kind(kubectl: Kubectl, kind: Kind) -> tuple[Finding, str]:
     ]
     served = [v["name"] for v in crd["spec"]["versions"] if v.get("served")]
     if wrong or kind.version not in served:
-        says = Text("the CRD {kind} is not served", "{kind} CRD가 제공되지 않습니다")
+        says = Text("the CRD {kind} is not served")
         return missing._replace(
             says=says.format(kind=kind.resource), detail="; ".join(wrong)
         ), version
@@ -299,7 +279,7 @@ def _discovered(kubectl: Kubectl, kind: Kind, missing: Finding) -> Finding:
         if error.key not in ("not-found", "no-kind"):
             raise
         return missing
-    says = Text("{kind}/{v} is served", "{kind}/{v} 제공됨")
+    says = Text("{kind}/{v} is served")
     return Finding(WELL, says.format(kind=kind.resource, v=kind.version))
 
 
@@ -310,8 +290,7 @@ def _installed(operator: Operator, crd: str) -> Finding:
     if not crd or not operator.version or crd == operator.version:
         return Finding(WELL, says)
     todo = Text(
-        "The CRD is of version {crd}: `helm upgrade` with crds.install=true brings this one's.",
-        "CRD의 버전은 {crd}입니다. crds.install=true로 `helm upgrade`하면 같은 버전이 됩니다.",
+        "The CRD is of version {crd}: `helm upgrade` with crds.install=true brings this one's."
     )
     return Finding(WAITS, says, todo.format(crd=crd))
 
@@ -334,7 +313,7 @@ def _served(kubectl: Kubectl, operators: list[Operator], kinds: list[Kind]) -> I
         }
         yield Check(SERVED, _namespaces(kubectl, operators, used - {""}, existing))
     for kind, of_kind in objects:
-        yield Check(_title(kind), fare(kind, of_kind))
+        yield Check(kind.many, fare(kind, of_kind))
 
 
 def _namespaces(
@@ -344,14 +323,8 @@ def _namespaces(
         gone = sorted({*operator.namespaces} - existing)
         if not gone:
             continue
-        says = Text(
-            "namespace {gone} is in watchNamespaces but does not exist",
-            "처리하도록 지정된 {gone} 네임스페이스가 없습니다",
-        )
-        todo = Text(
-            "Create it, or take it out of the chart's value watchNamespaces.",
-            "만들거나 차트의 값 watchNamespaces에서 빼십시오.",
-        )
+        says = Text("namespace {gone} is in watchNamespaces but does not exist")
+        todo = Text("Create it, or take it out of the chart's value watchNamespaces.")
         says = says.format(gone=", ".join(gone))
         finding = Finding(FAILS, says, todo, runbook=subject.current().alert("Unserved"))
         return checks.about(operator, finding)
@@ -361,5 +334,5 @@ def _namespaces(
     for namespace in sorted(used):
         if not any(checks.serves(kubectl, operator, namespace) for operator in operators):
             return checks.unserved(operators, namespace)
-    says = Text("all that have {many} are served", "{many} 오브젝트가 있는 곳을 모두 처리함")
+    says = Text("all that have {many} are served")
     return Finding(WELL, says.format(many=subject.current().many))

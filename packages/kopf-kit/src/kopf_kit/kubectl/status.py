@@ -14,7 +14,7 @@ from kopf_kit.kubectl.text import Cell, Text, ago, paint, printable, table
 
 Object = dict[str, Any]
 
-NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
+NOT_SEEN = Text("no operator has looked at it yet")
 
 
 class State(NamedTuple):
@@ -101,13 +101,11 @@ def fare(kind: Kind, objects: list[Object]) -> Finding:
     ready = sum(state.ready == "True" for state in states)
     if not (tells or any(state.ready for state in states)):
         return Finding(WELL, Text.of(len(states)))
-    says = Text("{all}: {n} ready", "{all}개: 준비됨 {n}").format(all=len(states), n=ready)
+    says = Text("{all}: {n} ready").format(all=len(states), n=ready)
     if ready == len(states):
         return Finding(WELL, says)
     todo = Text(
-        "`kubectl {command} status -A` lists them, `kubectl {command} why {kind}/NAME` says why.",
-        "`kubectl {command} status -A`로 목록을 보고 `kubectl {command} why {kind}/NAME`으로 "
-        "이유를 확인하십시오.",
+        "`kubectl {command} status -A` lists them, `kubectl {command} why {kind}/NAME` says why."
     )
     words = {"command": subject.current().command, "kind": kind.kind.lower()}
     return Finding(WAITS, says, todo.format(**words))
@@ -115,25 +113,17 @@ def fare(kind: Kind, objects: list[Object]) -> Finding:
 
 def unseen(names: list[str]) -> Finding:
     """Return the finding about objects that no operator has looked at."""
-    says = Text("{n} were not looked at: {it}", "{n}개를 확인하지 않음: {it}")
+    says = Text("{n} were not looked at: {it}")
     says = says.format(n=len(names), it=", ".join(names[:3]))
     return Finding(FAILS, says, runbook=subject.current().alert("QueueStuck"))
 
 
 COLORS = {"True": "green", "False": "red"}
 
-NAMESPACE, NAME = Text("NAMESPACE", "네임스페이스"), Text("NAME", "이름")
-READY, SINCE, WHY = Text("READY", "준비"), Text("SINCE", "경과"), Text("WHY", "이유")
-DELETING = Text("it is being deleted", "삭제되는 중입니다")
-NONE_HERE = Text(
-    "There are no {many} in the namespace {here}; -A shows all namespaces.",
-    "네임스페이스 {here}에 {many} 오브젝트가 없습니다. -A로 모든 네임스페이스를 볼 수 있습니다.",
-)
-NONE = Text("There are no {many} in the cluster.", "클러스터에 {many} 오브젝트가 없습니다.")
-ASK = Text(
-    "`kubectl {command} why KIND/NAME` says more about one.",
-    "`kubectl {command} why KIND/NAME`으로 더 자세히 볼 수 있습니다.",
-)
+DELETING = Text("it is being deleted")
+NONE_HERE = Text("There are no {many} in the namespace {here}; -A shows all namespaces.")
+NONE = Text("There are no {many} in the cluster.")
+ASK = Text("`kubectl {command} why KIND/NAME` says more about one.")
 
 
 def show(kubectl: Kubectl, *, everywhere: bool) -> int:
@@ -155,10 +145,10 @@ def show(kubectl: Kubectl, *, everywhere: bool) -> int:
 
 def _picture(states: list[State], everywhere: bool) -> list[str]:
     """Return the lines of the table, and how to ask for more below it."""
-    heads = [*([NAMESPACE] if everywhere else []), NAME, READY, SINCE, WHY]
-    lines = table([str(head) for head in heads], [_row(state, everywhere) for state in states])
+    heads = [*(["NAMESPACE"] if everywhere else []), "NAME", "READY", "SINCE", "WHY"]
+    lines = table(heads, [_row(state, everywhere) for state in states])
     if any(state.ready != "True" for state in states):
-        lines += ["", paint(str(ASK.format(command=subject.current().command)), "dim")]
+        lines += ["", paint(ASK.format(command=subject.current().command), "dim")]
     return lines
 
 
@@ -179,9 +169,9 @@ def _row(state: State, everywhere: bool) -> list[Cell]:
 
 def _why(state: State) -> str:
     if state.deleting:
-        return str(DELETING)
+        return DELETING
     if not state.ready:
-        return str(NOT_SEEN) if subject.current().tells else printable(", ".join(state.others))
+        return NOT_SEEN if subject.current().tells else printable(", ".join(state.others))
     if state.ready == "True":
         return ""
     known = advice.find(state.reason, state.message, state.name, state.namespace)

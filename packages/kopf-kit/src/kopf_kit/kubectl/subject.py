@@ -43,7 +43,7 @@ class Entry(NamedTuple):
     #: Their names, in which `*` stands for any text.
     of: tuple[str, ...]
     do: Text
-    means: Text = Text("", "")
+    means: Text = Text("")
     #: A pattern of the condition's message; empty if the reason alone decides.
     message: str = ""
     #: The alert whose runbook has more details, or an empty text.
@@ -70,8 +70,8 @@ class Subject(NamedTuple):
     version: str
     #: Its page.
     home: str
-    #: The page of its runbooks, in English and Korean.
-    runbooks: Text
+    #: The page of its runbooks.
+    runbooks: str
     #: The alerts of its chart.
     alerts: tuple[str, ...]
     #: What the names of its environment variables begin with.
@@ -101,9 +101,9 @@ class Subject(NamedTuple):
         """Return the full name of an alert, or an empty text if the chart has no such alert."""
         return next((alert for alert in self.alerts if alert.endswith(name)), "")
 
-    def runbook(self, alert: str) -> Text:
-        """Return the URL of an alert's runbook, in each language."""
-        return Text(*(f"{page}#{alert.lower()}" for page in self.runbooks))
+    def runbook(self, alert: str) -> str:
+        """Return the URL of an alert's runbook."""
+        return f"{self.runbooks}#{alert.lower()}"
 
 
 _used: list[Subject] = []

@@ -186,16 +186,11 @@ if caught and int(caught[1], 16) >> (signal.SIGUSR1 - 1) & 1:
 
 WRITTEN = Text(
     "{file} is written. It has no Secrets, and the texts in {many} are hidden, but it has names, "
-    "such as those of namespaces, nodes and users: look through it before you send it.",
-    "{file} 파일을 만들었습니다. 시크릿은 없고 {many}의 텍스트는 가렸지만 네임스페이스와 노드, "
-    "사용자 등의 이름은 있으므로, 보내기 전에 살펴보십시오.",
+    "such as those of namespaces, nodes and users: look through it before you send it."
 )
-PARTLY = Text("What could not be read: {what}.", "읽지 못한 것: {what}.")
-REFUSED = Text("{file} cannot be written", "{file} 파일을 만들 수 없습니다")
-ELSEWHERE = Text(
-    "Name another file: `-f FILE.tar.gz`. A file that exists is not overwritten.",
-    "`-f FILE.tar.gz`로 다른 파일을 지정하십시오. 이미 있는 파일은 덮어쓰지 않습니다.",
-)
+PARTLY = Text("What could not be read: {what}.")
+REFUSED = Text("{file} cannot be written")
+ELSEWHERE = Text("Name another file: `-f FILE.tar.gz`. A file that exists is not overwritten.")
 
 
 class Missing(NamedTuple):
@@ -370,7 +365,7 @@ def _told(missing: list[Missing], what: str) -> Iterator[None]:
     try:
         yield
     except KubectlError as error:
-        missing.append(Missing(what, error.said or str(error.refusal.says)))
+        missing.append(Missing(what, error.said or error.refusal.says))
 
 
 def _json(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Sentences in English and Korean, tables with wide characters, and colours."""
+"""Sentences, tables with wide characters, and colours."""
 
 from __future__ import annotations
 
@@ -18,34 +18,24 @@ COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "2", 
 MAX_CHARACTERS = 1000
 
 
-class Text(NamedTuple):
-    """A sentence in both languages."""
+class Text(str):
+    """A sentence, which may have {words} that are filled in."""
 
-    en: str
-    ko: str
-
-    def format(self, **values: object) -> Text:
-        """Return it with the {words} replaced by values; a Text is inserted in its own language.
+    def format(self, *_: object, **values: object) -> Text:
+        """Return it with the {words} replaced by values; a Text is inserted as it is.
 
         Other values may come from the cluster: they are shortened, and cannot steer the terminal.
         """
-        en = {name: v.en if isinstance(v, Text) else shown(v) for name, v in values.items()}
-        ko = {name: v.ko if isinstance(v, Text) else shown(v) for name, v in values.items()}
-        return Text(self.en.format(**en), self.ko.format(**ko))
+        safe = {name: v if isinstance(v, Text) else shown(v) for name, v in values.items()}
+        return Text(super().format(**safe))
 
     @classmethod
     def of(cls, value: object) -> Text:
-        """Return a value that is the same in both languages."""
-        return cls("{it}", "{it}").format(it=value)
+        """Return a value as a sentence."""
+        return cls("{it}").format(it=value)
 
-    def __str__(self) -> str:
-        return self.ko if language() == "ko" else self.en
-
-
-def language(env: Mapping[str, str] = os.environ) -> str:
-    """Return the locale's language, `ko` or `en`."""
-    chosen = env.get("LC_ALL") or env.get("LC_MESSAGES") or env.get("LANG") or ""
-    return "ko" if chosen.lower().startswith("ko") else "en"
+    def __repr__(self) -> str:
+        return f"Text({super().__repr__()})"
 
 
 def colored(stream: Any, env: Mapping[str, str] = os.environ) -> bool:

@@ -22,36 +22,21 @@ MAX_PODS = 3
 #: Seconds within which a healthy operator has looked at an object.
 PROMPT = 5.0
 
-READY = Text("it is ready", "준비되었습니다")
-STALE = Text(
-    "it was ready when an operator last looked at it",
-    "오퍼레이터가 마지막으로 확인했을 때는 준비되어 있었습니다",
-)
+READY = Text("it is ready")
+STALE = Text("it was ready when an operator last looked at it")
 #: What is to be done about the object, and about the operator.
-AND_DO = Text("{todo} As to the operator: {more}", "{todo} 오퍼레이터에 대해 할 일: {more}")
-NOT_READY = Text("it is not ready ({reason})", "준비되지 않았습니다({reason})")
-NO_CONDITION = Text(
-    "it has no Ready condition; its Events are below",
-    "Ready 컨디션이 없습니다. 이벤트는 아래와 같습니다",
-)
-DELETING = Text(
-    "it is being deleted, but something holds it", "삭제되는 중이며 무엇인가 붙잡고 있습니다"
-)
-FINALIZERS = Text(
-    "These finalizers hold it: {it}. Their owners take them off when they are done.",
-    "다음 파이널라이저가 붙잡고 있습니다: {it}. 소유자가 정리를 마치면 제거합니다.",
-)
-SOON = Text("the operator is about to look at it", "오퍼레이터가 곧 확인합니다")
+AND_DO = Text("{todo} As to the operator: {more}")
+NOT_READY = Text("it is not ready ({reason})")
+NO_CONDITION = Text("it has no Ready condition; its Events are below")
+DELETING = Text("it is being deleted, but something holds it")
+FINALIZERS = Text("These finalizers hold it: {it}. Their owners take them off when they are done.")
+SOON = Text("the operator is about to look at it")
 LOG = Text(
     "The operator runs and leads; its log says what it does. `kubectl {command} doctor` checks the "
-    "rest.",
-    "오퍼레이터는 실행 중이며 리더도 있습니다. 하는 일은 로그에 있습니다. 나머지는 "
-    "`kubectl {command} doctor`가 확인합니다.",
+    "rest."
 )
-BESIDES = Text("{says}. Besides, {more}", "{says}. 또한 {more}")
-EDITED = Text("this is of an earlier version of it; {says}", "이전 버전에 대한 상태입니다. {says}")
-FOR = Text("for {age}", "{age} 동안")
-OTHERS, EVENT = Text("Conditions", "컨디션"), Text("Events", "이벤트")
+BESIDES = Text("{says}. Besides, {more}")
+EDITED = Text("this is of an earlier version of it; {says}")
 
 
 def of_name(kubectl: Kubectl, name: str) -> int:
@@ -86,10 +71,10 @@ def _explain(kubectl: Kubectl, kind: Kind, given: Object) -> int:
     seconds = age(now.since)
     reason = now.reason
     if reason and seconds is not None:
-        reason = f"{reason}, {FOR.format(age=ago(seconds))}"
-    more = [f"  {OTHERS}: {shown(', '.join(now.others))}"] if now.others else []
+        reason = f"{reason}, for {ago(seconds)}"
+    more = [f"  Conditions: {shown(', '.join(now.others))}"] if now.others else []
     if finding.level != WELL and (events := _events(kubectl, now)):
-        more += [f"  {EVENT}:", *(f"    {shown(event)}" for event in events)]
+        more += ["  Events:", *(f"    {shown(event)}" for event in events)]
     _tell(now.title, finding, reason, *more)
     return 0 if finding.level in (WELL, UNKNOWN) else 1
 
@@ -161,7 +146,7 @@ def held(kubectl: Kubectl, namespace: str, *, seen: bool) -> Finding | None:
         return None if seen else _may_not_look()
     if not operators:
         absent = checks.not_installed()
-        return absent._replace(detail=str(checks.ignored(alike).says) if alike else "")
+        return absent._replace(detail=checks.ignored(alike).says if alike else "")
     if not serving:
         return checks.unserved(operators, namespace)
     for operator in serving:
@@ -178,9 +163,7 @@ def held(kubectl: Kubectl, namespace: str, *, seen: bool) -> Finding | None:
 
 def _may_not_look() -> Finding:
     todo = Text(
-        "You may not see the operator: ask an administrator to run `kubectl {command} doctor`.",
-        "오퍼레이터를 조회할 권한이 없습니다. 관리자에게 `kubectl {command} doctor` 실행을 "
-        "요청하십시오.",
+        "You may not see the operator: ask an administrator to run `kubectl {command} doctor`."
     )
     return Finding(WAITS, NOT_SEEN, todo.format(command=subject.current().command))
 
@@ -230,23 +213,19 @@ def _time(event: Object) -> str:
 
 def _unknown(kubectl: Kubectl, kinds: list[Kind], word: str, name: str) -> Finding:
     if not kinds:
-        says = Text("the operator has no kind {kind}", "오퍼레이터에 {kind} 종류(kind)가 없습니다")
-        todo = Text("It has: {it}.", "다음 종류가 있습니다: {it}.")
+        says = Text("the operator has no kind {kind}")
+        todo = Text("It has: {it}.")
         names = ", ".join(kind.kind.lower() for kind in subject.current().kinds)
         return Finding(UNKNOWN, says.format(kind=word), todo.format(it=names))
     existing = [
         manifest["metadata"]["name"] for kind in kinds for manifest in kubectl.list(kind.resource)
     ]
-    says = Text(
-        "there is no {kinds} {name} in the namespace {here}",
-        "네임스페이스 {here}에 이름이 {name}인 {kinds} 오브젝트가 없습니다",
+    says = Text("there is no {kinds} {name} in the namespace {here}")
+    todo = Text("In another namespace? `kubectl {command} status -A` lists them all.").format(
+        command=subject.current().command
     )
-    todo = Text(
-        "In another namespace? `kubectl {command} status -A` lists them all.",
-        "다른 네임스페이스에 있다면 `kubectl {command} status -A`로 모두 볼 수 있습니다.",
-    ).format(command=subject.current().command)
     close = difflib.get_close_matches(name, existing, 3)
     if close:
-        todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
+        todo = Text("Did you mean {it}?").format(it=", ".join(close))
     kind_names = " / ".join(kind.kind for kind in kinds)
     return Finding(UNKNOWN, says.format(name=name, here=kubectl.here(), kinds=kind_names), todo)

@@ -54,23 +54,18 @@ KNOWN = Path(kubectl.__file__).with_name("advice.yaml")
 #: What may be filled into the sentences of `advice.yaml`: about an object, and about a Pod.
 WORDS = {"name", "namespace", "command", "operator", "many", "home"}
 POD_WORDS = {"namespace", "pod", "node"}
-RETRIED = Text(" The operator tries again by itself.", " 오퍼레이터가 자동으로 다시 시도합니다.")
+RETRIED = " The operator tries again by itself."
 _EXECUTABLE, _PLAIN = 0o100755, 0o100644
 #: The formats of texts that are not to be shown.
 _SECRET = ("password", "byte", "binary")
-
-
-class _Sentence(msgspec.Struct, forbid_unknown_fields=True):
-    en: str
-    ko: str
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     """An entry of `advice.yaml`; `subject.Entry` describes most fields."""
 
     of: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    do: _Sentence
-    means: _Sentence = msgspec.field(default_factory=lambda: _Sentence("", ""))
+    do: str
+    means: str = ""
     message: str = ""
     alert: str = ""
     #: Whether the operator tries again by itself.
@@ -80,7 +75,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
         """Raise KitError if a sentence or the pattern cannot be used."""
         try:
             re.compile(self.message)
-            texts = (self.do.en, self.do.ko, self.means.en, self.means.ko)
+            texts = (self.do, self.means)
             fields = {field[1] for text in texts for field in string.Formatter().parse(text)}
             if fields - words - {None}:
                 known = ", ".join(f"{{{word}}}" for word in sorted(words))
@@ -145,8 +140,7 @@ def manifest() -> str:
         "homepage": ours.home,
         "shortDescription": f"Say how {first} fare, why, and what to do"[:50],
         "description": f"For those who use {ours.name}: all {ours.many} at a glance, why one is "
-        "not as it should be, a check of the operator itself, and a file for those who help. In "
-        "English and Korean.",
+        "not as it should be, a check of the operator itself, and a file for those who help.",
         "caveats": "It needs Python 3.9 or newer on the PATH as python3.",
         "platforms": [platform],
     }
@@ -164,8 +158,6 @@ def subject() -> Subject:
     operator = declared.operator()
     crds = {crd["metadata"]["name"]: crd for crd in operator.definitions}
     home = str(templates.read()["home"])
-    page = f"{home}/blob/v{PROJECT.version}/docs/runbooks"
-    korean = (PROJECT.root / "docs" / "runbooks.ko.md").is_file()
     flags = (f"--{image.flag}=" for image in PROJECT.images)
     alerts = tuple(re.findall(r"^## (\w+)", _runbooks(), re.MULTILINE))
     return Subject(
@@ -173,7 +165,7 @@ def subject() -> Subject:
         command=COMMAND,
         version=PROJECT.version,
         home=home,
-        runbooks=Text(f"{page}.md", f"{page}{'.ko' * korean}.md"),
+        runbooks=f"{home}/blob/v{PROJECT.version}/docs/runbooks.md",
         alerts=alerts,
         variables=PROJECT.variables,
         # Every operator on plain kopf has variables of these names.
@@ -218,10 +210,8 @@ def advice(*files: Path, alerts: Sequence[str]) -> Advice:
             for part in getattr(content, section):
                 part.check(file, POD_WORDS if section == "pods" else WORDS)
                 alert = full(part.alert) or full(default) if section == "reasons" else ""
-                retried = RETRIED if part.retried else Text("", "")
-                do = Text(part.do.en + retried.en, part.do.ko + retried.ko)
-                means = Text(part.means.en, part.means.ko)
-                yield Entry(part.of, do, means, part.message, alert)
+                do = Text(part.do + RETRIED * part.retried)
+                yield Entry(part.of, do, Text(part.means), part.message, alert)
 
     return Advice(*(tuple(entries(part)) for part in ("pods", "reasons", "events")))
 
