@@ -1,9 +1,7 @@
 """What people, pipelines and broken machines do to a cluster; findings L10 and minor 6."""
 
 import asyncio
-import resource
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -156,33 +154,6 @@ async def test_minor_6_a_leader_that_ends_while_it_renews_releases_the_lease(
     assert lease["spec"]["holderIdentity"] == ""
 
 
-@pytest.mark.long
-async def test_out_of_memory_it_loses_nothing(here: World) -> None:
-    """It gets no more memory than it has, in the middle of its work, as at a container's limit."""
-    await here.start()
-    await here.create("하나")
-    await here.converges({"hello": "하나"}, quiet=0.1)
-    limited, room, wanted = here.operator.pid, 2**18, {"hello": "하나"}
-
-    async with here.within(120, "it has no memory left"):
-        while not (here.operator.exits or b"MemoryError" in here.operator.log.read_bytes()):
-            # Less room each time: how much it takes depends on how many Messages come at once.
-            with suppress(OSError, AssertionError):  # it has just ended, and is seen to next time
-                most = here.operator.memory("VmSize") + room
-                resource.prlimit(limited, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-            room //= 2
-            names = [f"m{number:03}" for number in range(len(wanted), len(wanted) + 40)]
-            more = {name: name + "x" * 32000 for name in names}
-            await asyncio.gather(*(here.create(text, name) for name, text in more.items()))
-            wanted |= more
-            await asyncio.sleep(1)
-    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-    with suppress(ProcessLookupError):  # it ended
-        resource.prlimit(limited, resource.RLIMIT_AS, unlimited)
-
-    await here.converges(wanted)
-
-
 async def uid_of_pod(here: World, name: str = "hello") -> str:
     pod = await here.cluster.ask("GET", here.child(name))
     return str(pod["metadata"]["uid"])
@@ -245,3 +216,28 @@ async def test_l10_a_replica_set_that_adopts_a_stripped_pod_keeps_it(here: World
     await here.until_reason("Conflict")
 
     assert len(here.child_writes("DELETE")) == before
+
+
+async def test_a_message_that_its_own_pod_owns_is_served_until_it_is_collected(
+    here: World,
+) -> None:
+    """A circle of owners: the garbage collector ends it once the Pod is replaced."""
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    pod = await here.cluster.ask("GET", here.child())
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod["metadata"]["name"],
+        "uid": pod["metadata"]["uid"],
+    }
+    await here.cluster.patch(here.object(), {"metadata": {"ownerReferences": [owner]}})
+    await here.edit("둘")
+    await here.create("하나", "other")
+
+    async with here.within(120, "the garbage collector takes it"):
+        while await here.cluster.find(here.object()):
+            await asyncio.sleep(0.1)
+    await here.converges({"other": "하나"})
+    assert here.operator.exits == []

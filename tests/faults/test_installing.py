@@ -7,9 +7,7 @@ import pytest
 
 from chart.helm import (
     CHART,
-    HELM_3_IN_TIME,
     NAMESPACE,
-    RELEASE,
     Manifest,
     helm,
     render,
@@ -89,12 +87,6 @@ def test_helm_installs_an_example(empty: ControlPlane, example: str) -> None:
     helm("uninstall", example, *where)
 
 
-def is_kept(manifest: Manifest) -> bool:
-    """Tell whether Helm leaves an object behind, for users' Messages need it."""
-    annotations = manifest["metadata"].get("annotations", {})
-    return bool(annotations.get("helm.sh/resource-policy") == "keep")
-
-
 def test_j6_a_second_installation_over_the_same_namespaces_is_told_of_the_first(
     empty: ControlPlane,
 ) -> None:
@@ -130,25 +122,3 @@ def test_j6_a_second_installation_over_the_same_namespaces_is_told_of_the_first(
     for release in ("apart", "third", "second", "first"):
         helm("uninstall", release, "--namespace", release, "--kubeconfig", empty.kubeconfig(ADMIN))
     kubectl(empty, "delete", "clusterrolebinding", name)
-
-
-@pytest.mark.parametrize("program", HELM_3_IN_TIME)
-def test_helm_installs_upgrades_and_removes_it(empty: ControlPlane, program: str) -> None:
-    def release(verb: str, *arguments: str) -> None:
-        helm(
-            *(verb, RELEASE, *arguments, "--namespace", NAMESPACE),
-            *("--kubeconfig", empty.kubeconfig(ADMIN)),
-            program=program,
-        )
-
-    less = [m for m in render() if m["kind"] != "Pod"]  # without that of `helm test`
-    more = [m for m in render({"replicaCount": 2}) if m["kind"] != "Pod"]  # which have a budget
-
-    release("install", str(CHART))
-    assert there(empty, less) == wanted(less)
-
-    release("upgrade", str(CHART), "--set=replicaCount=2")
-    assert there(empty, more) == wanted(more) > wanted(less)
-
-    release("uninstall")
-    assert there(empty, more) == wanted([m for m in more if is_kept(m)])

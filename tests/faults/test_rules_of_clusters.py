@@ -1,6 +1,6 @@
-"""What clusters ask of Pods and do to them: OpenShift, limits, quotas, policies, meshes, nodes.
+"""What clusters ask of Pods and do to them: OpenShift, limits, quotas, policies, meshes.
 
-Finding M7. The API server's own admission does it, and the real scheduler places the Pods.
+Finding M7. The API server's own admission does it.
 """
 
 import asyncio
@@ -15,16 +15,13 @@ import pytest
 from faults.worlds import policies_served
 from kopf_kit.olm import bundle
 from kopf_kit.project import documents
-from kopf_kit.rig import tools
 from kopf_kit.testing import calls
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 from tests.faults.messages import why
 from tests.support import policies
 
-#: All but the last: the scheduler is not built of each Kubernetes that is proved.
-api = pytest.mark.api
-SPOT = {"key": "spot", "operator": "Exists"}
+pytestmark = pytest.mark.api
 
 
 @asynccontextmanager
@@ -87,7 +84,6 @@ async def user_of_pod(here: World, name: str) -> int:
     return int(spec["containers"][0]["securityContext"]["runAsUser"])
 
 
-@api
 async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
     here = own_world
     example = example_of_the_bundle()
@@ -131,7 +127,6 @@ async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
 # --- limits, quotas and rules -------------------------------------------------------------------
 
 
-@api
 @pytest.mark.parametrize(
     ("limit", "complaint", "resources"),
     [
@@ -163,7 +158,6 @@ async def test_what_a_limit_range_asks_for_is_told_and_can_be_given(
     await here.converges({"hello": "하나"})
 
 
-@api
 async def test_a_quota_has_room_for_the_pods_that_say_what_they_use(here: World) -> None:
     path = f"/api/v1/namespaces/{here.namespace}/resourcequotas"
     hard = {"requests.cpu": "10m", "limits.memory": "32Mi"}
@@ -185,7 +179,6 @@ async def test_a_quota_has_room_for_the_pods_that_say_what_they_use(here: World)
     await here.converges({"hello": "하나", "third": "셋"})
 
 
-@api
 async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: World) -> None:
     loose = {"securityContext": {"allowPrivilegeEscalation": True}}
     await here.start(f"--message-pod={json.dumps(loose)}")
@@ -203,19 +196,20 @@ async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: W
     await here.converges({"hello": "하나"})
 
 
-@api
 async def test_a_label_that_a_policy_asks_for_is_told_and_can_be_given(here: World) -> None:
     async with held_to(here, policies.requires_a_label(here.namespace, "cost-center")):
         await here.start()
         await here.create("하나")
         told = await here.until_reason("Forbidden")
         assert "must have the label cost-center" in told["message"]
+        assert (await why(here)).first == (
+            "Message hello: a policy of the cluster refuses what it needs."
+        )
 
         await start_again(here, labels={"cost-center": "1234"})
         await here.converges({"hello": "하나"})
 
 
-@api
 @pytest.mark.parametrize(
     ("rule", "shows"),
     [
@@ -244,45 +238,3 @@ async def test_what_admission_adds_and_rewrites_is_left_alone(
             while pod["metadata"]["uid"] == before:
                 await asyncio.sleep(0.05)
                 pod = await here.cluster.find(here.child()) or pod
-
-
-# --- nodes --------------------------------------------------------------------------------------
-
-
-async def add_node(here: World, name: str, system: str, *taints: Raw) -> None:
-    labels = {"kubernetes.io/os": system, "kubernetes.io/hostname": name}
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    await here.cluster.put(node)
-    room = {"cpu": "4", "memory": "4Gi", "pods": "110"}
-    status = {"status": {"capacity": room, "allocatable": room}}
-    await here.cluster.patch(f"/api/v1/nodes/{name}/status", status)
-    # Without the taint that a new node has until its kubelet is ready.
-    await here.cluster.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": list(taints)}})
-
-
-@pytest.mark.long
-async def test_pods_are_placed_on_linux_nodes_whose_taints_they_tolerate(own_world: World) -> None:
-    here = own_world
-    here.kubelet.places = False
-    await add_node(here, "windows", "windows")
-    await add_node(here, "spot", "linux", {"key": "spot", "effect": "NoSchedule"})
-    plane = here.cluster.plane
-    [scheduler] = tools.kubernetes(plane.kubernetes, "kube-scheduler")
-    plane.run(
-        "kube-scheduler",
-        scheduler,
-        f"--kubeconfig={plane.kubeconfig('controllers')}",
-        "--leader-elect=false",
-        "--secure-port=0",
-    )
-    await here.start()
-    await here.create("하나")
-
-    told = (await here.until_reason("Unschedulable"))["message"]
-    assert "untolerated taint" in told
-    assert "didn't match Pod's node affinity/selector" in told
-    await start_again(here, tolerations=[SPOT])
-
-    await here.converges({"hello": "하나"})
-    pod = await here.cluster.ask("GET", here.child())
-    assert pod["spec"]["nodeName"] == "spot"

@@ -1,14 +1,11 @@
 """What users declare, and what clusters forbid, lose and take away."""
 
-import asyncio
-
 import pytest
 
-from faults.worlds import policies_served
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD
-from tests.faults.messages import foreign_pod, why
+from tests.faults.messages import why
 
 pytestmark = pytest.mark.api
 
@@ -61,61 +58,6 @@ async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World
         assert kept["spec"] == spec.get("spec", made["spec"])
 
 
-async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None:
-    kind = "ValidatingAdmissionPolicy"
-    _, policies_at = await policies_served(here.cluster, kind)
-    _, bindings_at = await policies_served(here.cluster, f"{kind}Binding")
-    policy = {
-        "metadata": {"name": here.namespace},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE"],
-                        "resources": ["pods"],
-                    },
-                ]
-            },
-            "validations": [{"expression": "false", "message": "no Pods on Sundays"}],
-        },
-    }
-    here_only = {"matchLabels": {"kubernetes.io/metadata.name": here.namespace}}
-    binding = {
-        "metadata": {"name": here.namespace},
-        "spec": {
-            "policyName": here.namespace,
-            "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": here_only},
-        },
-    }
-    await here.cluster.ask("POST", policies_at, policy)
-    await here.cluster.ask("POST", bindings_at, binding)
-    async with here.within(60, "the policy is in force"):
-        while not await _refused(here):
-            await asyncio.sleep(0.05)
-    await here.start()
-    await here.create("하나")
-    told = await here.until_reason("Invalid")
-    assert "no Pods on Sundays" in told["message"]
-    said = await why(here)
-    assert said.first == "Message hello: a policy of the cluster refuses what it needs."
-    assert "no Pods on Sundays" in said.part("Details")
-
-    await here.cluster.remove(f"{bindings_at}/{here.namespace}")
-    await here.cluster.remove(f"{policies_at}/{here.namespace}")
-    await here.converges({"hello": "하나"})
-
-
-async def _refused(here: World) -> bool:
-    try:
-        await here.cluster.ask("POST", f"{here.children}?dryRun=All", foreign_pod("probe"))
-    except RefusedError as error:
-        return "no Pods on Sundays" in error.message
-    return False
-
-
 async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) -> None:
     await here.start()
     roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{here.namespace}/roles"
@@ -137,12 +79,3 @@ async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) ->
 
     await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": role["rules"]})
     await here.converges({"hello": "하나"})
-
-
-async def test_a_field_that_the_api_server_does_not_know_is_told_in_its_words(here: World) -> None:
-    await here.start("--message-pod", '{"affinity": {"nodeAffinty": {}}}')
-    await here.create("하나")
-    told = await here.until_reason("BadRequest")
-
-    assert 'unknown field "spec.affinity.nodeAffinty"' in told["message"]
-    assert not await here.cluster.find(here.child())

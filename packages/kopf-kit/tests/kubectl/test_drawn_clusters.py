@@ -241,11 +241,12 @@ def kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Kubectl]:
 
 
 def test_t6_whatever_a_cluster_has_the_plugin_answers_safely(
-    kubectl: type[Kubectl], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kubectl: type[Kubectl], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for case in range(CASES):
         rng = random.Random(f"{SEED} {case}")  # noqa: S311
         kubectl.objects, kubectl.refused = healthy(), ""
+        subject.use(SUBJECT._replace(tells=rng.random() < 0.8))  # else it is on plain kopf
         kubectl.objects["gadgets"] = [{**owned("Gadget", "mine"), "spec": {"note": TEXT}}]
         values = rng.choices(HOSTILE, k=3)
         for value in values[: rng.randrange(1, 4)]:
