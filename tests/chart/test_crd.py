@@ -125,32 +125,6 @@ def test_every_rule_explains_itself(rule: str) -> None:
     assert not [key for key, text in RULES[rule].items() if "\n" in text]
 
 
-def test_the_status_holds_the_standard_conditions_by_type() -> None:
-    conditions = ALL[".status.conditions"]
-
-    assert conditions["x-kubernetes-list-type"] == "map"
-    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
-    jsonschema.validate(
-        {
-            "phase": "Processed",
-            "observedGeneration": 1,
-            "podName": "msg-hello-msg",
-            "nodeName": "node-1",
-            "conditions": [
-                {
-                    "type": "Ready",
-                    "status": "True",
-                    "reason": "PodRunning",
-                    "message": "",
-                    "lastTransitionTime": "2026-01-01T00:00:00Z",
-                    "observedGeneration": 1,
-                }
-            ],
-        },
-        ALL[".status"],
-    )
-
-
 def test_every_string_and_list_of_the_status_is_bounded() -> None:
     for path, schema in ALL.items():
         if path.startswith(".status") and schema["type"] == "string":
@@ -168,18 +142,3 @@ def test_r1_a_name_in_the_status_is_a_name(field: str, name: str) -> None:
         jsonschema.validate(name, ALL[f".status.{field}"])
 
     jsonschema.validate("node-1.example.com", ALL[f".status.{field}"])
-
-
-def test_helm_keeps_the_messages_on_uninstall_unless_told_otherwise() -> None:
-    def policy(**values: object) -> object:
-        return crd(**values)["metadata"].get("annotations", {}).get("helm.sh/resource-policy")
-
-    assert policy() == "keep"
-    assert policy(annotations={"helm.sh/resource-policy": "delete"}) == "keep"
-    assert policy(keep=False) is None
-
-
-def test_the_definition_can_be_left_out() -> None:
-    manifests = render({"crds": {"install": False}})
-
-    assert "CustomResourceDefinition" not in {m["kind"] for m in manifests}

@@ -46,10 +46,6 @@ def test_kubeconform_takes_them_all() -> None:
     assert kubeconform.findings(load(CHECKOUT), *EXAMPLES) == ""
 
 
-def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft7Validator.check_schema(schema(EXAMPLES[0]))
-
-
 @pytest.mark.parametrize(
     ("typo", "told"),
     [
@@ -87,13 +83,6 @@ def test_a_message_as_it_is_in_the_cluster_fits() -> None:
     assert messages
     for message in messages:
         jsonschema.validate(message, schema(EXAMPLES[0]), jsonschema.Draft7Validator)
-
-
-@each_example
-def test_it_is_named_after_its_file(file: Path) -> None:
-    name = documents.load(file.read_text())["metadata"]["name"]
-
-    assert name.removesuffix("-msg") == file.stem
 
 
 def test_hello_says_hello_in_korean() -> None:

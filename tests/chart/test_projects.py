@@ -238,24 +238,6 @@ def test_kubeconform_takes_the_samples_and_finds_a_typo(project: Project, tmp_pa
 
 
 @every_project
-def test_the_objects_that_notes_and_catalog_show_fit_the_schemas(
-    project: Project, tmp_path: Path
-) -> None:
-    texts = {
-        "notes": walkthrough(project, tmp_path),
-        "catalog": description(project),
-    }
-    for where, text in texts.items():
-        if not text:
-            continue
-        shown = tmp_path / f"{where}.yaml"
-        shown.write_text("---\n".join(_OBJECT.findall(text)))
-
-        assert "kind: " in shown.read_text()
-        assert kubeconform.findings(project, shown) == ""
-
-
-@every_project
 def test_notes_and_catalog_show_the_first_sample_of_each_kind(
     project: Project, tmp_path: Path
 ) -> None:
@@ -272,12 +254,6 @@ def test_notes_and_catalog_show_the_first_sample_of_each_kind(
         ]
         for _, sample in firsts(project):
             assert documents.load(sample.read_text()) in shown, f"{placeholder} shows {sample}"
-
-
-@every_project
-def test_a_value_that_there_is_not_is_refused(project: Project) -> None:
-    with pytest.raises(helm.HelmError, match="replicas"):
-        helm.render({"replicas": 1}, chart=project.chart)
 
 
 @every_project_on_runtime

@@ -170,16 +170,6 @@ def test_a_fix_of_an_older_minor_is_made_on_a_branch_with_the_records_of_main(
     assert heads[channels_of(fixed)[-1]] == f"message-operator.v{fixed}"
 
 
-def test_fmt_formats_what_is_not(copy: Make) -> None:
-    before = contents(copy.folder)
-    module = copy.folder / "operator" / "message_operator" / "__main__.py"
-    module.write_text(module.read_text().replace("\n\n\n", "\n"))
-
-    copy("fmt")
-
-    assert contents(copy.folder) == before
-
-
 def test_lock_keeps_the_versions_that_are_locked(copy: Make) -> None:
     before = contents(copy.folder)
 
@@ -211,12 +201,6 @@ def test_plugin_installs_what_kubectl_finds(copy: Make, tmp_path: Path) -> None:
     assert printed == f"kubectl-message {__version__}\n"
 
 
-def test_faults_long_takes_fewer_messages_where_there_is_no_time(make: Make) -> None:
-    assert "1 passed" in make(
-        "test", "NUMBER=300", "ARGS=--tier faults-long -k restarts_in_the_middle"
-    )
-
-
 def test_soak_takes_as_many_minutes_as_it_is_told(make: Make) -> None:
     assert "1 passed" in make("test", "MINUTES=0.5", "ARGS=--tier soak")
 
@@ -228,10 +212,3 @@ def test_matrix_ends_with_a_line_for_each_version(make: Make) -> None:
     said = make("test", f"KUBERNETES={newest}", "ARGS=--tier matrix -k version_that_was_chosen")
 
     assert f"{newest:<10}  {versions.PROVED[newest]:<8}  1 passed in" in said
-
-
-def test_help_lists_the_commands(make: Make) -> None:
-    said = make("help")
-
-    for target in ("demo", "test", "cluster-down"):
-        assert target in said

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chart.helm import FULLNAME, Manifest, Values, find, names, pod, render
+from chart.helm import Manifest, Values, find, names, pod, render
 from chart.scenarios import SCENARIOS
 
 SELECTED = {"app.kubernetes.io/name": "widget-operator", "app.kubernetes.io/instance": "demo"}
@@ -47,12 +47,6 @@ def test_several_operators_are_evicted_one_after_the_other(
         "selector": {"matchLabels": SELECTED},
     }
     assert spec["selector"]["matchLabels"].items() <= pod()["metadata"]["labels"].items()
-
-
-def test_the_budget_can_be_left_out() -> None:
-    manifests = render({"replicaCount": 3, "podDisruptionBudget": {"enabled": False}})
-
-    assert ("PodDisruptionBudget", "", FULLNAME) not in names(manifests)
 
 
 def test_replicas_are_spread_over_nodes_by_their_own_labels() -> None:

@@ -22,27 +22,6 @@ from runtime.support import labels
 DIGEST, OTHER = "sha256:" + "5a" * 32, "sha256:" + "6b" * 32
 
 
-def test_by_default_the_operator_serves_all_namespaces() -> None:
-    arguments = container()["args"]
-
-    assert arguments == [
-        "--all-namespaces",
-        "--widget-image=docker.io/library/busybox:1.37",
-        "--workers=16",
-        "--resync-period=300",
-        "--request-timeout=10",
-        "--leader-elect",
-        f"--lease-name={FULLNAME}",
-        "--lease-duration=15",
-        "--lease-renew-deadline=10",
-        "--lease-retry-period=2",
-        "--log-level=info",
-        "--log-format=json",
-        "--metrics-bind-address=:8080",
-        "--health-probe-bind-address=:8081",
-    ]
-
-
 @pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
 def test_the_operator_understands_its_arguments(values: Values) -> None:
     # What Kubernetes makes of the Pod's `fieldRef`s.
@@ -65,13 +44,6 @@ def test_the_defaults_are_the_operator_s_own() -> None:
     arguments = [a for a in container()["args"] if not a.startswith(different)]
 
     assert understood(arguments, env) == understood([], env)
-
-
-def test_listed_namespaces_become_arguments() -> None:
-    arguments = container({"watchNamespaces": ["team-a", "team-b"]})["args"]
-
-    assert arguments[:2] == ["--namespace=team-a", "--namespace=team-b"]
-    assert "--all-namespaces" not in arguments
 
 
 @pytest.mark.parametrize("selector", labels.VALID)
@@ -159,12 +131,6 @@ def test_p10_only_strings_among_extra_objects_are_templates() -> None:
     find(manifests, "ConfigMap", RELEASE)
 
 
-def test_extra_environment_is_added() -> None:
-    env = container({"extraEnv": [{"name": "TZ", "value": "Asia/Seoul"}]})["env"]
-
-    assert env[-1] == {"name": "TZ", "value": "Asia/Seoul"}
-
-
 def test_the_kubelet_asks_whether_the_operator_lives_and_is_ready() -> None:
     operator = container()
     ports = {port["name"]: port["containerPort"] for port in operator["ports"]}
@@ -184,13 +150,6 @@ def test_the_operator_cannot_write_to_its_root_and_its_user_is_not_fixed() -> No
 
     assert operator["securityContext"]["readOnlyRootFilesystem"] is True
     assert not {"runAsUser", "runAsGroup", "fsGroup"} & contexts.keys()
-
-
-def test_memory_is_limited_and_cpu_is_not() -> None:
-    assert container()["resources"] == {
-        "requests": {"cpu": "10m", "memory": "64Mi", "ephemeral-storage": "64Mi"},
-        "limits": {"memory": "256Mi", "ephemeral-storage": "1Gi"},
-    }
 
 
 def test_the_service_account_s_token_is_mounted_into_the_operator_only() -> None:
@@ -234,17 +193,11 @@ def test_labels_of_the_pod_cannot_break_the_selector() -> None:
     assert labels.items() >= (selected | {"a": "b"}).items()
 
 
-def test_the_pod_is_placed_as_the_values_say() -> None:
-    placement = {
-        "priorityClassName": "high",
-        "nodeSelector": {"disk": "ssd"},
-        "tolerations": [{"operator": "Exists"}],
-        "affinity": {"nodeAffinity": {}},
-        "terminationGracePeriodSeconds": 5,
+def test_p7_the_operator_s_pod_runs_on_linux_nodes() -> None:
+    assert pod({"nodeSelector": {"disk": "ssd"}})["spec"]["nodeSelector"] == {
+        "disk": "ssd",
+        "kubernetes.io/os": "linux",
     }
-
-    on_linux = {"nodeSelector": {"disk": "ssd", "kubernetes.io/os": "linux"}}  # P7
-    assert pod(placement)["spec"].items() >= (placement | on_linux).items()
 
 
 def test_a_service_leads_to_metrics_and_probes() -> None:
@@ -255,12 +208,6 @@ def test_a_service_leads_to_metrics_and_probes() -> None:
         {"name": "health", "port": 8081, "targetPort": "health", "protocol": "TCP"},
     ]
     assert service["spec"]["selector"].items() <= pod()["metadata"]["labels"].items()
-
-
-def test_the_service_can_be_left_out() -> None:
-    manifests = render({"metrics": {"service": {"enabled": False}}})
-
-    assert not {"Service", "Pod"} & {kind for kind, _, _ in names(manifests)}
 
 
 def test_metrics_can_be_turned_off_and_the_probes_stay() -> None:
@@ -296,14 +243,6 @@ def test_a_probe_can_be_left_out_by_null_too() -> None:
     assert "httpGet" not in operator["livenessProbe"]
 
 
-def test_a_rollout_goes_as_the_values_say() -> None:
-    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-
-    deployment = find(render({"strategy": strategy}), "Deployment")
-
-    assert deployment["spec"]["strategy"] == strategy
-
-
 @pytest.mark.parametrize("strategy", [{}, {"type": "RollingUpdate"}], ids=str)
 def test_kubernetes_own_rollout_is_said_so_that_it_can_be_taken_back(strategy: Values) -> None:
     # With Helm 4's server-side apply, what the API server fills in would stay beside a Recreate.
@@ -313,22 +252,6 @@ def test_kubernetes_own_rollout_is_said_so_that_it_can_be_taken_back(strategy: V
         "type": "RollingUpdate",
         "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
     }
-
-
-def test_containers_and_volumes_of_one_s_own_stand_beside_the_operator() -> None:
-    spec = pod(
-        {
-            "initContainers": [{"name": "before"}],
-            "extraContainers": [{"name": "beside"}],
-            "extraVolumes": [{"name": "data", "emptyDir": {}}],
-            "extraVolumeMounts": [{"name": "data", "mountPath": "/data"}],
-        }
-    )["spec"]
-
-    assert [c["name"] for c in spec["initContainers"]] == ["before"]
-    assert [c["name"] for c in spec["containers"]] == ["operator", "beside"]
-    assert spec["volumes"] == [{"name": "data", "emptyDir": {}}]
-    assert spec["containers"][0]["volumeMounts"] == [{"name": "data", "mountPath": "/data"}]
 
 
 def test_the_user_namespace_is_the_node_s_unless_asked_otherwise() -> None:

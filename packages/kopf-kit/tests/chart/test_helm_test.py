@@ -14,15 +14,11 @@ import pytest
 import trustme
 
 from chart.helm import (
-    CHART,
     FULLNAME,
     NAMESPACE,
-    NEWEST_KUBERNETES,
-    RELEASE,
     Manifest,
     container,
     find,
-    helm,
     names,
     pod,
     render,
@@ -227,9 +223,3 @@ def test_of_the_certificate_it_is_given_the_authority_alone() -> None:
 
     assert [item["key"] for item in volume["secret"]["items"]] == ["ca.crt"]
     assert volume["secret"]["optional"] is True
-
-
-def test_it_is_left_out_where_plain_manifests_are_applied() -> None:
-    rendered = helm("template", RELEASE, CHART, "--kube-version", NEWEST_KUBERNETES, "--skip-tests")
-
-    assert "\nkind: Pod\n" not in rendered

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chart.helm import PROGRAMS, Values, find, names, render
+from chart.helm import PROGRAMS, Values, names, render
 
 #: As YAML reads them: a number, a number, true, a number, nothing, a number.
 ODD = ["123", "1e3", "on", "0x1f", "null", "0o17"]
@@ -90,7 +90,3 @@ def test_no_two_long_names_share_a_service(program: str) -> None:
     one, other = (service_name(program, fullnameOverride="r" * 62 + last) for last in "12")
 
     assert one != other
-
-
-def test_the_service_is_called_as_before_where_it_could_be() -> None:
-    assert find(render(), "Service", "demo-widget-operator-metrics")

@@ -22,10 +22,6 @@ def ports(rule: Manifest) -> set[tuple[str, Any]]:
     return {(port["protocol"], port["port"]) for port in rule["ports"]}
 
 
-def test_there_is_none_unless_asked_for() -> None:
-    assert ("NetworkPolicy", "", FULLNAME) not in names(render())
-
-
 def test_it_holds_for_the_operator_both_ways() -> None:
     spec = policy()
 
@@ -74,31 +70,8 @@ def test_the_operator_asks_no_name_server(monkeypatch: pytest.MonkeyPatch) -> No
     assert credentials.find().server == "https://10.96.0.1:443"
 
 
-def test_name_servers_can_be_reached_where_something_asks_them() -> None:
-    names, _ = policy({"dnsPorts": [53]})["egress"]
-
-    assert names == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
-
-
 def test_everything_can_be_closed_for_a_policy_of_another_kind() -> None:
     assert policy({"apiServerPorts": []})["egress"] == []
-
-
-def test_the_api_server_can_be_named() -> None:
-    (api,) = policy({"apiServerCIDRs": ["10.0.0.1/32"], "apiServerPorts": [6443]})["egress"]
-
-    assert api == {
-        "ports": [{"port": 6443, "protocol": "TCP"}],
-        "to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}],
-    }
-
-
-def test_rules_of_one_s_own_are_added() -> None:
-    rule = {"ports": [{"port": 1}]}
-
-    spec = policy({"extraIngress": [rule], "extraEgress": [rule]})
-
-    assert (spec["ingress"][-1], spec["egress"][-1]) == (rule, rule)
 
 
 def test_j3_the_test_asks_the_operator_and_name_servers_and_is_asked_nothing() -> None:

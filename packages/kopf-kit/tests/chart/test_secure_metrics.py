@@ -114,17 +114,6 @@ def test_there_is_a_role_for_scrapers() -> None:
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
-def test_releases_of_one_name_in_two_namespaces_do_not_share_them() -> None:
-    values = {**secured(), "watchNamespaces": ["team-a"], "crds": {"install": False}}
-    of_the_cluster = [
-        {name for name in names(render(values, namespace=namespace)) if not name[1]}
-        for namespace in ("one", "two")
-    ]
-
-    assert all(of_the_cluster)
-    assert not set.intersection(*of_the_cluster)
-
-
 def test_rights_can_be_left_to_the_administrator() -> None:
     manifests = render({**secured(), "rbac": {"create": False}})
 
@@ -178,12 +167,3 @@ def test_a_monitor_of_plain_metrics_sends_no_token_and_can_be_tuned(kind: str) -
     assert not {"scheme", "tlsConfig", "bearerTokenFile", "honorLabels"} & tuned().keys()
     assert tuned(honorLabels=True)["honorLabels"] is True
     assert tuned(scheme="https")["scheme"] == "https"  # a proxy of the mesh may ask for it
-
-
-@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
-@pytest.mark.parametrize("limit", [0, 5000])
-def test_samples_can_be_limited(kind: str, limit: int) -> None:
-    values = {"metrics": {"monitor": {"enabled": True, "kind": kind, "sampleLimit": limit}}}
-    (found,) = (m for m in render(values) if m["kind"].endswith("Monitor"))
-
-    assert found["spec"].get("sampleLimit", 0) == limit
