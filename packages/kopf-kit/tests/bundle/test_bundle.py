@@ -13,7 +13,7 @@ import yaml
 import kopf_runtime as kr
 from bundle.package import release
 from chart import helm
-from chart.helm import VERSION, understood
+from chart.helm import understood
 from kopf_kit.chart import templates
 from kopf_kit.cli import generate
 from kopf_kit.crd import declared
@@ -250,30 +250,10 @@ def test_a_handler_of_kopfs_is_asked_under_olm_as_kopf_would_have_it(
     assert "objectSelector" not in holder
 
 
-def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:
-    # docs/decisions/packages.md
-    assert sorted(file.name for file in (BUNDLE / "manifests").iterdir()) == [
-        "acme.example.com_widgets.yaml",
-        "widget-operator.clusterserviceversion.yaml",
-    ]
-
-
 def test_nothing_of_helm_is_left_in_it() -> None:
     texts = [file.read_text() for file in BUNDLE.rglob("*.yaml")]
 
     assert [text for text in texts if "helm.sh" in text or "managed-by" in text] == []
-
-
-def test_the_level_is_the_chart_s() -> None:
-    chart = documents.load((helm.CHART / "Chart.yaml").read_text())
-
-    level = chart["annotations"]["artifacthub.io/operatorCapabilities"]
-    assert CSV["metadata"]["annotations"]["capabilities"] == level
-
-
-def test_the_version_is_the_operator_s() -> None:
-    assert CSV["spec"]["version"] == VERSION
-    assert CSV["metadata"]["annotations"]["containerImage"].endswith(f":{VERSION}")
 
 
 def test_a_release_names_the_images_that_it_is_given() -> None:
@@ -312,13 +292,6 @@ def test_the_image_s_labels_are_the_annotations() -> None:
 
     annotations = documents.load((BUNDLE / "metadata" / "annotations.yaml").read_text())
     assert labels == annotations["annotations"]
-
-
-def test_the_scorecard_s_configuration_lists_its_six_tests() -> None:
-    config = documents.load((BUNDLE / "tests" / "scorecard" / "config.yaml").read_text())
-
-    (stage,) = config["stages"]
-    assert len({test["entrypoint"][1] for test in stage["tests"]}) == 6
 
 
 def rename_two_fields(kind: dict[str, Any]) -> None:

@@ -2,10 +2,8 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from bundle.package import (
     CHROOT,
@@ -15,7 +13,6 @@ from bundle.package import (
     run,
     scorecard,
     scorecard_root,
-    write,
     write_both,
 )
 from kopf_kit.olm import bundle
@@ -24,16 +21,6 @@ from kopf_kit.olm.catalog import CATALOG
 
 NAME = bundle.NAME
 CSV = f"manifests/{NAME}.clusterserviceversion.yaml"
-DEFINES = {
-    "serviceAccountName": NAME,
-    "rules": [
-        {
-            "apiGroups": ["apiextensions.k8s.io"],
-            "resources": ["customresourcedefinitions"],
-            "verbs": ["create"],
-        }
-    ],
-}
 
 
 def test_the_validators_find_nothing() -> None:
@@ -46,45 +33,11 @@ def test_the_validators_find_nothing_in_a_release(tmp_path: Path) -> None:
     assert findings(bundle) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        (lambda csv: csv["spec"].pop("minKubeVersion"), "minKubeVersion is not informed"),
-        (lambda csv: csv["spec"].pop("icon"), "csv.Spec.Icon not specified"),
-        (lambda csv: csv["metadata"]["annotations"].update(capabilities="Best"), "Best"),
-        (lambda csv: csv["metadata"]["annotations"].update(categories="Magic"), "Magic"),
-        (lambda csv: csv["metadata"].update(name="widget-operator-1"), "naming convention"),
-        (lambda csv: csv["spec"].pop("provider"), "Provider.Name not specified"),
-        (lambda csv: csv["spec"]["maintainers"][0].pop("email"), "contain both name and email"),
-        (lambda csv: csv["spec"]["links"][0].pop("url"), "contain both name and url"),
-        (lambda csv: csv["spec"]["icon"].append(csv["spec"]["icon"][0]), "have one element"),
-        (lambda csv: csv["spec"]["icon"][0].update(mediatype="image/x"), "a valid mediatype"),
-        (lambda csv: csv["spec"].update(minKubeVersion="1.35"), "MinKubeVersion has an invalid"),
-        (
-            lambda csv: csv["spec"]["install"]["spec"].update(clusterPermissions=[DEFINES]),
-            "permissions to create CRD",
-        ),
-    ],
-)
-def test_they_would_find_a_mistake(change, found: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_they_would_find_a_mistake(tmp_path: Path) -> None:
     bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
-    edit(bundle / CSV, change)
+    edit(bundle / CSV, lambda csv: csv["spec"].pop("provider"))
 
-    assert found in "\n".join(findings(bundle))
-
-
-@pytest.mark.parametrize(
-    ("file", "found"),
-    [("more/account.yaml", "contains directory"), ("account.yaml", "invalid service account")],
-)
-def test_they_would_find_a_file_that_must_not_be_there(
-    file: str, found: str, tmp_path: Path
-) -> None:
-    made = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}}
-    write({f"manifests/{file}": yaml.safe_dump(account)}, made)
-
-    assert found in "\n".join(findings(made))
+    assert "Provider.Name not specified" in "\n".join(findings(bundle))
 
 
 def test_opm_finds_nothing_in_the_catalog() -> None:
@@ -113,52 +66,11 @@ def test_opm_finds_each_channel_s_head_where_a_fix_of_an_older_minor_came_later(
     }
 
 
-def stable(channels: list[dict[str, Any]]) -> Any:
-    """Return the entries of `stable`: 0.1.0, 0.2.0."""
-    return next(channel["entries"] for channel in channels if channel["name"] == "stable")
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "found"),
-    [
-        ("package.yaml", lambda blob: blob.update(defaultChannel="fast"), 'channel \\"fast\\"'),
-        ("package.yaml", lambda blob: blob.update(name="other"), "unknown package"),
-        ("bundles/v0.2.0.yaml", lambda blob: blob.update(package="other"), "unknown package"),
-        (
-            "bundles/v0.1.0.yaml",
-            lambda blob: blob.update(name=f"{NAME}.v0.0.1"),
-            "not found in any channel",
-        ),
-        ("channels.yaml", lambda found: stable(found).clear(), "at least one bundle"),
-        (
-            "channels.yaml",
-            lambda found: stable(found)[1].update(replaces=None),
-            "multiple channel heads",
-        ),
-        (
-            "channels.yaml",
-            lambda found: stable(found)[0].update(replaces=f"{NAME}.v0.2.0"),
-            "no channel head",
-        ),
-        (
-            "channels.yaml",
-            lambda found: stable(found)[0].update(skipRange="odd"),
-            "invalid skipRange",
-        ),
-    ],
-)
-def test_opm_would_find_a_mistake(file: str, change, found: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_opm_would_find_a_mistake(tmp_path: Path) -> None:
     _, catalog = write_both(tmp_path, "0.1.0", "0.2.0")
-    edit(catalog / file, change)
+    edit(catalog / "package.yaml", lambda blob: blob.update(defaultChannel="fast"))
 
-    assert found in opm("validate", catalog)
-
-
-def test_opm_would_find_a_bundle_that_is_missing(tmp_path: Path) -> None:
-    _, catalog = write_both(tmp_path, "0.1.0", "0.2.0")
-    (catalog / "bundles" / "v0.1.0.yaml").unlink()
-
-    assert f"{NAME}.v0.1.0" in opm("validate", catalog)
+    assert 'channel \\"fast\\"' in opm("validate", catalog)
 
 
 @pytest.fixture(scope="module")

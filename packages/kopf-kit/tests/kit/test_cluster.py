@@ -45,17 +45,6 @@ def test_a_name_that_kind_refuses_is_refused_before_the_engine_starts(
         cluster.up(name)
 
 
-@pytest.mark.parametrize("remove", [deploy.undeploy, crd.uninstall, olm.down, cluster.down])
-def test_nothing_is_looked_for_under_a_name_that_kind_refuses(
-    remove: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
-    monkeypatch.setattr(cluster, "NAME", "Bad_Name")
-
-    with pytest.raises(KitError, match=r"^KIND_CLUSTER_NAME=Bad_Name is not valid"):
-        remove()
-
-
 @pytest.mark.parametrize(
     "begin",
     [
@@ -224,46 +213,3 @@ def test_a_version_that_kind_has_no_node_of_is_refused(monkeypatch: pytest.Monke
 
     with pytest.raises(KitError, match=rf"^KUBERNETES={minor}: kind v\S+ has no image .* 1\.37$"):
         kind.check_version()
-
-
-class Clock:
-    """A clock that only a sleep moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(kind, "time", clock)
-    monkeypatch.setattr(kind, "_kubectl", lambda _: ("kubectl",))
-    return clock
-
-
-def test_a_new_api_server_that_goes_once_more_is_awaited(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ready_again = 110.0
-    monkeypatch.setattr(
-        kind, "answer", lambda *_, **__: "ok" if not 101 < clock.now < ready_again else None
-    )
-
-    kind._await_steady("here")
-
-    assert clock.now >= ready_again + kind._STEADY
-
-
-def test_a_new_api_server_that_stays_away_is_told(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kind, "answer", lambda *_, **__: "ok" if int(clock.now) % 4 == 0 else None)
-
-    with pytest.raises(KitError, match=r"cluster here comes and goes; .*here-control-plane"):
-        kind._await_steady("here")

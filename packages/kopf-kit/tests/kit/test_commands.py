@@ -1,7 +1,6 @@
 """What the commands say of what they are asked for, what they find, and what they run."""
 
 import json
-import re
 import ssl
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from kopf_kit import __main__
 from kopf_kit.cli import crd, deploy, e2e, push
 from kopf_kit.cli.crd import NAMESPACE, RELEASE
-from kopf_kit.kubectl.__main__ import guarded
 from kopf_kit.project import documents, registered
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.registered import Webhook
@@ -24,7 +22,6 @@ from kopf_kit.rig import olm, paths
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import Step
-from kopf_kit.scaffold import repository
 
 OURS = f"{crd.NAMESPACE}/{crd.RELEASE}"
 
@@ -38,22 +35,6 @@ def test_an_unknown_tool_is_refused_with_one_list_of_the_tools(
 
     said = capsys.readouterr().err
     assert (said.count("scorecard-test"), said.count("\n")) == (1, 1)
-
-
-def test_each_command_that_a_repository_names_exists() -> None:
-    pages = [*repository.TEMPLATES.rglob("*.md.in"), *paths.CHECKOUT.glob("examples/*/README*.md")]
-    called = r"(?:uv run |uvx |`)kopf-kit(?:@latest)? ([a-z][\w-]*)"
-    named = {word for page in pages for word in re.findall(called, page.read_text())}
-
-    assert named
-    assert named <= {*__main__.COMMANDS}
-
-
-def test_a_plugin_that_is_interrupted_ends_as_a_shell_expects() -> None:
-    def interrupted() -> int:
-        raise KeyboardInterrupt
-
-    assert guarded(interrupted) == 130
 
 
 @pytest.fixture

@@ -75,14 +75,6 @@ def test_a_wrong_use_is_one_sentence(words: list[str], said: str, tmp_path: Path
     assert run.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help_of_a_command_needs_no_project(option: str, tmp_path: Path) -> None:
-    run = kit("deploy", option, at=tmp_path)
-
-    assert (run.returncode, run.stderr) == (0, "")
-    assert "Install the operator by Helm." in run.stdout
-
-
 @pytest.mark.parametrize("version", ["", "9.0.0"])
 def test_help_and_a_wrong_option_prepare_nothing(version: str, tmp_path: Path) -> None:
     repository.write(Answers("cache-operator", "Cache", "example.com"), tmp_path, lock=False)
@@ -126,25 +118,6 @@ raise SystemExit(steps.execute(fails))
     assert run.returncode == 1
     assert (run.stderr == "\nerror: build/chart: it is so\n") is told
     assert ("Traceback" in run.stderr) is not told
-
-
-def test_the_line_of_the_help_has_bash_complete(tmp_path: Path) -> None:
-    helped = " ".join(kit("--help", at=tmp_path).stdout.split())
-    (line,) = re.findall(r'eval "\$\(\S+ kopf-kit\)"', helped)
-    words = "COMP_WORDS=(kopf-kit rel); COMP_CWORD=1; _kopf_kit_completion kopf-kit"
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-
-    run = subprocess.run(
-        ["bash", "-c", f'{line}; complete -p kopf-kit; {words}; echo "${{COMPREPLY[@]}}"'],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-
-    assert "-F _kopf_kit_completion kopf-kit\nrelease\n" in run.stdout
 
 
 def test_an_authors_repository_has_the_kits_tiers(tmp_path: Path) -> None:

@@ -19,13 +19,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "kopf-kit"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0s"), (59.4, "59s"), (59.6, "1m00s"), (112, "1m52s")]
-)
-def test_time_is_written_as_people_do(seconds: float, text: str) -> None:
-    assert run.elapsed(seconds) == text
-
-
 def test_a_command_that_fails_is_told_with_what_it_said() -> None:
     with pytest.raises(KitError, match=r"(?s)exit code 3.*sh -c.*no such thing"):
         run.output(["sh", "-c", "echo no such thing >&2; exit 3"])
@@ -44,12 +37,6 @@ def test_a_command_without_end_is_ended_with_its_children(tmp_path: Path) -> Non
 
     time.sleep(4.2)
     assert not alive.exists()
-
-
-def test_an_answer_is_none_where_there_is_none() -> None:
-    assert run.answer(["sh", "-c", "echo yes"]) == "yes"
-    assert run.answer(["false"]) is None
-    assert run.answer(["no-such-program"]) is None
 
 
 def test_a_step_says_its_name_and_how_long_it_took(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,12 +81,6 @@ def test_a_failure_ends_what_runs_beside_it() -> None:
 
     assert time.monotonic() - began < 300
     assert run.output(["echo", "again"]) == "again\n"
-
-
-def test_jobs_run_at_the_same_time() -> None:
-    meet = threading.Barrier(2, timeout=60)
-
-    steps.together(meet.wait, meet.wait)
 
 
 def test_a_long_step_tells_how_far_it_is(
@@ -201,18 +182,6 @@ def test_a_lock_ends_with_the_process_that_held_it() -> None:
 
     with tools.lock("cluster", patience=0):
         pass
-
-
-def test_a_digest_tells_contents_and_names_apart(tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe"
-    (recipe / "deep").mkdir(parents=True)
-    (recipe / "deep" / "file").write_text("one")
-    before = tools.digest("text", recipe)
-
-    assert tools.digest("text", recipe) == before
-    assert tools.digest("texts", recipe) != before
-    (recipe / "deep" / "file").rename(recipe / "deep" / "other")
-    assert tools.digest("text", recipe) != before
 
 
 USERS = {

@@ -105,12 +105,6 @@ class Cluster:
             if error.status != 404:
                 raise
 
-    async def end_pods(self, namespace: str) -> None:
-        """End the Pods of a namespace, as its kubelets do once they are to be deleted."""
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        for pod in await self.items(path):
-            await self.remove(f"{path}/{pod['metadata']['name']}", grace=0)
-
     async def put(self, manifest: Raw) -> None:
         """Create an object of one of the kinds that are set up here, unless it exists."""
         try:
