@@ -1,16 +1,20 @@
-"""The runbooks' commands fit what is installed, whatever the release is called."""
+"""The Message's own alerts and panel, and the runbooks' commands, fit what is installed."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chart.helm import NAMESPACE, Manifest, render
+from chart.monitored import RELEASES, Release, expect, firing, series
+from kopf_kit.chart import dashboard as chart_dashboard
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig.paths import CHECKOUT
 
 RUNBOOKS = (CHECKOUT / "docs" / "runbooks.md").read_text()
 #: One that is part of the objects' names, and one that is their name.
-RELEASES = ["prod", "message-operator"]
+CALLED = ["prod", "message-operator"]
 
 
 class Installed:
@@ -47,7 +51,7 @@ class Installed:
         return re.sub(rf"\b({words})\b", lambda word: self.words[word[1]], RUNBOOKS)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", CALLED)
 def test_what_a_command_names_is_there(release: str) -> None:
     installed = Installed(release)
     text = installed.read()
@@ -94,3 +98,40 @@ def test_every_word_that_is_to_be_replaced_is_explained() -> None:
 
     used = set(re.findall(r"\b[A-Z]{3,}\b", commands)) - {"HTTP"}
     assert used <= known
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Pending"])
+def test_an_alert_fires_while_messages_are_in_a_phase_and_ends_after_it(
+    tmp_path: Path, phase: str
+) -> None:
+    one = Release()
+    count = f'message_operator_messages{{phase="{phase}"}}'
+    # Two hours of trouble, then two well.
+    test = {
+        "input_series": [series(one, count, "1x120 0x120")],
+        "promql_expr_test": [
+            firing(f"MessageOperatorMessages{phase}", 115, one),
+            firing(f"MessageOperatorMessages{phase}", 235),
+        ],
+    }
+
+    expect(tmp_path, [test], one)
+
+
+def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_path: Path) -> None:
+    (query,) = (panel.query for panel in PROJECT.panels if panel.title == "Messages by phase")
+    count = 'message_operator_messages{phase="Failed"}'
+    one, two, _ = (series(release, count, "3x5") for release in RELEASES)
+    standby = {**one, "series": one["series"].replace("x2x4z", "aaaaa")}
+    test = {
+        "input_series": [one, standby, two],
+        "promql_expr_test": [
+            {
+                "expr": chart_dashboard.complete(query, selector=""),
+                "eval_time": "5m",
+                "exp_samples": [{"labels": '{phase="Failed"}', "value": 6}],
+            }
+        ],
+    }
+
+    expect(tmp_path, [test], Release())

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kopf_kit.rig import cluster
-from tests.support import output
-from tests.support.console import Block, Step
+from tests.support.console import Block, Step, matches
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -120,9 +119,7 @@ class Reader:
         return status == 0 or bool(answers and (step.output or not printed.strip()))
 
     def _shows(self, step: Step, printed: str) -> bool:
-        return not step.output or output.matches(
-            self._worded(step.output), named_as_of_the_user(printed)
-        )
+        return not step.output or matches(self._worded(step.output), named_as_of_the_user(printed))
 
     def _worded(self, text: str) -> str:
         for word, mine in self._words.items():

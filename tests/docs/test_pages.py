@@ -10,7 +10,7 @@ from kopf_kit.rig import paths
 from tests.docs.reader import CHECKOUT, Reader, named_as_of_the_user
 from tests.docs.readings import AFTER_DEMO, WITHOUT_OPERATOR, Reading
 from tests.faults.test_testing import TESTS
-from tests.support import output
+from tests.support.console import includes
 
 
 def follow(reader: Reader, reading: Reading) -> None:
@@ -38,7 +38,7 @@ def test_the_first_page_shows_what_the_demo_prints(demo: str) -> None:
     lines = re.findall(r"<text [^>]*>(.+)</text>", (CHECKOUT / "docs" / "demo.svg").read_text())
 
     assert len(lines) == 8
-    assert output.includes("\n".join(lines), named_as_of_the_user(demo)), demo
+    assert includes("\n".join(lines), named_as_of_the_user(demo)), demo
 
 
 def test_the_cluster_of_the_page_about_tests() -> None:

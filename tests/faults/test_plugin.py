@@ -5,7 +5,10 @@ What it says of an operator in a cluster, tests/e2e/alone/test_plugin.py holds i
 
 import asyncio
 import json
-from collections.abc import Callable
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,6 @@ from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.webhook import webhook
 from kopf_kit.testing.world import World
 from tests.faults.messages import foreign_pod
-from tests.support.listener import listening
 from tests.support.plugin import Plugin, Said, support_bundle
 
 
@@ -244,3 +246,24 @@ async def test_a_support_bundle_of_a_broken_cluster_hides_the_texts(
     assert "hunter2" not in "".join(files.values())
     assert 'User "nobody" cannot list' in support_bundle(tmp_path / "denied")["missing.txt"]
     await here.cluster.remove(none)
+
+
+@contextmanager
+def listening() -> Iterator[tuple[int, list[bytes]]]:
+    """Listen on loopback; yield the port, and a list of what each connection sent first."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.settimeout(5)
+                    heard.append(connection.recv(65536))
+
+        threading.Thread(target=listen, daemon=True).start()
+        yield server.getsockname()[1], heard
+        server.shutdown(socket.SHUT_RDWR)

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import output
-from tests.support.console import Step, blocks
+from tests.support.console import Step, blocks, matches
 
 _BLOCK = re.compile(
     r'^```(?P<language>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<text>.*?)^```$',
@@ -64,7 +63,7 @@ class Reader:
                 self.write(step)
             else:
                 printed = self.type(step.command)
-                assert not step.output or output.matches(step.output, printed), (
+                assert not step.output or matches(step.output, printed), (
                     f"$ {step.command}\n{printed}\nbut the page shows\n{step.output}"
                 )
 
