@@ -163,7 +163,7 @@ def test_the_kit_works_without_what_builds_and_says_what_would(author: Author) -
     assert done.returncode == 1
     assert re.fullmatch(
         r"\s*error: this needs olm-validate v\S+: install kopf-offline "
-        r"\(`pip install kopf-offline`\), which builds it with Go\s*",
+        r"\(`uv add --dev kopf-offline`, or with pip\), which builds it with Go\s*",
         done.stderr,
     )
     assert not list((author.home.parent / ".cache" / "kopf-kit").glob("go-*"))

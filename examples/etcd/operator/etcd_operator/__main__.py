@@ -6,7 +6,7 @@ from etcd_operator.operator import manager
 
 
 def main() -> int:
-    """Run the operator until it is told to stop; return the exit code."""
+    """Run the operator until it is stopped; return the exit code."""
     return manager.run()
 
 

@@ -116,7 +116,7 @@ def test_debian_builds_images_with_what_builds_them_alone(monkeypatch: pytest.Mo
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian"})
     monkeypatch.setattr(tools, "is_installed", lambda: False)
 
-    with pytest.raises(KitError, match=r"lacks kopf-offline.*pip install kopf-offline.*docker pu"):
+    with pytest.raises(KitError, match=r"lacks kopf-offline.*uv add --dev kopf-offline.*docker pu"):
         preflight.check(preflight.FROM_SOURCE)
 
 

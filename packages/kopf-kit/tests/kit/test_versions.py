@@ -131,7 +131,7 @@ def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.Monke
             ["helm"],
             r"this needs helm 3\.18 or newer, below 5\.0 \(\S+/helm is v2\.17\.0\): put it on "
             r"the PATH \(https://helm\.sh/docs/intro/install\), or install kopf-offline "
-            r"\(`pip install kopf-offline`\), which builds it",
+            r"\(`uv add --dev kopf-offline`, or with pip\), which builds it",
         ),
         (
             ["kind", "helm"],

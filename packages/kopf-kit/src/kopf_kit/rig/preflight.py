@@ -216,7 +216,7 @@ FROM_SOURCE = (
     Need(
         "kopf-offline, which builds images where none can be pulled",
         lambda: tools.is_installed(),
-        f"Install it with: pip install kopf-offline, or {_REACH}.",
+        f"Install it with: uv add --dev kopf-offline, or {_REACH}.",
     ),
     Need(
         "mmdebstrap and newuidmap, which build images where none can be pulled",

@@ -132,7 +132,8 @@ def builder(lacks: str) -> Builder:
     """Return kopf-offline's functions; without it, raise KitError, which begins with `lacks`."""
     if not is_installed():
         raise KitError(
-            f"{lacks} install kopf-offline (`pip install kopf-offline`), which builds it with Go"
+            f"{lacks} install kopf-offline (`uv add --dev kopf-offline`, or with pip), "
+            "which builds it with Go"
         )
     return cast("Builder", importlib.import_module(_ENTRY))
 

@@ -1,4 +1,4 @@
-"""A new operator's repository, as `kopf-kit new` writes it, and what a newer kit changes in it.
+"""A new operator's repository, as `kopf-kit new` writes it, and what a newer one changes in it.
 
 repository  writes it: complete, or not at all
 additions   a further kind, OLM, or a workflow, in an existing repository

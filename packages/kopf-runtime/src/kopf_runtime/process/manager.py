@@ -188,7 +188,7 @@ class Manager(Generic[S]):
         self.policy_rules += rules
 
     def run(self, argv: Sequence[str] | None = None) -> int:
-        """Run the operator until it is told to stop; return the exit code."""
+        """Run the operator until it is stopped; return the exit code."""
         settings = self._configured = parse(self.program, self._kind_of_settings, argv)
         logs.configure(settings.log_level, settings.log_format)
         if settings.dry_run:
