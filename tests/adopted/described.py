@@ -16,8 +16,8 @@ _EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
 ONE = "it elects no leader, so there can be only one replica"
 LOST = "nothing watches the children, so a lost one stays lost"
 ALTERED = "nothing watches the children, so an altered one stays altered"
-NO_RESYNC = "kopf never lists again by itself"
-SILENT = "if a response never comes, the client waits forever"
+NO_RESYNC = "kopf does not list again by itself"
+SILENT = "if no response comes, the client waits forever"
 REFUSED = "a write of kopf's own, such as that of its finalizer, is refused, and not sent again"
 CREDENTIALS = "kopf ends when its only credentials are refused"
 #: The tests of leader election.

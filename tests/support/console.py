@@ -13,6 +13,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 _PARTS = re.compile(
     r"^(?P<level>#+) (?P<heading>[^\n]+)$"
@@ -143,3 +144,10 @@ def _line(shown: str) -> str:
     if shown == "…":
         return r"(?:.*\n)*"
     return ".*".join(re.escape(part) for part in shown.split("…")) + r"\n"
+
+
+def every_test() -> set[str]:
+    """Return the names of all tests; the conformance suite is in kopf-kit's test library."""
+    folders = (Path(__file__).parents[2] / name for name in ("tests", "packages", "examples"))
+    texts = (file.read_text() for folder in folders for file in folder.rglob("*.py"))
+    return set(re.findall(r"def (test_\w+)\(", "\n".join(texts)))

@@ -16,16 +16,11 @@ from kopf_kit.release import changelog
 from kopf_kit.rig import dockerfiles, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime.declaring.declaration import declared
+from tests.support.console import every_test
 from tests.support.walkthrough import listings
 
 #: All that was tried.
 INVENTORY = CHECKOUT / "tests" / "faults" / "README.md"
-
-
-def every_test() -> set[str]:
-    """Return the names of all tests; the conformance suite is in the kit's test library."""
-    files = (file for folder in ("tests", "packages") for file in (CHECKOUT / folder).rglob("*.py"))
-    return set(re.findall(r"def (test_\w+)\(", "\n".join(file.read_text() for file in files)))
 
 
 def test_each_test_that_the_inventory_names_exists() -> None:

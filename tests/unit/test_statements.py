@@ -20,6 +20,7 @@ from kopf_runtime.watching import selections
 from kopf_runtime.working import external, pace, queue
 from message_operator import messages
 from message_operator.settings import Settings
+from tests.support.console import every_test
 
 KIND, HELM = (".".join(map(str, versions.FITTING[name][0])) for name in ("kind", "helm3"))
 INTERVAL, SPEC = get_args(messages.Interval)[1], messages.Spec()
@@ -136,17 +137,15 @@ _CODE = re.compile(r"^ *```.*?^ *```$|`[^`]+`|\]\([^)]+\)", re.MULTILINE | re.DO
 _SHOWN = {"tutorial.md", "in-go.md", "benchmarks.md", "runbooks.md", "development.md"}
 _JUDGED = [
     page
-    for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
+    for pages in ("README.md", "docs/*.md", "examples/*/README.md", "packages/*/README.md")
+    for page in sorted(CHECKOUT.glob(pages))
     if not page.name.endswith(".ko.md") and page.name not in _SHOWN
 ]
 
 
-@pytest.mark.parametrize("page", _JUDGED, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", _JUDGED, ids=str)
 def test_what_a_page_says_without_exception_names_the_test_that_shows_it(page: Path) -> None:
-    sources = (
-        file for folder in ("tests", "packages") for file in (CHECKOUT / folder).rglob("*.py")
-    )
-    known = set(re.findall(r"def (test_\w+)", "".join(file.read_text() for file in sources)))
+    known = every_test()
     unproved = []
     for block in re.split(r"\n\n|\n(?= *(?:- |\d+\. |\| ))", _CODE.sub("", page.read_text())):
         said, *comments = re.split(r"<!--|-->", block)

@@ -11,7 +11,7 @@ from kopf_kit.testing.conformance.watches import *  # noqa: F403
 
 FOLDER = Path(__file__).parents[2]
 _TWICE = "the Pod is there already, so its creation is refused (409) again and again"
-_SILENT = "if a response never comes, the client waits forever"
+_SILENT = "if no response comes, the client waits forever"
 _FAULTS = f"a response is lost, and {_TWICE}; or {_SILENT}"
 _REFUSED = "kopf's own annotation is refused (409), and kopf does not write it again"
 _EDITED = f"{_SILENT}; or {_REFUSED}"
@@ -61,7 +61,7 @@ class Notes(Plain):
         "test_the_lease_is_deleted": _ONE,
         "test_any_sequence_ends_as_a_fresh_start_does": _LOST,
         "test_410_hides_a_deletion_and_the_resync_finds_the_ghost": _LOST,
-        "test_events_that_never_come_are_found_by_the_resync": "kopf never lists again by itself",
+        "test_events_that_never_come_are_found_by_the_resync": "kopf does not list again by itself",
         "test_a_black_hole_is_left_in_time": "kopf gives up a silent watch only after 70 s",
         "test_lists_and_watches_are_refused_for_a_while": "kopf asks again only after up to 21 s",
     }
