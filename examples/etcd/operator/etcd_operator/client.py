@@ -70,6 +70,8 @@ class Listed:
     learner: bool = False
     #: Whether it has ever started: etcd learns its name only then.
     started: bool = True
+    #: Whether its peer URL is one without TLS.
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Member:
                 next(filter(None, map(name_of, member.peer_urls)), ""),
                 member.is_learner,
                 bool(member.name),
+                any(url.startswith("http:") for url in member.peer_urls),
             )
             for member in response.members
         )

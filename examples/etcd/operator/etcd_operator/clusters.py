@@ -436,7 +436,8 @@ class Eye:
                 mine[member] = left.pop(name).version
         members, alarms = await self._membership(pods, voices)
         tasks = spec.maintenance
-        template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
+        made = settings.etcd_repository, self.authority, latched.plain
+        template = manifests.template(self.cluster, *made)
         return Seen(
             self.cluster.metadata.name,
             Wanted(
@@ -446,6 +447,7 @@ class Eye:
                 tasks.defragment_hours * HOUR,
                 tasks.backup_before_upgrade is not None,
                 spec.storage.adopt,
+                spec.tls is not None,
             ),
             latched,
             pods,
@@ -516,8 +518,10 @@ class Eye:
         """Call etcd for a step; raise `EtcdError`. The next look shows whether it was taken."""
         body, seconds = dict(step.body), client.CHANGE
         if step.do in (Do.ADD, Do.UPDATE):
-            body["peerURLs"] = [manifests.peer_url(self.cluster, step.member)]
-            body |= {"isLearner": True} if step.do is Do.ADD else {}
+            adds = step.do is Do.ADD
+            plain = adds and seen.latched.plain
+            body["peerURLs"] = [manifests.peer_url(self.cluster, step.member, plain)]
+            body |= {"isLearner": True} if adds else {}
         elif step.do is Do.DEFRAGMENT:
             seconds = client.DEFRAGMENT
         for key in ("ID", "memberID", "targetID"):
@@ -572,7 +576,8 @@ def desired(
     ]
     if step.do is Do.CREATE_POD and step.member not in pods and uids.get(step.member) == step.uid:
         version, hashed = entries[step.member].version, look.seen.wanted.template
-        makes.append(Make(step.member, version, step.boot, step.beside, hashed))
+        plain = look.seen.latched.plain
+        makes.append(Make(step.member, version, step.boot, step.beside, hashed, plain))
     for make in makes:
         yield manifests.pod(cluster, make, context.settings.etcd_repository, look.authority)
 

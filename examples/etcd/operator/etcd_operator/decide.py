@@ -64,6 +64,7 @@ class Wanted:
     backup: bool = False
     #: What the names of the volumes of an earlier cluster end with that are to be adopted.
     adopt: str = ""
+    tls: bool = False
 
 
 @dataclass(frozen=True)
@@ -241,10 +242,10 @@ class Step:
     why: str = ""
     #: What is remembered; before the step, if that is a call.
     latched: Status | None = None
-    #: How a new Pod boots, on which volume, and beside which members.
+    #: How a new Pod boots, on which volume, and beside which members: whether without TLS.
     boot: Boot = "member"
     uid: str = ""
-    beside: tuple[str, ...] = ()
+    beside: Mapping[str, bool] = field(default_factory=dict)
     #: The body of a call, and the only member that can answer it.
     body: Mapping[str, Any] = field(default_factory=dict)
     ask: str = ""
@@ -313,9 +314,9 @@ def _name(s: Seen, version: str) -> Step:
 
 def create_pod(s: Seen, member: Entry, boot: Boot) -> Step:
     """Create a member's Pod, which knows the others only when it joins them."""
-    others = [other.name for other in s.latched.members if s.listed(other) is not None]
-    beside = others if boot == "join" else [member.name]
-    return Step(Do.CREATE_POD, member.name, boot=boot, uid=member.volume, beside=tuple(beside))
+    listed = ((other.name, s.listed(other)) for other in s.latched.members if boot == "join")
+    beside = {name: other.plain for name, other in listed if other is not None}
+    return Step(Do.CREATE_POD, member.name, boot=boot, uid=member.volume, beside=beside)
 
 
 def delete_pod(s: Seen, member: Entry, why: str) -> Step:
@@ -547,6 +548,16 @@ def _unknown(s: Seen) -> Step | None:
     return None
 
 
+def _plain(s: Seen) -> Step | None:
+    """Record whether members have to listen without TLS, too: as long as others know such a URL.
+
+    So TLS is added in three turns: all members get both, then other peer URLs, then only TLS.
+    """
+    urls = s.latched.plain and any(listed.plain for listed in s.members or ())
+    plain = urls or not s.wanted.tls
+    return latch(s, "the peer URLs", plain=plain) if plain != s.latched.plain else None
+
+
 # --- rules: who leaves --------------------------------------------------------------------------
 
 
@@ -743,10 +754,16 @@ def _outdated(s: Seen) -> Step | None:
 
 
 def _readdress(s: Seen) -> Step | None:
-    """Give the only member the peer URL that it is to have, as with TLS, before others join."""
-    for member in s.voters if s.count == len(s.members or ()) == 1 else ():
+    """Give the only member the peer URL that it is to have, and each one that of TLS.
+
+    A member without TLS could not reach the others by these, so all have to have it first.
+    """
+    only = s.count == len(s.members or ()) == 1
+    tls = s.wanted.tls and not any(s.pods[e.name].plain for e in s.voters if e.name in s.pods)
+    for member in s.voters:
         listed = s.listed(member)
-        if listed is not None and not listed.name and s.healthy(member):
+        wrong = listed and ((tls and listed.plain) or (only and not listed.name))
+        if listed and wrong and s.healthy(member):
             return Step(Do.UPDATE, member.name, body={"ID": listed.id})
     return None
 
@@ -912,6 +929,7 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _take_back_alone,
     _restart,
     _unknown,
+    _plain,
     _disarm_the_gone,
     _stay,
     _leave,

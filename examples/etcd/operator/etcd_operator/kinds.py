@@ -81,6 +81,9 @@ class Tls(kr.Fields, frozen=True, kw_only=True):
     """For the traffic between members."""
     client_secret: kr.ObjectName
     """For clients, who need a certificate of the same authority."""
+    plain_clients: bool = False
+    """Whether clients may connect without TLS, too: until all of them use it, for a cluster that
+    has run without."""
 
 
 class Auth(kr.Fields, frozen=True, kw_only=True):
@@ -263,6 +266,8 @@ class Status(Shown, frozen=True):
     """When that was."""
     flushed: bool = False
     """Whether no member's log has entries of 3.5, which 3.7 cannot read."""
+    plain: bool = False
+    """Whether the members have to listen without TLS, because not all peer URLs are with it."""
 
 
 #: In CEL: the minor version, the one before an update, and the patch.
@@ -307,10 +312,8 @@ PATCH = "int(self.spec.version.split('.')[2])"
             ".spec.version",
         ),
         kr.ValidationRule(
-            "has(self.spec.tls) == has(oldSelf.spec.tls) || (has(self.spec.tls) && "
-            "self.spec.size == 1 && has(self.status) && has(self.status.members) && "
-            "size(self.status.members) == 1)",
-            "TLS can be added while there is one member (spec.size: 1), and never removed",
+            "has(self.spec.tls) || !has(oldSelf.spec.tls)",
+            "TLS can be added, but not removed",
             ".spec.tls",
         ),
     ],

@@ -1,8 +1,8 @@
 """The manifests of a cluster's Pods, volumes, Services and its disruption budget."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import kopf_runtime as kr
@@ -12,7 +12,9 @@ from etcd_operator import versions
 from etcd_operator.decide import Boot, quorum
 from etcd_operator.kinds import EtcdCluster, Spec
 
-CLIENT, PEER, METRICS = 2379, 2380, 2381
+CLIENT, METRICS = 2379, 2381
+#: The port for peers by the scheme: of one port, etcd serves either.
+PEER = {"http": 2380, "https": 2382}
 CONTAINER = "etcd"
 DATA, TLS = "/var/lib/etcd", "/etc/etcd/tls"
 #: Annotations of a Pod: what it was made of.
@@ -56,16 +58,17 @@ def host(cluster: EtcdCluster, member: str) -> str:
     return f"{member}.{cluster.metadata.name}.{cluster.metadata.namespace}.svc"
 
 
-def peer_url(cluster: EtcdCluster, member: str) -> str:
-    """Return the URL by which the other members reach a member."""
-    return f"{scheme(cluster.spec)}://{host(cluster, member)}:{PEER}"
+def peer_url(cluster: EtcdCluster, member: str, plain: bool = False) -> str:
+    """Return the URL by which the other members reach a member; `plain` is one without TLS."""
+    scheme_ = "http" if plain else scheme(cluster.spec)
+    return f"{scheme_}://{host(cluster, member)}:{PEER[scheme_]}"
 
 
 def member_at(cluster: EtcdCluster, url: str) -> str:
     """Return the name of the member with a peer URL; empty if that is none of this cluster's."""
     name = url.partition("//")[2].partition(".")[0]
-    own = re.fullmatch(rf"{cluster.metadata.name}-\d+", name) and peer_url(cluster, name) == url
-    return name if own else ""
+    urls = [peer_url(cluster, name, plain) for plain in (False, True)]
+    return name if re.fullmatch(rf"{cluster.metadata.name}-\d+", name) and url in urls else ""
 
 
 def scheme(spec: Spec) -> str:
@@ -92,7 +95,7 @@ def always(cluster: EtcdCluster, voters: int) -> Iterable[Manifest]:
     yield _service(
         name,
         mine,
-        [("client", CLIENT), ("peer", PEER)],
+        [("client", CLIENT), ("peer", PEER[scheme(cluster.spec)])],
         clusterIP="None",
         publishNotReadyAddresses=True,
     )
@@ -162,18 +165,21 @@ class Make:
     member: str
     version: str
     boot: Boot = "member"
-    #: Which members it knows at its start.
-    beside: Sequence[str] = ()
+    #: Which members it knows at its start, and whether by a peer URL without TLS.
+    beside: Mapping[str, bool] = field(default_factory=dict)
     template: str = ""
+    #: Whether it listens without TLS, too, while that is added.
+    plain: bool = False
 
 
-def template(cluster: EtcdCluster, repository: str, authority: str) -> str:
+def template(cluster: EtcdCluster, repository: str, authority: str, plain: bool = False) -> str:
     """Return a hash of all that a Pod is made from, except its version and how it boots.
 
     `authority` is a hash of the authorities' certificates. A member reads these only when it
     starts, but its own certificate at each handshake.
     """
-    return kr.short_hash(repr(pod(cluster, Make("member", "3.6.0"), repository, authority)))
+    make = Make("member", "3.6.0", plain=plain)
+    return kr.short_hash(repr(pod(cluster, make, repository, authority)))
 
 
 def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Manifest:
@@ -227,7 +233,7 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
         "env": _etcdctl(cluster, make.member),
         "ports": [
             {"name": "client", "containerPort": CLIENT},
-            {"name": "peer", "containerPort": PEER},
+            {"name": "peer", "containerPort": PEER[scheme(spec)]},
             {"name": "metrics", "containerPort": METRICS},
         ],
         # The alarm of one corrupt member would have all be unready, and so none could be replaced.
@@ -252,18 +258,20 @@ def _etcdctl(cluster: EtcdCluster, member: str) -> list[Manifest]:
 
 
 def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
-    spec, url, member = cluster.spec, scheme(cluster.spec), make.member
-    beside = make.beside or [member]
+    spec, member, tls = cluster.spec, make.member, cluster.spec.tls
+    beside = make.beside or {member: False}
     clients = [f"{host(cluster, member)}:{CLIENT}", *spec.service.advertised]
+    schemes = ["http", "https"] if tls is not None and make.plain else [scheme(spec)]
+    served = ["http", "https"] if tls is not None and tls.plain_clients else schemes
     flags: dict[str, str | int | None] = {
         "name": member,
         "data-dir": f"{DATA}/data",
-        "listen-peer-urls": f"{url}://0.0.0.0:{PEER}",
-        "listen-client-urls": f"{url}://0.0.0.0:{CLIENT}",
+        "listen-peer-urls": ",".join(f"{url}://0.0.0.0:{PEER[url]}" for url in schemes),
+        "listen-client-urls": ",".join(f"{url}://0.0.0.0:{CLIENT}" for url in served),
         "listen-metrics-urls": f"http://0.0.0.0:{METRICS}",
-        "initial-advertise-peer-urls": peer_url(cluster, member),
-        "advertise-client-urls": ",".join(f"{url}://{host_port}" for host_port in clients),
-        "initial-cluster": ",".join(f"{name}={peer_url(cluster, name)}" for name in beside),
+        "initial-advertise-peer-urls": peer_url(cluster, member, beside.get(member, False)),
+        "advertise-client-urls": ",".join(f"{url}://{at}" for url in served for at in clients),
+        "initial-cluster": ",".join(f"{m}={peer_url(cluster, m, p)}" for m, p in beside.items()),
         "initial-cluster-state": "new" if make.boot == "new" else "existing",
         "initial-cluster-token": cluster.metadata.uid,
     }

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import ssl
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from kopf_kit.testing.world import World
 from examples import tls
 from tests.faults.conftest import Cluster
 from tests.faults.nodes import NAME
+from tests.faults.test_members import volume_gone
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
@@ -101,32 +103,53 @@ async def test_tls_is_asked_of_all(cluster: Cluster, certified: Certificates) ->
     await cluster.check()
 
 
-async def test_tls_is_added_to_a_running_cluster_while_it_has_one_member(
-    here: World, cluster: Cluster
+@pytest.mark.parametrize("turn", ["pods", "urls", "listeners", ""])
+async def test_tls_is_added_to_three_members_while_one_is_lost_and_clients_write(
+    here: World, cluster: Cluster, turn: str
 ) -> None:
+    """One is lost in the middle of a turn, or none is."""
     secrets = Certificates(here, cluster)
     await secrets.present("old", secrets.texts[0], create=True)
     await here.start()
-    await cluster.create(2)
-    first = await cluster.settles(2)
+    await cluster.create(3)
+    first = await cluster.settles(3)
+    kill_after_each_write(here, cluster, 9)
+
+    async def due() -> bool:
+        """Return whether some members have made the turn, and others have not."""
+        if turn == "urls":
+            listed = await cluster.clients.ask(f"{cluster.url_of_any()}/v3/cluster/member/list", {})
+            done = [member["peerURLs"][0].startswith("https") for member in listed["members"]]
+        else:
+            pods = await here.cluster.items(cluster.nodes.path("pods"))
+            texts = [" ".join(pod["spec"]["containers"][0]["command"]) for pod in pods]
+            flag = "listen-peer-urls=http:"
+            after = "listen-peer-urls=https:" if turn == "listeners" else f"{flag}//0.0.0.0:2380,"
+            done = [after in text for text in texts]
+        return any(done) and not all(done)
+
     spec = {"peerSecret": "peers", "clientSecret": "clients"}
-    with pytest.raises(RefusedError, match="TLS can be added while there is one member"):
-        await cluster.edit(size=1, tls=spec)  # the other one is still there
-    await cluster.edit(size=1)
-    async with here.within(60, "nothing is left of the other one"):
-        while len((await cluster.settles(1))["members"]) > 1:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-
-    await cluster.edit(tls=spec)
-    cluster.clients.options = {"ssl": secrets.context(), "server_hostname": f"any.{secrets.host}"}
-    await cluster.settles(1)
-    await cluster.edit(size=3)
-
-    after = await cluster.settles(3, patience=180)
+    await cluster.edit(tls={**spec, "plainClients": True})
+    if turn:
+        async with cluster.within(200, "some have made the turn"):
+            while not await due():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        here.operator.send(signal.SIGKILL)
+        await volume_gone(cluster, [cluster.ready()[-1]])
+    after = await cluster.settles(3, patience=300)
     assert after["clusterId"] == first["clusterId"]
+    stay = {member["id"] for member in after["members"]} & {m["id"] for m in first["members"]}
+    assert len(stay) == (2 if turn else 3)
+
+    cluster.clients.options = {"ssl": secrets.context(), "server_hostname": f"any.{secrets.host}"}
+    await cluster.edit(tls={**spec, "plainClients": False})
+    await cluster.settles(3, patience=300)
+    url = cluster.url(cluster.ready()[0]).replace("https", "http")
+    with pytest.raises(aiohttp.ClientError):
+        await cluster.nodes.session.post(f"{url}/v3/kv/range", json={"key": KEY})
     await cluster.check()
-    with pytest.raises(RefusedError, match="and never removed"):
-        await cluster.edit(size=1, tls=None)
+    with pytest.raises(RefusedError, match="TLS can be added, but not removed"):
+        await cluster.edit(tls=None)
 
 
 async def test_leaves_and_their_authority_are_renewed_while_clients_write(

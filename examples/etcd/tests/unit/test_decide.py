@@ -28,7 +28,7 @@ def healthy(count: int = 3, size: int | None = None, version: str = OLD) -> Seen
     return Seen(
         "c",
         Wanted(size or count, version, "t"),
-        Status(cluster_id="c1", last_member=count, members=entries),
+        Status(cluster_id="c1", last_member=count, members=entries, plain=True),
         {name: Pod(f"p-{name}", version, "t", "member", "a", ready=True) for name in names},
         {name: f"v{n}" for n, name in enumerate(names, 1)},
         tuple(Listed(f"a{n}", name) for n, name in enumerate(names, 1)),
@@ -184,7 +184,7 @@ def test_a_learner_boots_beside_the_members_that_are_there_and_is_then_promoted(
     s = learner(healthy(3), 3)
     without = silent(s, 3, keep_pods=False)
     step = decide(without)
-    assert (step.do, step.boot, step.beside) == (Do.CREATE_POD, "join", ("c-1", "c-2", "c-3"))
+    assert (step.do, step.boot, [*step.beside]) == (Do.CREATE_POD, "join", [*s.pods])
     assert decide(s).do is Do.WAIT
     step = decide(replace(s, voices={**s.voices, "c-3": voice(3, learner=True)}))
     assert (step.do, step.body) == (Do.PROMOTE, {"ID": "a3"})

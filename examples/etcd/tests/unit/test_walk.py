@@ -3,9 +3,10 @@
 In the model all is at once: Pods start, data is copied. What is tried is the order of the steps. It
 loses a member only while the others can do without it, as nobody else could make up for more. In an
 outage, any number of members are silent for a while. Of a bad version or template, no Pod runs; a
-template may become bad by itself.
+template may become bad by itself. TLS may be added; members that run reach each other all the time.
 """
 
+import itertools
 import random
 from dataclasses import dataclass, field, replace
 
@@ -51,6 +52,8 @@ class World:
     #: Those of its members that are to be adopted.
     kept: dict[str, str] = field(default_factory=dict)
     noted: str = "3.6.16"
+    #: The Pods that listen without TLS.
+    open: set[str] = field(default_factory=set)
     #: Its uid in Kubernetes, and its ID in etcd.
     uid: str = ""
     id: str = "c1"
@@ -64,14 +67,14 @@ class World:
         pod, volume = self.pods.get(name), self.volumes.get(name, "")
         if pod is None or not volume or name in self.dead or pod.deleting:
             return False
-        if pod.template == self.bad or pod.version in BAD:
+        if pod.template.partition("+")[0] == self.bad or pod.version in BAD:
             return False
         if minor(pod.version) < self.data.get(volume, 0):
             return False
         if volume in self.logs:
             return name in self.members
         if pod.boot == "new" and not self.members:
-            self.members[name] = Listed(self.number(), name)
+            self.members[name] = Listed(self.number(), name, plain=pod.plain)
         elif pod.boot != "join" or name not in self.members or self.members[name].started:
             return False
         self.members[name] = replace(self.members[name], started=True)
@@ -80,6 +83,12 @@ class World:
 
     def voters(self) -> list[str]:
         return [name for name, listed in self.members.items() if not listed.learner]
+
+    def reach(self, name: str, other: str) -> bool:
+        """Return whether the Pod of a member can connect to another one by its peer URL."""
+        pod = self.pods[other]
+        plain = self.pods[name].plain or pod.plain
+        return pod.uid in self.open if self.members[other].plain else not plain
 
     def look(self) -> Seen:
         self.now += 10
@@ -118,9 +127,10 @@ class World:
             for name, pod in self.pods.items()
         }
         members = tuple(self.members.values()) if quorate else None
+        more = f"+{self.latched.plain}" if self.wanted.tls else ""
         s = Seen(
             "c",
-            self.wanted,
+            replace(self.wanted, template=self.wanted.template + more),
             self.latched,
             pods,
             self.volumes,
@@ -155,8 +165,12 @@ class World:
                 old = self.volumes[name] in self.logs  # then etcd goes on, however it boots
                 assert step.boot != "new" or not self.members or old
                 version = next(e.version for e in self.latched.members if e.name == name)
-                made = version, s.wanted.template, step.boot, "a"
-                self.pods[name] = Pod(f"p{self.number()}", *made)
+                made = f"p{self.number()}", version, s.wanted.template, step.boot, "a"
+                self.pods[name] = Pod(*made, plain=not s.wanted.tls)
+                if s.latched.plain or not s.wanted.tls:
+                    self.open.add(self.pods[name].uid)
+                known = {other: listed.plain for other, listed in self.members.items()}
+                assert step.boot != "join" or step.beside == known, "etcd compares the lists"
             case Do.DELETE_POD:
                 member = next((e for e in self.latched.members if e.name == name), None)
                 if (
@@ -171,7 +185,10 @@ class World:
                 assert name not in self.members, "the data of a member"
                 del self.volumes[name]
             case Do.ADD:
-                self.members[name] = Listed(self.number(), name, learner=True, started=False)
+                listed = Listed(self.number(), name, learner=True, started=False)
+                self.members[name] = replace(listed, plain=s.latched.plain)
+            case Do.UPDATE:
+                self.members[name] = replace(self.members[name], plain=False)
             case Do.PROMOTE:
                 self.members[name] = replace(self.members[name], learner=False)
             case Do.REMOVE:
@@ -191,6 +208,8 @@ class World:
                 self.storage = f"{self.downgrade}.0" if self.downgrade else "3.6.0"
             case Do.BACK_UP:
                 self.saved = True
+        run = [name for name in s.voices if name in self.pods and name in self.members]
+        assert all(self.reach(*pair) for pair in itertools.permutations(run, 2)), "cut off"
         assert sum(listed.learner for listed in self.members.values()) <= 1
         data = [n for n in self.voters() if self.volumes.get(n) in self.logs]
         assert not self.latched.cluster_id or len(data) >= quorum(len(self.voters()))
@@ -203,7 +222,7 @@ class World:
             if sum(self.runs(other) for other in self.voters() if other != name)
             >= quorum(len(self.voters()))
         ]
-        match dice.randrange(9):
+        match dice.randrange(10):
             case 0:
                 self.wanted = replace(self.wanted, size=dice.randint(0, 7))
             case 1:
@@ -225,6 +244,8 @@ class World:
                 self.pods[name] = replace(pod, deleting=True, stuck="its node is lost")
             case 8:
                 self.bad = dice.choice(TEMPLATES)
+            case 9:
+                self.wanted = replace(self.wanted, tls=True)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -252,8 +273,10 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
     assert step.do is Do.NOTHING, step
     assert len(world.voters()) == len(world.members) == world.wanted.size
     assert {(pod.version, pod.template, pod.boot) for pod in s.pods.values()} == {
-        (world.wanted.version, world.wanted.template, "member")
+        (world.wanted.version, s.wanted.template, "member")
     }
+    assert {pod.plain for pod in s.pods.values()} == {not world.wanted.tls}
+    assert world.wanted.tls != any(pod.uid in world.open for pod in s.pods.values())
     assert s.pods.keys() == s.volumes.keys() == world.members.keys()
     assert all(member.proved for member in world.latched.members)
 
