@@ -16,7 +16,7 @@ from kopf_kit.testing.world import World
 from tests.faults.conftest import Cluster
 from tests.faults.nodes import NAME
 from tests.faults.test_operator import SUBJECTS
-from tests.faults.test_restores import GROUP, Hands, cluster, create, create_claim, until
+from tests.faults.test_restores import GROUP, Hands, cluster, create, create_claim, files, until
 
 __all__ = ["SUBJECTS", "cluster"]
 
@@ -101,13 +101,6 @@ async def test_f1_f8_nothing_of_a_former_cluster_acts_for_the_next_one(
     status = await back_up(here, store, last=1, discard=[first])
     assert "former" not in status["conditions"][0]["message"]
     assert taken["name"] not in await files(here, cluster)
-
-
-async def files(here: World, cluster: Cluster) -> set[str]:
-    """Return the backups in the volume for them."""
-    claims = await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
-    [folder] = [cluster.nodes.data(c) for c in claims if c["metadata"]["name"] == "backups"]
-    return {str(file.relative_to(folder)) for file in folder.rglob("*.db")}
 
 
 async def test_f2_f13_of_two_restores_at_once_one_is_carried_out_and_what_follows_stays(

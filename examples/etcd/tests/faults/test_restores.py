@@ -156,6 +156,13 @@ async def create_claim(here: World, cluster: Cluster) -> Raw:
     return {"volume": {"claim": "backups"}}
 
 
+async def files(here: World, cluster: Cluster) -> set[str]:
+    """Return the backups in the volume for them."""
+    claims = await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
+    [folder] = [cluster.nodes.data(c) for c in claims if c["metadata"]["name"] == "backups"]
+    return {str(file.relative_to(folder)) for file in folder.rglob("*.db")}
+
+
 @pytest.mark.parametrize("each", [0, pytest.param(1, marks=pytest.mark.long)])
 async def test_a_backup_replaces_the_data_or_fills_a_cluster_of_another_name(
     here: World, cluster: Cluster, each: int
@@ -227,36 +234,6 @@ async def test_what_one_member_has_outlives_a_lost_quorum(
 
 
 @pytest.mark.long
-async def test_a_schedule_keeps_as_many_backups_as_it_says(here: World, cluster: Cluster) -> None:
-    await here.start()
-    await cluster.create(1)
-    await cluster.settles(1)
-    wants = {"store": await create_claim(here, cluster), "keep": {"last": 2}}
-    kill_after_each_write(here, cluster, 3)
-    path = await create(here, "EtcdBackup", "often", cluster=NAME, schedule="* * * * *", **wants)
-
-    taken: set[str] = set()
-    async with here.within(420, "four backups"):
-        while len(taken) < 4:
-            status = (await here.cluster.ask("GET", path)).get("status") or {}
-            taken |= {backup["name"] for backup in status.get("backups", ())}
-            await asyncio.sleep(0.5)
-    await here.cluster.patch(path, {"spec": {"suspended": True}})
-    status = await until(here, path, "Suspended")
-
-    [folder] = [
-        cluster.nodes.data(claim)
-        for claim in await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
-        if claim["metadata"]["name"] == "backups"
-    ]
-    kept = {backup["name"] for backup in status["backups"]}
-    assert kept == {str(file.relative_to(folder)) for file in folder.rglob("*.db")}
-    assert len(kept) == 2
-    jobs = await here.cluster.items(f"/apis/batch/v1/namespaces/{here.namespace}/jobs")
-    assert [job["metadata"]["name"] for job in jobs] == [status["run"]["job"]]
-
-
-@pytest.mark.long
 async def test_a_backup_to_a_full_volume_is_told_and_tried_again(
     here: World, cluster: Cluster
 ) -> None:
@@ -293,12 +270,7 @@ async def test_before_an_upgrade_a_backup_is_taken(
     status = await cluster.settles(1, patience=240)
 
     assert status["version"] == VERSION
-    [backups] = [
-        cluster.nodes.data(claim)
-        for claim in await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
-        if claim["metadata"]["name"] == "backups"
-    ]
-    assert list(backups.rglob("*.json"))
+    assert await files(here, cluster)
     await here.quiet(3)
     kept = await here.cluster.items(f"{GROUP}/namespaces/{here.namespace}/etcdbackups")
     assert [backup["metadata"]["name"] for backup in kept] == ["yearly"]

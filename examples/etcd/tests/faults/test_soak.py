@@ -27,9 +27,9 @@ from tests.faults.conftest import Cluster
 from tests.faults.history import Clients, Operation, Write
 from tests.faults.nodes import NAME
 from tests.faults.test_deletion import OLDER
-from tests.faults.test_identity import back_up, encoded, files
+from tests.faults.test_identity import back_up, encoded
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
-from tests.faults.test_restores import cluster, create, create_claim
+from tests.faults.test_restores import cluster, create, create_claim, files
 
 __all__ = ["SUBJECTS", "cluster"]
 pytestmark = pytest.mark.long

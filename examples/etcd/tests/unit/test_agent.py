@@ -7,7 +7,6 @@ import hashlib
 import os
 import random
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -288,26 +287,6 @@ def test_a_snapshot_is_whole_only_with_the_sum_at_its_end(cut: int) -> None:
 # --- a restore whose Pod runs twice ---------------------------------------------------------------
 
 FETCH = Fetch(store=STORE, name="one.db", version="3.7.0")
-FILES = 20
-#: The Job's containers in one Pod; etcdutl is stood in for by one that writes slowly.
-RESTORE = """
-import asyncio, os, sys, time
-from pathlib import Path
-import msgspec
-from etcd_operator import agent
-
-agent.BACKUPS, agent.DATA, request, files = sys.argv[1:]
-os.sync = lambda: None  # it waits for all disks of the machine
-print(flush=True)
-input()
-asyncio.run(agent.act(msgspec.json.decode(request, type=agent.Request)))
-made = agent.own(Path(agent.DATA)) / agent.MADE
-made.mkdir(parents=True, exist_ok=True)
-for number in range(int(files)):
-    (made / str(number)).write_text(os.environ[agent.POD])
-    time.sleep(0.005)
-asyncio.run(agent.act(agent.Finish()))
-"""
 
 
 @pytest.fixture
@@ -352,44 +331,6 @@ async def test_the_data_of_a_member_stay_when_a_late_pod_is_done(
     with pytest.raises(OSError, match="not empty"):
         await agent.act(agent.Finish())
     assert (booted / "db").read_text() == f"{agent.OWN}p1"
-
-
-@pytest.mark.usefixtures("backup")
-def test_of_pods_that_run_at_once_the_whole_work_of_one_is_taken(volumes: Path) -> None:
-    booted = volumes / "data" / agent.BOOTED
-
-    def run(*names: str) -> list[int]:
-        """Run Pods at once; return their exit codes."""
-        request = msgspec.json.encode(FETCH).decode()
-        places = [volumes / "backups", volumes / "data"]
-        command: list[str | Path] = [sys.executable, "-c", RESTORE, *places, request, str(FILES)]
-        pods = [
-            subprocess.Popen(
-                command,
-                env={**os.environ, agent.POD: name, "PYTHONPATH": "operator"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            for name in names
-        ]
-        for pod in pods:
-            assert pod.stdout is not None
-            pod.stdout.readline()
-        for pod in pods:
-            assert pod.stdin is not None
-            pod.stdin.write(b"\n")
-            pod.stdin.flush()
-        for pod in pods:
-            pod.communicate()
-        return [pod.returncode for pod in pods]
-
-    assert 0 in run("p1", "p2", "p3")
-
-    marks = {file.name: file.read_text() for file in booted.iterdir()}
-    assert marks.keys() == {str(number) for number in range(FILES)}
-    assert len(set(marks.values())) == 1, "what two Pods have made"
-    assert run("late") == [0]
-    assert left() == [agent.BOOTED]
 
 
 @pytest.mark.usefixtures("backup")

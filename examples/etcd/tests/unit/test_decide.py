@@ -180,16 +180,6 @@ def test_no_second_cluster_is_formed_beside_one_that_nobody_remembers(gone: str)
 # --- joining ------------------------------------------------------------------------------------
 
 
-def test_a_learner_boots_beside_the_members_that_are_there_and_is_then_promoted() -> None:
-    s = learner(healthy(3), 3)
-    without = silent(s, 3, keep_pods=False)
-    step = decide(without)
-    assert (step.do, step.boot, [*step.beside]) == (Do.CREATE_POD, "join", [*s.pods])
-    assert decide(s).do is Do.WAIT
-    step = decide(replace(s, voices={**s.voices, "c-3": voice(3, learner=True)}))
-    assert (step.do, step.body) == (Do.PROMOTE, {"ID": "a3"})
-
-
 def test_three_learners_that_never_start_are_enough_for_a_while() -> None:
     s = pod(learner(healthy(3), 3, started=False), 3, stuck="crashes")
     step = decide(latching(s, failed_joins=2))

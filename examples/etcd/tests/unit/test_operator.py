@@ -413,18 +413,6 @@ def test_why_the_first_member_does_not_answer_is_told_if_it_is_ready() -> None:
     assert (status.reason, status.message) == ("Unreachable", "c-1 starts. c-1: no trust.")
 
 
-def test_a_cluster_that_hibernates_is_ready_and_has_no_alert() -> None:
-    seen = healthy(3)
-    seen = replace(seen, wanted=replace(seen.wanted, size=0))
-    step = decide(seen)
-    assert (step.do, status_of(seen, step).ready) == (Do.DELETE_POD, False)
-    seen = replace(seen, pods={}, voices={}, members=None)
-    status = status_of(seen, decide(seen))
-
-    assert (status.ready, status.reason) == (True, "Hibernated")
-    assert [condition.status for condition in status.conditions] == [None, None]
-
-
 def test_clients_outside_reach_the_service_and_learn_its_name() -> None:
     outside = {
         "type": "LoadBalancer",
@@ -547,14 +535,6 @@ def test_the_version_is_noted_on_a_volume_once_its_cluster_is_formed(
     volumes = volumes_of(cluster(), context_for(Step(Do.WAIT), formed=formed))
 
     assert volumes["data-c-1-abcde"] == ("8Gi", version)
-
-
-@pytest.mark.parametrize("fate", ["Retain", "Delete"])
-def test_volumes_outlive_their_cluster_unless_it_says_otherwise(fate: str) -> None:
-    owned = clusters.controller.declaration.owned[VOLUME]
-
-    assert owned.outlives(cluster())
-    assert owned.outlives(cluster(storage={"whenDeleted": fate})) is (fate == "Retain")
 
 
 @pytest.mark.parametrize("kind", [POD, VOLUME])
