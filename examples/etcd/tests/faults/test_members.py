@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.world import World
 
 from tests.faults.conftest import Cluster
@@ -143,33 +142,3 @@ async def test_f7_the_last_line_of_a_member_that_crashes_is_told(
     cluster.nodes.flags = []
     await pod_gone(cluster, ["c-1"])
     await cluster.settles(1)
-
-
-@pytest.mark.parametrize("change", ["label", "image"])
-async def test_f6_a_pod_that_was_changed_by_hand_is_replaced(
-    here: World, cluster: Cluster, change: str
-) -> None:
-    await here.start()
-    await cluster.create(1)
-    before = await cluster.settles(1)
-    path = cluster.nodes.path("pods", "c-1")
-    pod = await here.cluster.ask("GET", path)
-
-    body: Raw = {"metadata": {"labels": {"etcd.example.com/cluster": None}}}
-    if change == "image":
-        [container] = pod["spec"]["containers"]
-        body = {"spec": {"containers": [{**container, "image": f"mine:v{BAD}"}]}}
-    await here.cluster.patch(path, body)
-
-    async def replaced() -> Raw:
-        pods = await here.cluster.items(cluster.nodes.path("pods"))
-        return next((other for other in pods if other["metadata"]["uid"] != uid), {})
-
-    uid = pod["metadata"]["uid"]
-    async with here.within(60, "it is created again"):
-        while not (now := await replaced()):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-    assert now["metadata"]["labels"] == pod["metadata"]["labels"]
-    assert now["spec"]["containers"][0]["image"] == pod["spec"]["containers"][0]["image"]
-    assert (await cluster.settles(1))["members"] == before["members"]
-    await cluster.check()

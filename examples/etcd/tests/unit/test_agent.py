@@ -21,7 +21,6 @@ from etcd_operator import agent, stored
 from etcd_operator.agent import AgentError, Backup, Fetch
 from etcd_operator.client import EtcdError, Member
 from etcd_operator.store import Folder, StoreError
-from examples import tls
 
 NEWEST = versions.NEWEST_ETCD
 
@@ -452,17 +451,3 @@ async def test_what_a_crash_has_left_is_deleted_later_and_other_files_never(
     assert report.deleted == [f"{DAYS[1]}.db"]
     base = Path(report.taken.name).stem
     assert {file.name for file in folder.iterdir()} == {"mine.txt", f"{base}.db", f"{base}.json"}
-
-
-async def test_the_agent_shows_the_certificate_of_its_job(
-    session: aiohttp.ClientSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agent, "TLS", str(tmp_path))
-    for name, text in tls.leaf(tls.authority(), "c").items():
-        (tmp_path / name).write_text(text)
-    wants = Backup(store=STORE, folder="ns/c", address="127.0.0.1", host="c", tls=True)
-    with pytest.raises(EtcdError, match="no answer: ClientConnectorError"):
-        await agent.source(session, wants)
-    (tmp_path / "ca.crt").unlink()
-    with pytest.raises(FileNotFoundError):
-        await agent.source(session, wants)

@@ -146,22 +146,6 @@ def test_data_are_adopted_only_by_the_minor_version_that_they_are_of(
     assert why in step.why
 
 
-def test_a_quorum_is_adopted_and_who_has_no_volume_is_replaced() -> None:
-    entries = [structs.replace(member, id="") for member in healthy(3).latched.members]
-    s = wanting(latching(healthy(3), cluster_id="", last_member=2, members=entries), adopt="abcde")
-    s = replace(silent(alone(s, 3), 3, keep_pods=False), kept={"c-1": OLD, "c-2": OLD})
-
-    for members in (entries[:2], entries):  # it was gone before, or is since they were named
-        step = decide(latching(s, members=members))
-        assert step.latched is not None
-        assert step.latched.last_member == 3, "its name never comes back"
-        now = replace(s, latched=step.latched)
-        if len(members) == 3:
-            now = replace(now, latched=decide(now).latched or now.latched)
-        assert now.latched.members[2].leaving == "its volume is gone"
-        assert (decide(now).do, decide(now).body) == (Do.REMOVE, {"ID": "a3"})
-
-
 # --- forming a cluster --------------------------------------------------------------------------
 
 

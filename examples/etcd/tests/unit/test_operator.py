@@ -11,7 +11,7 @@ import pytest
 from etcd_operator import backups, client, clusters, manifests, restores, stored
 from etcd_operator.clusters import POD, VOLUME, Look
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
-from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Status
+from etcd_operator.kinds import BACKUP, Entry, EtcdCluster, Status
 from etcd_operator.manifests import Make
 from etcd_operator.operator import Settings
 from tests.unit.test_decide import alarmed, healthy, silent
@@ -326,15 +326,6 @@ def test_an_even_number_of_members_is_served_and_its_disadvantage_told() -> None
     assert (status.ready, "no more losses than 3 would" in status.message) == (True, True)
 
 
-@pytest.mark.parametrize(("answering", "reason"), [(1, "QuorumLost"), (0, "Unreachable")])
-def test_without_a_quorum_it_is_not_available(answering: int, reason: str) -> None:
-    seen = replace(silent(healthy(3), *range(1, 4 - answering)), members=None)
-    status = status_of(seen, Step(Do.WAIT, why="nobody knows"))
-
-    assert (status.ready, status.reason) == (False, reason)
-    assert [condition.status for condition in status.conditions] == [False, None]
-
-
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
@@ -371,28 +362,6 @@ def test_alarms_are_told_by_the_names_of_members() -> None:
     status = status_of(alarmed(healthy(3), 2, "NOSPACE"), Step(Do.REFUSE, why="the data fills it"))
 
     assert status.conditions[1].message == "Alarms: NOSPACE of c-2."
-
-
-def test_data_that_differ_are_told() -> None:
-    compared = Compared(0.0, "their hashes at revision 7 are c-1 00000001, c-2 00000002")
-    seen = healthy(2)
-    latched = msgspec.structs.replace(seen.latched, compared=compared)
-    status = status_of(replace(seen, latched=latched), Step(Do.NOTHING))
-
-    assert (status.conditions[1].status, status.conditions[1].reason) == (False, "DataDiffer")
-    assert "c-1 00000001, c-2 00000002" in status.conditions[1].message
-
-
-def test_a_password_that_etcd_does_not_accept_is_told_and_nothing_else_is_known() -> None:
-    refused, seen = (
-        "etcd does not accept the password",
-        replace(healthy(3), members=None, voices={}),
-    )
-    look = Look(seen, Step(Do.WAIT), refused=("PasswordRefused", refused))
-    status = clusters.status(cluster(), kr.Observed(None, sync_result=look, now=look.seen.now))
-
-    assert (status.reason, refused in status.message) == ("PasswordRefused", True)
-    assert [condition.status for condition in status.conditions] == [None, None]
 
 
 def test_f14_why_members_do_not_answer_is_told() -> None:
@@ -556,12 +525,3 @@ def test_without_a_look_nobody_says_that_it_serves(age: float | None, said: bool
     status = clusters.status(cluster(), seen)
 
     assert [condition.status for condition in status.conditions] == [said, said]
-
-
-def test_a_pod_that_outlasts_its_end_is_on_a_lost_node() -> None:
-    now, view = 1000.0, Pod("", "3.6.16", stuck="it crashes again and again")
-    child: Any = SimpleNamespace(view=view, uid="p", deleting=True, deadline=now - 10)
-    eye = clusters.Eye(cluster(), kr.CallContext(Settings(), now=now))
-    assert not eye._pod(child).stuck
-    child.deadline = now - 100
-    assert eye._pod(child).stuck == "its node is lost"
