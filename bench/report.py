@@ -348,13 +348,14 @@ def _cell(data: Data, row: Row, peer: str, say: Say) -> str:
     return f"{number} (**{ratio}**)" if round(median(found), 2) > 1 else f"{number} ({ratio})"
 
 
+_MET = "{met} of the {all} goals are met: those beside a peer by the median, others in each run."
+
+
 def _missed(data: Data, say: Say) -> str:
     """Return how many goals are met, and a table of the others."""
     measured = [goal for goal in goals(data, say) if goal.met is not None]
     missed = [goal for goal in measured if not goal.met]
-    count = say("{met} of the {all} goals that were measured are met.").format(
-        met=len(measured) - len(missed), all=len(measured)
-    )
+    count = say(_MET).format(met=len(measured) - len(missed), all=len(measured))
     if not missed:
         return count
     heads = map(say, ("not met", "goal: at most", "median (spread)"))
