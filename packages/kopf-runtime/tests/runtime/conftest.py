@@ -7,8 +7,9 @@ from runtime.widgets import WIDGET
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET).running() as one:
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[ApiServer]:
+    """An API server that knows the KINDS of the test's module."""
+    async with ApiServer(*getattr(request.module, "KINDS", (WIDGET,))).running() as one:
         yield one
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -24,12 +24,6 @@ from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, retry_after, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET).running() as one:
-        yield one
 
 
 class ConfigMap(kr.Object):

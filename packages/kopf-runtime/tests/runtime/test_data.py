@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -32,12 +32,7 @@ from runtime.widgets import (
 PVC = kr.kinds.PERSISTENT_VOLUME_CLAIM
 MONITOR = kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor")
 KEY, CLAIM = ("ns", "one"), ("ns", "w-one")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, PVC, MONITOR, SECRET).running() as controller:
-        yield controller
+KINDS = (WIDGET, PVC, MONITOR, SECRET)
 
 
 def claim(thing: Widget, _: object) -> Iterable[Raw]:

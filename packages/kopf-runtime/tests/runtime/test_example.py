@@ -30,12 +30,7 @@ KEY, CHILD = ("ns", "one"), ("ns", "greeting-one")
 
 PYTHON = (sys.executable,)
 KOPF = (sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(GREETING).running() as one:
-        yield one
+KINDS = (GREETING,)
 
 
 @asynccontextmanager

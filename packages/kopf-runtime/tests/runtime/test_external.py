@@ -23,12 +23,7 @@ from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 TICKET = tickets.controller.kind
 KEY, FINALIZER = ("ns", "one"), "example.dev/message-operator"
 FOREVER = float("inf")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(TICKET, WIDGET).running() as one:
-        yield one
+KINDS = (TICKET, WIDGET)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ KEY, CHILD = ("ns", "one"), ("ns", "s-one")
 SELECTED = {"labels": {"mirror": "yes"}}
 NAMES = ("blue", "green")
 EVENT = kr.Kind("", "v1", "events", "Event")
+KINDS = (SERVICE, NAMESPACE)
 
 
 class Service(kr.Object):
@@ -47,12 +48,6 @@ def controller(where: Mapping[str, Any] | None = SELECTED, annotation: str = "")
 def service(name: str = "one", **labels: str) -> Raw:
     meta = {"namespace": "ns", "name": name, "labels": labels or {"mirror": "yes"}}
     return {"metadata": meta, "spec": {"type": "ClusterIP"}}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(SERVICE, NAMESPACE).running() as one:
-        yield one
 
 
 def child(server: ApiServer, name: str = "s-one") -> Raw | None:

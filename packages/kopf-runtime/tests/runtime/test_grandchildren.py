@@ -1,8 +1,6 @@
 """What is made from a child's template, such as a Deployment's Pods, is seen by `status`."""
 
-from collections.abc import AsyncIterator, Iterable
-
-import pytest
+from collections.abc import Iterable
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
@@ -14,12 +12,7 @@ from runtime.support.waiting import until
 from runtime.widgets import UID, WIDGET, Raw, Widget, otherwise, widget
 
 KEY = ("ns", "one")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, DEPLOYMENT).running() as one:
-        yield one
+KINDS = (WIDGET, DEPLOYMENT)
 
 
 def controller() -> Controller:

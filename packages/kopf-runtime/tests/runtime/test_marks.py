@@ -1,7 +1,6 @@
 """Whose an object is: nothing is deleted unless every mark says so, and the operator set them."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -37,12 +36,7 @@ from runtime.widgets import (
 )
 
 OTHER = ("ns", "other")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, PVC).running() as one:
-        yield one
+KINDS = (WIDGET, PVC)
 
 
 @pytest.fixture(autouse=True)

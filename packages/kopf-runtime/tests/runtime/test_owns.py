@@ -1,6 +1,6 @@
 """How a kind of children is owned: order, optional kinds, what is retained, what is replaced."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -41,12 +41,7 @@ from runtime.widgets import UID, WIDGET, Raw, Widget, edit, otherwise, widget
 
 NAME = "example.dev/widget-name"
 INVALID = RefusedError(422, "Invalid", "spec: Forbidden: is immutable")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, PVC, MONITOR).running() as one:
-        yield one
+KINDS = (WIDGET, PVC, MONITOR)
 
 
 def owning(desired: Callable[..., Iterable[Raw]], **owned: Raw) -> Controller:

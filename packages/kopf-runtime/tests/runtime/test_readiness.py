@@ -1,6 +1,5 @@
 """Without an author's `status`, an object is ready once its children are, by their own status."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +14,7 @@ from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "w")
-KINDS = (DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, *KINDS).running() as one:
-        yield one
+KINDS = (WIDGET, DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET)
 
 
 def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Controller:

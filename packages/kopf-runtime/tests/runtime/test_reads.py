@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -28,10 +28,7 @@ class Secret(kr.Object):
     data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, TENANT, CONFIG_MAP, SECRET, NODE).running() as one:
-        yield one
+KINDS = (WIDGET, TENANT, CONFIG_MAP, SECRET, NODE)
 
 
 def reading(

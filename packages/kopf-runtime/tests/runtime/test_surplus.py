@@ -1,9 +1,8 @@
 """What becomes of children that are no longer wanted, if an author forgets to say it."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
@@ -19,12 +18,7 @@ from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 KEY, CHILD = ("ns", "one"), ("ns", "w")
 OTHERS = kr.Kind("db.example.org", "v1", "databases", "Database")
 HOLDING = (PERSISTENT_VOLUME_CLAIM, SECRET, OTHERS)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, DEPLOYMENT, CONFIG_MAP, *HOLDING).running() as one:
-        yield one
+KINDS = (WIDGET, DEPLOYMENT, CONFIG_MAP, *HOLDING)
 
 
 def named(kind: kr.Kind, name: str, **content: Any) -> Raw:
