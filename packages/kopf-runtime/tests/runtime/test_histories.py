@@ -63,12 +63,12 @@ class Wire:
         if "limit" in query and not self.calm and self.draw.random() < 0.03:
             raise ApiError(method, path, self.draw.choice((403, 404, 500)), "Drawn", "drawn")
         kind = WIDGET if "/widgets" in path else CONFIG_MAP
-        if path == kind.path():
-            answer = self._list(kind, query)
-        else:
-            answer = self._one(method, path, kind, path.rsplit("/", 1)[1], body)
-        await self._delay()
-        return answer
+        try:
+            if path == kind.path():
+                return self._list(kind, query)
+            return self._one(method, path, kind, path.rsplit("/", 1)[1], body)
+        finally:
+            await self._delay()
 
     def _one(self, method: str, path: str, kind: Kind, name: str, body: Any) -> bytes:
         stored = self.server.objects.get((kind, ("ns", name)))
