@@ -23,8 +23,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.manager import Manager
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.events import Deps, Recorder
 from runtime.support.api_server import LEASE, ApiServer
 from runtime.support.waiting import until
 

@@ -16,8 +16,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process import lease as leases
 from kopf_runtime.process.lease import Election
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.events import Deps, Recorder
 from runtime.support.api_server import EVENT, LEASE, ApiServer, RefusedError
 from runtime.support.running import connected, operating
 from runtime.support.waiting import until

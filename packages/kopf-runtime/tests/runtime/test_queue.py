@@ -706,8 +706,9 @@ async def test_d23_in_a_backlog_namespaces_take_turns_and_changes_go_first(seed:
 
 
 class Neighbours:
-    """A queue of quick keys, and of one to four namespaces, or of a few objects without one, whose
-    requests take long: in the cluster, or outside.
+    """A queue of quick keys, and of slow ones: of some namespaces, or of objects without one.
+
+    Their requests take long in the cluster, or outside.
     """
 
     def __init__(self, seed: int) -> None:
@@ -729,7 +730,7 @@ class Neighbours:
         waited, slow = now() - self.added.pop(key), key in self.slow
         mine = [since for other, since in self.busy.items() if other[0] == key[0] != ""]
         alone = self.outside or not self.slow[0][0]  # each slows down none of its namespace
-        if not slow and waited > (10 if alone else 2 if now() > self.began + 10 else 5) * SLOW:
+        if not slow and waited > (15 if alone else 2 if now() > self.began + 10 else 5) * SLOW:
             self.broken.append(f"{key} waited for {waited} seconds")
         known = slow and not self.outside and now() - min(mine, default=now()) > 2 * SLOW
         # What is slow beyond the most in all still occupies a worker, and does not count.

@@ -14,8 +14,7 @@ from kopf_runtime.declaring import errors
 from kopf_runtime.declaring.settings import Program, Settings
 from kopf_runtime.process.runtime import Runtime
 from kopf_runtime.reporting import logs
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.events import Deps, Recorder
 from kopf_runtime.reporting.troubles import StepError
 
 #: Returns the runtimes of all controllers; raises `DeclarationError`.

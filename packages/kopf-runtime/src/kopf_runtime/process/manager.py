@@ -39,8 +39,7 @@ from kopf_runtime.process.beside_kopf import BesideKopf, login
 from kopf_runtime.process.lease import Election
 from kopf_runtime.process.runtime import Runtime, built, own
 from kopf_runtime.reporting import logs
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.events import Deps, Recorder
 from kopf_runtime.working.ending import keep
 
 # An operator that the API server asks nothing imports nothing of that.

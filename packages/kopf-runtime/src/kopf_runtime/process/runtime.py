@@ -22,15 +22,14 @@ from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import Identity, Resource, UnreadableError, parse
 from kopf_runtime.declaring.records import Child, Owned, Owner
 from kopf_runtime.process.changes import Changes
-from kopf_runtime.reporting.deps import Deps
+from kopf_runtime.reporting.events import Deps
 from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.reporting.troubles import Outcome
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.listing import Lister
-from kopf_runtime.watching.mapped import mapped
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.reads import Reads
-from kopf_runtime.watching.references import Namers
+from kopf_runtime.watching.references import Namers, mapped
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source, Watched
 from kopf_runtime.working.act import Actor

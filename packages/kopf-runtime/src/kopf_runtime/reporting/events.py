@@ -199,6 +199,17 @@ class Recorder:
         _expire(self._posted, lambda former: now - former.at > SAME)
 
 
+@dataclass
+class Deps:
+    """What the parts of all controllers of a process share."""
+
+    client: Client
+    metrics: Metrics
+    recorder: Recorder
+    #: An author's own class; `manager` replaces them once, by what `adapt` returns.
+    settings: Any
+
+
 def about(kind: Kind, owner: Owner) -> dict[str, Any]:
     """Return the reference to an object for its Events."""
     return {

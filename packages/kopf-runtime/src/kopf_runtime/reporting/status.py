@@ -20,8 +20,7 @@ from kopf_runtime.declaring.foreign import Foreign
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted
 from kopf_runtime.reporting import troubles
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import about
+from kopf_runtime.reporting.events import Deps, about
 from kopf_runtime.reporting.status_writer import StatusWriter
 from kopf_runtime.reporting.teller import Teller
 from kopf_runtime.reporting.troubles import TOLD, Outcome, StepError, Trouble

@@ -16,8 +16,7 @@ from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.foreign import Foreign, spelled
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import Owner, Unreadable
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import about
+from kopf_runtime.reporting.events import Deps, about
 from kopf_runtime.reporting.status_writer import Settling
 from kopf_runtime.watching.source import Source
 

@@ -253,3 +253,23 @@ class Polled(References):
         self._views[key] = view, now + self._every * random.uniform(0.9, 1.0)  # noqa: S311
         if former is not UNREAD and view != former:
             self._namers.queue((self.kind, key))
+
+
+def mapped(client: Client, metrics: Metrics, namers: Namers, read: Read) -> Source[Seen]:
+    """Return a source of the objects that only queue others, which `watches(to=)` names for them.
+
+    Its records have the keys of the others, and what counts as a change.
+    """
+
+    def record(thing: Object, _: Seen | None) -> Seen:
+        meta = thing.metadata
+        others = tuple(keys(read, thing, namers.kind))
+        return Seen(meta.key, meta.uid, meta.version, (others, read.transform(thing)))
+
+    def changed(record: Seen | None, former: Seen | None) -> None:
+        states = [(seen.uid, seen.view) for seen in (record, former) if seen is not None]
+        if len(states) == 1 or states[0] != states[1]:
+            for key in {key for _, (others, _) in states for key in others}:
+                namers.changed(key, read.kind)
+
+    return Source(client, metrics, Watched(read.kind, read.type), record, changed)

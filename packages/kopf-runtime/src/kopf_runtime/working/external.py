@@ -31,8 +31,7 @@ from kopf_runtime.declaring.errors import UNSEEN, ApiError, Backoff, RetryError,
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Owner, Result
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import about
+from kopf_runtime.reporting.events import Deps, about
 from kopf_runtime.reporting.troubles import (
     Outcome,
     StepError,

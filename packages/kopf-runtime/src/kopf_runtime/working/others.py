@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import Child, Owner, Wanted
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import about
+from kopf_runtime.reporting.events import Deps, about
 from kopf_runtime.reporting.troubles import DONE, Outcome, left_to
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.drift import remember

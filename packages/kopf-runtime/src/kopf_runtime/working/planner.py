@@ -18,7 +18,7 @@ from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, PlanError, Wait
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Owner, Wanted
 from kopf_runtime.reporting import troubles
-from kopf_runtime.reporting.deps import Deps
+from kopf_runtime.reporting.events import Deps
 from kopf_runtime.reporting.troubles import DONE, Outcome, StepError, changed
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.observer import Observer

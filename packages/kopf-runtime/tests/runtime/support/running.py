@@ -14,8 +14,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.runtime import Runtime, built
-from kopf_runtime.reporting.deps import Deps
-from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.events import Deps, Recorder
 from kopf_runtime.watching.caches import Caches
 from runtime.support.api_server import ApiServer
 
