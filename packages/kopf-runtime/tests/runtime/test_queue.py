@@ -495,6 +495,7 @@ async def test_retries_are_those_that_the_author_declares() -> None:
     pauses = [later - before for before, later in itertools.pairwise(times)]
     assert len(pauses) >= 4
     assert all(10.0 <= pause <= 20.1 for pause in pauses)
+    assert retries.delay(1, Outcome(again=math.nan), news=False) == MAX_RETRY_SECONDS
 
 
 # --- drawn walks of the work queue, and what it promises in each: nothing is lost, nor done twice
