@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(author: Author) -> Non
 
 @pytest.mark.parametrize("olm", [True, False], ids=["olm", "without olm"])
 def test_it_is_released_and_released_again(author: Author, olm: bool, tmp_path: Path) -> None:
-    golang.programs(["cosign", "crane", "helm4", "pgp-key"])  # an author has them, or builds them
+    golang.programs(["cosign", "crane", "helm4"])  # an author has them, or builds them
     author.environment["XDG_CACHE_HOME"] = os.environ.get(
         "XDG_CACHE_HOME", str(Path.home() / ".cache")
     )

@@ -1,4 +1,4 @@
-"""Somebody who has a registry and the public keys, and does what the page of a release says."""
+"""Somebody who has a registry and the public key, and does what the page of a release says."""
 
 import os
 import shutil
@@ -14,14 +14,13 @@ from tests.support.console import commands
 
 
 class Stranger:
-    """Somebody with the public keys of `keys`, who types what the page says."""
+    """Somebody with the public key of `keys`, who types what the page says."""
 
     def __init__(
         self, folder: Path, keys: Keys, prefix: str, version: str = __version__, index: str = ""
     ) -> None:
         self.folder = folder
-        for key in (keys.cosign_public, keys.charts_public):
-            shutil.copy(key, folder)
+        shutil.copy(keys.cosign_public, folder)
         programs = folder / "bin"
         programs.mkdir()
         for name in ("cosign", "crane"):

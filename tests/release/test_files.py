@@ -1,7 +1,6 @@
 """The files of a release: all that it promises, of its own version, and the same of one commit."""
 
 import hashlib
-import json
 import os
 
 import pytest
@@ -28,8 +27,7 @@ def test_it_has_all_that_the_page_of_releases_promises(files: dict[str, bytes]) 
         *(f"kopf_kit-{__version__}-py3-none-any.whl", f"kopf_kit-{__version__}.tar.gz"),
         *(f"kopf_offline-{__version__}-py3-none-any.whl", f"kopf_offline-{__version__}.tar.gz"),
         *("image-linux-amd64.cdx.json", "image-linux-arm64.cdx.json"),
-        *("provenance.json", "images.txt", "LICENSE"),
-        *("checksums.txt", "checksums.txt.sigstore.json", "cosign.pub", "charts.gpg"),
+        *("images.txt", "LICENSE", "checksums.txt", "checksums.txt.sigstore.json", "cosign.pub"),
     }
 
 
@@ -41,20 +39,6 @@ def test_s7_the_checksums_are_those_of_all_files_but_theirs(files: dict[str, byt
         for name, content in files.items()
         if not name.startswith("checksums.txt")
     }
-
-
-def test_it_says_where_it_comes_from(released: Released, files: dict[str, bytes]) -> None:
-    provenance = json.loads(files["provenance.json"])
-
-    (source,) = (
-        each
-        for each in provenance["buildDefinition"]["resolvedDependencies"]
-        if each.get("uri", "").endswith(f"@refs/tags/v{__version__}")
-    )
-    changing = ("origin/HEAD", "--", ".", ":!catalog")
-    assert source["digest"]["gitCommit"] == released.clone.git(
-        "log", "-1", "--format=%H", *changing
-    )
 
 
 def test_what_it_installs_names_images_by_their_digests(files: dict[str, bytes]) -> None:

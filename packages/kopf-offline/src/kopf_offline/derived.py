@@ -44,9 +44,8 @@ PINNED = {
         (
             "github.com/sigstore/cosign/v3 v3.1.3",
             "github.com/google/go-containerregistry v0.22.1",
-            "github.com/ProtonMail/go-crypto v1.4.1",
         ),
-        "07308f05205ad8618c2ae0c96bcf43584ccb401d066b8676f427012bd1f02696",
+        "478ac0819dd80672fe6049d499043eb8a9b7e32d1a2b3c6b1bd550bfbe026641",
     ),
     "versitygw": Derived(
         ("github.com/versity/versitygw v1.8.0",),

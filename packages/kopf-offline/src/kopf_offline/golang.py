@@ -96,7 +96,6 @@ PROGRAMS = {
     # What signs a release, and what copies and reads what registries hold.
     "cosign": Program("./cosign", _SIGNING),
     "crane": Program("github.com/google/go-containerregistry/cmd/crane", _SIGNING),
-    "pgp-key": Program("./pgp-key", _SIGNING),
     "kubeconform": Program("github.com/yannh/kubeconform/cmd/kubeconform", _KUBECONFORM),
     "kube-score": Program("github.com/zegl/kube-score/cmd/kube-score", _KUBE_SCORE),
     "versitygw": Program("github.com/versity/versitygw/cmd/versitygw", _VERSITYGW),

@@ -50,11 +50,11 @@ def test_programs_are_built_together_and_once(runs: list[set[str]]) -> None:
 def test_programs_of_several_modules_are_all_built_those_of_one_together(
     runs: list[set[str]],
 ) -> None:
-    kind, key, etcd = golang.programs(["kind", "pgp-key", "etcd"])
+    kind, cosign, etcd = golang.programs(["kind", "cosign", "etcd"])
 
-    assert key.read_text() == "./pgp-key"
-    assert kind.parent == etcd.parent != key.parent
-    assert runs == [{"sigs.k8s.io/kind", "go.etcd.io/etcd/server/v3"}, {"./pgp-key"}]
+    assert cosign.read_text() == "./cosign"
+    assert kind.parent == etcd.parent != cosign.parent
+    assert runs == [{"sigs.k8s.io/kind", "go.etcd.io/etcd/server/v3"}, {"./cosign"}]
 
 
 def test_only_what_is_missing_is_built(runs: list[set[str]]) -> None:

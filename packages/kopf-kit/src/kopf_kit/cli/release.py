@@ -364,7 +364,7 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     folder, collection = FOLDER / version, f"{destination}/charts"
     release = artifacts.publish(destination, date)
     packed = _emptied(FOLDER / f"{version}-charts")
-    package = charts.pack(packed, release, collection, signer.charts_key, date)
+    package = charts.pack(packed, release, collection, date)
     published = {}
     with step(f"Chart {package.name} into {collection}"):
         chart = published[f"charts/{NAME}"] = charts.push(package, collection, version)
@@ -379,7 +379,7 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
         published[f"{NAME}-bundle"] = release.bundle_image
         published[f"{NAME}-catalog"] = artifacts.publish_catalog(release, destination)
     with step(f"Files {_files(destination, version)}"):
-        files.write(folder, release, published, releases.commit(), date, signer.public)
+        files.write(folder, release, published, date, signer.public)
         carrier = files.push(folder, _files(destination, version), date)
         (folder.parent / "image.md").write_text(files.sizes(release, date))
     return {**published, f"{NAME}-release": carrier}
@@ -392,15 +392,11 @@ def _record(release: Release) -> None:
 
 
 def _sign(published: Mapping[str, str], signer: Signer) -> None:
-    """Sign all that is published; attest what is built here, and the operator's image in full."""
+    """Sign all that is published; attest what the operator's image holds."""
     version, date = PROJECT.version, releases.date()
-    provenance = files.provenance(version, releases.commit(), date)
-    pods = {image.name for image in PROJECT.images}
-    for name, ref in published.items():
+    for ref in published.values():
         with step(f"Signature of {ref}"):
             signatures.sign(signer, ref)
-            if name not in pods:
-                signatures.attest(signer, ref, "slsaprovenance1", provenance)
     image = published[NAME]
     with step(f"Attestations of {image}"):
         for platform in registry.platforms(image).values():

@@ -1,23 +1,20 @@
-"""The chart of a release: packed the same from the same sources, signed, pushed."""
+"""The chart of a release: packed the same from the same sources, and pushed."""
 
 import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from kopf_kit.image.build import image_parts
 from kopf_kit.olm import bundle
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import Release
-from kopf_kit.release import files, signatures
-from kopf_kit.release.signatures import Keys
 from kopf_kit.rig import paths, registry, tools
-from kopf_kit.rig.run import Argument, KitError, output
+from kopf_kit.rig.run import KitError, output
 from kopf_kit.rig.steps import step
 
 _FOLDER = paths.BUILD / "chart"
@@ -107,49 +104,35 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 
 
 _CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-_PROVENANCE = "application/vnd.cncf.helm.chart.provenance.v1.prov"
 #: The tag at which Artifact Hub looks for the owners of a chart:
 #: https://artifacthub.io/docs/topics/repositories/helm-charts
 OWNERS = "artifacthub.io"
 _SECONDS = 300
 
 
-def pack(
-    folder: Path, release: Release, collection: str, keys: Keys | None, date: datetime
-) -> Path:
-    """Write the package of the chart, with its signature beside it; return its path."""
+def pack(folder: Path, release: Release, collection: str, date: datetime) -> Path:
+    """Write the package of the chart; return its path."""
     chart = write(folder / "charts", release, collection)
-    if keys:
-        _name_key(chart, keys, release.version)
     for file in (chart, *chart.rglob("*")):
         os.utime(file, (date.timestamp(), date.timestamp()))
-    output(
-        [
-            *(tools.path("helm4"), "package", chart, "--destination", folder),
-            *(_signing(keys) if keys else ()),
-        ],
-        stdin=os.environ.get(signatures.PASSPHRASE, "").encode() + b"\n",
-        timeout=_SECONDS,
-    )
+    output([tools.path("helm4"), "package", chart, "--destination", folder], timeout=_SECONDS)
     return folder / f"{chart.name}-{release.version}.tgz"
 
 
 def push(package: Path, collection: str, version: str) -> str:
-    """Push a package with its signature, unless it is there; return the chart by its digest.
+    """Push a package, unless it is there; return the chart by its digest.
 
     Raises KitError where the registry has another chart of that version.
     """
     ref = f"{collection}/{package.name.removesuffix(f'-{version}.tgz')}:{version}"
-    is_signed = package.with_name(f"{package.name}.prov").exists()
     existing = registry.pinned(ref)
-    layers = _layers(existing) if existing else {}
     content = f"sha256:{hashlib.sha256(package.read_bytes()).hexdigest()}"
-    if existing and layers.get(_CONTENT) != content:
+    if existing and content != _content(existing):
         raise KitError(
             f"{ref} is in the registry already with other content; raise the version, or delete "
             "that chart if nobody uses it yet"
         )
-    if existing is None or (is_signed and _PROVENANCE not in layers):
+    if existing is None:
         plain = ("--plain-http",) if collection.startswith("localhost:") else ()
         output(
             [tools.path("helm4"), "push", package, f"oci://{collection}", *plain], timeout=_SECONDS
@@ -157,14 +140,6 @@ def push(package: Path, collection: str, version: str) -> str:
     pushed = registry.pinned(ref)
     assert pushed, f"{ref} was pushed"
     return pushed
-
-
-def _signing(keys: Keys) -> Sequence[Argument]:
-    """Return the options that Helm signs with."""
-    return (
-        *("--sign", "--key", keys.owner, "--keyring", keys.charts_private),
-        *("--passphrase-file", "-"),
-    )
 
 
 def push_owners(chart: str) -> str | None:
@@ -183,21 +158,7 @@ def push_owners(chart: str) -> str | None:
     )
 
 
-def _layers(ref: str) -> Mapping[str, str]:
-    """Return the digests of what a chart in a registry consists of, by what they are."""
-    layers: list[dict[str, Any]] = registry.manifest(ref)["layers"]
-    return {layer["mediaType"]: layer["digest"] for layer in layers}
-
-
-def _name_key(chart: Path, keys: Keys, version: str) -> None:
-    """Write into a chart which key signs it, for Artifact Hub."""
-    metadata = chart / "Chart.yaml"
-    key = (
-        "annotations:\n  artifacthub.io/signKey: |\n"
-        f"    fingerprint: {keys.fingerprint()}\n"
-        f"    url: {files.home()}/releases/download/v{version}/{keys.charts_public.name}\n"
-    )
-    text = metadata.read_text()
-    if "\nannotations:\n" not in text:
-        raise KitError(f"{metadata} has no annotations")
-    metadata.write_text(text.replace("annotations:\n", key, 1))
+def _content(ref: str) -> str | None:
+    """Return the digest of the package of a chart in a registry."""
+    layers: list[dict[str, str]] = registry.manifest(ref)["layers"]
+    return next((each["digest"] for each in layers if each["mediaType"] == _CONTENT), None)

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from kopf_kit.chart import templates
 from kopf_kit.compatible import specifier
 from kopf_kit.image.build import image_parts
 from kopf_kit.olm import catalog, manifests
@@ -41,7 +40,6 @@ def write(
     folder: Path,
     release: Release,
     published: Mapping[str, str],
-    commit: str,
     date: datetime,
     public_keys: Sequence[Path],
 ) -> None:
@@ -56,7 +54,6 @@ def write(
     texts = {
         **manifests.texts(*_naming_images(release)),
         "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
-        "provenance.json": provenance(release.version, commit, date),
         **_of_images(release, date),
         **{
             file.name: file.read_text()
@@ -85,31 +82,6 @@ def _naming_images(release: Release) -> list[str]:
     ]
 
 
-def provenance(version: str, commit: str, date: datetime) -> str:
-    """Return the predicate of SLSA's provenance: https://slsa.dev/spec/v1.0/provenance.
-
-    It names the commit, and the lock by its hash. It says when the commit was made, not when
-    it was built, so that a release that is made again states the same.
-    """
-    lock = _lock()
-    sources = [{"uri": f"git+{home()}@refs/tags/v{version}", "digest": {"gitCommit": commit}}]
-    if lock:
-        digest = hashlib.sha256(lock.read_bytes()).hexdigest()
-        sources.append({"name": lock.name, "digest": {"sha256": digest}})
-    statement = {
-        "buildDefinition": {
-            "buildType": f"{home()}/blob/v{version}/docs/policy.md",
-            "externalParameters": {"version": version},
-            "resolvedDependencies": sources,
-        },
-        "runDetails": {
-            "builder": {"id": f"{home()}/blob/v{version}/kopf_kit/cli/release.py"},
-            "metadata": {"startedOn": f"{date:%Y-%m-%dT%H:%M:%SZ}"},
-        },
-    }
-    return json.dumps(statement, indent=2, ensure_ascii=False) + "\n"
-
-
 def image_materials(image: str, version: str, date: datetime) -> str:
     """Return the bill of materials of an image of one platform."""
     from kopf_kit.release import materials
@@ -136,18 +108,6 @@ def push(folder: Path, ref: str, date: datetime) -> str:
         layer.write(registry.archive(files, date, programs=programs))
         layer.flush()
         return registry.push_layer(Path(layer.name), ref)
-
-
-def _lock() -> Path | None:
-    """Return the lock: this repository's, or uv's, which all others have.
-
-    An adopted operator has what PROJECT names, or uv's, or none if it has a Dockerfile of its own.
-    """
-    ours = paths.LOCK
-    if PROJECT.adopted:
-        ours = PROJECT.root / (PROJECT.adopted.requirements or "uv.lock")
-        return ours if ours.is_file() else None
-    return ours if ours.is_file() else paths.CHECKOUT / "uv.lock"
 
 
 def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
@@ -197,11 +157,6 @@ def _checksums(folder: Path) -> str:
         for file in sorted(folder.rglob("*"))
         if file.is_file()
     )
-
-
-def home() -> str:
-    """Return the repository's address, as the chart says it."""
-    return str(templates.read()["home"])
 
 
 #: The folder of the distributions, each of which has its version in its `pyproject.toml`.

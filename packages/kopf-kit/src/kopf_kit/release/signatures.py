@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import registry, tools
 from kopf_kit.rig.run import Argument, KitError, output
 
-#: The variable that has the passphrase of both keys; cosign reads it itself.
+#: The variable that has the passphrase of the keys; cosign reads it itself.
 PASSPHRASE = "COSIGN_PASSWORD"  # noqa: S105 -- the variable's name
 
 # Both are needed: https://github.com/sigstore/cosign/issues/5043
@@ -37,11 +36,6 @@ class Signer(Protocol):
         ...
 
     @property
-    def charts_key(self) -> "Keys | None":
-        """The keys that sign charts as Helm checks them; None where Helm cannot."""
-        ...
-
-    @property
     def public(self) -> Sequence[Path]:
         """The files that a release publishes, for those who verify it."""
         ...
@@ -59,8 +53,6 @@ class Workflow:
 
     signing: Sequence[Argument] = ()
     public: Sequence[Path] = ()
-    #: Helm verifies with keys alone.
-    charts_key = None
 
     @property
     def verifying(self) -> Sequence[Argument]:
@@ -77,29 +69,16 @@ class Workflow:
 
 
 class Keys:
-    """The folder of the keys; the private ones are encrypted with one passphrase."""
+    """The folder of cosign's keys; the private one is encrypted with a passphrase."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        #: Of cosign: it signs all that is in the registry.
         self.private, self.cosign_public = folder / "cosign.key", folder / "cosign.pub"
-        #: Of OpenPGP: they sign the charts as Helm checks them.
-        self.charts_private, self.charts_public = folder / "charts.key", folder / "charts.gpg"
         self.signing: Sequence[Argument] = ("--key", self.private, *_OFFLINE)
         self.verifying: Sequence[Argument] = (
             *("--key", self.cosign_public, "--insecure-ignore-tlog=true"),
         )
-        self.public: Sequence[Path] = (self.cosign_public, self.charts_public)
-
-    @property
-    def charts_key(self) -> "Keys":
-        """The keys that sign charts as Helm checks them."""
-        return self
-
-    @property
-    def owner(self) -> str:
-        """The owner that the charts' key names."""
-        return f"The {PROJECT.name} maintainers"
+        self.public: Sequence[Path] = (self.cosign_public,)
 
     def make(self) -> None:
         """Make the keys; raise KitError where the folder has some."""
@@ -108,15 +87,13 @@ class Keys:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         passphrase = {PASSPHRASE: os.environ.get(PASSPHRASE, "")}
-        cosign, pgp = tools.paths_of("cosign", "pgp-key")
-        output([cosign, "generate-key-pair"], cwd=self.folder, env=passphrase)
-        email = f"{PROJECT.name}@{PROJECT.domain}"
-        output([pgp, self.owner, email, self.folder], env=passphrase)
+        output([tools.path("cosign"), "generate-key-pair"], cwd=self.folder, env=passphrase)
 
     def check(self) -> None:
         """Raise KitError where a key is missing, or the passphrase does not open them."""
-        every = (self.private, self.cosign_public, self.charts_private, self.charts_public)
-        if missing := [file.name for file in every if not file.is_file()]:
+        if missing := [
+            file.name for file in (self.private, self.cosign_public) if not file.is_file()
+        ]:
             raise KitError(
                 f"{self.folder} lacks {', '.join(missing)}; `kopf-kit release keys` makes them, "
                 "and KEYS= names the folder that has yours"
@@ -133,11 +110,6 @@ class Keys:
             raise KitError(
                 f"{self.cosign_public} is not the public key of {self.private}; replace it"
             )
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the charts' key, as Artifact Hub shows it."""
-        pgp = tools.path("pgp-key")
-        return output([pgp, "--fingerprint", self.charts_public]).strip()
 
 
 def sign(signer: Signer, ref: str) -> None:

@@ -75,7 +75,6 @@ PROGRAMS = {
     "actionlint": MODULES["github.com/rhysd/actionlint"],
     "cosign": MODULES["github.com/sigstore/cosign/v3"],
     "crane": MODULES["github.com/google/go-containerregistry"],
-    "pgp-key": "v1",
     "kube-score": MODULES["github.com/zegl/kube-score"],
     "kubeconform": MODULES["github.com/yannh/kubeconform"],
     "linearizable": MODULES["github.com/anishathalye/porcupine"],
