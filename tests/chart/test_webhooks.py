@@ -143,7 +143,7 @@ def test_a_pod_that_ends_still_answers_for_a_moment_and_has_time_left(
     exec(program)  # noqa: S102 (the chart's own)
 
     assert (python, waited) == (["python3", "-c"], [5])
-    with pytest.raises(HelmError, match="terminationGracePeriodSeconds is 9, but for the first 5"):
+    with pytest.raises(HelmError, match="got 9, want 10"):
         named({"terminationGracePeriodSeconds": 9})
 
 

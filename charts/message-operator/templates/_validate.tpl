@@ -25,7 +25,6 @@ that says what is wrong and what to do. */}}
 {{- end }}
 {{- include "message-operator.validateDisruptionBudget" . }}
 {{- include "message-operator.validateMetrics" . }}
-{{- include "message-operator.validateRollout" . }}
 {{- $seen := list }}
 {{- range .Values.extraEnv }}
 {{- if has .name (list "POD_NAME" "POD_NAMESPACE" "POD_UID") }}
@@ -86,20 +85,9 @@ image's own, so it counts here, too. */}}
 {{- end }}
 {{- end }}
 
-{{- define "message-operator.validateRollout" -}}
-{{- $strategy := default dict .Values.strategy }}
-{{- $rolling := default dict $strategy.rollingUpdate }}
-{{- if and $rolling (or (eq (default "" $strategy.type) "Recreate") (not .Values.leaderElection.enabled)) }}
-{{- fail "strategy.rollingUpdate is set, but the rollout is a Recreate, because of strategy.type or because leaderElection.enabled is false. Leave rollingUpdate out, or change those." }}
-{{- end }}
-{{- end }}
-
 {{- define "message-operator.validateDisruptionBudget" -}}
 {{- $minimum := include "message-operator.text" .Values.podDisruptionBudget.minAvailable }}
 {{- $maximum := include "message-operator.text" .Values.podDisruptionBudget.maxUnavailable }}
-{{- if and $minimum $maximum }}
-{{- fail "podDisruptionBudget.minAvailable and podDisruptionBudget.maxUnavailable are both set: Kubernetes takes only one of them. Set the other to \"\"." }}
-{{- end }}
 {{- if include "message-operator.hasDisruptionBudget" . }}
 {{- $replicas := int .Values.replicaCount }}
 {{- if has $maximum (list "0" "0%") }}
@@ -129,14 +117,8 @@ image's own, so it counts here, too. */}}
 {{- end }}
 {{- end }}
 {{- $monitor := $metrics.monitor }}
-{{- if $monitor.enabled }}
-{{- if and (eq $monitor.kind "ServiceMonitor") (not $metrics.service.enabled) }}
+{{- if and $monitor.enabled (eq $monitor.kind "ServiceMonitor") (not $metrics.service.enabled) }}
 {{- fail "metrics.monitor.kind is ServiceMonitor, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or set the kind to PodMonitor." }}
-{{- end }}
-{{- $interval := include "message-operator.milliseconds" $monitor.interval | int64 }}
-{{- if and $interval (gt (include "message-operator.milliseconds" $monitor.scrapeTimeout | int64) $interval) }}
-{{- fail (printf "metrics.monitor.scrapeTimeout is %s, which is more than its interval of %s: Prometheus refuses that. Lower it." $monitor.scrapeTimeout $monitor.interval) }}
-{{- end }}
 {{- end }}
 {{- end }}
 
@@ -163,15 +145,4 @@ image's own, so it counts here, too. */}}
 {{- fail "metrics.monitor.authorization is empty, but metrics.secure.enabled is true: a PodMonitor cannot tell Prometheus to send its own token. Name a Secret with a token there, or set metrics.monitor.kind to ServiceMonitor." }}
 {{- end }}
 {{- end }}
-{{- end }}
-
-{{/* The length of a Prometheus duration such as 1m30s. */}}
-{{- define "message-operator.milliseconds" -}}
-{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 }}
-{{- $sum := 0 }}
-{{- range regexFindAll "[0-9]+(ms|[smhdwy])" (default "" .) -1 }}
-{{- $number := regexFind "^[0-9]+" . }}
-{{- $sum = add $sum (mul (int64 $number) (int64 (get $units (trimPrefix $number .)))) }}
-{{- end }}
-{{- $sum }}
 {{- end }}

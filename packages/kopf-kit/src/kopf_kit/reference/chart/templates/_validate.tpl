@@ -27,7 +27,6 @@ that says what is wrong and what to do. */}}
 #@ if runtime
 {{- include "widget-operator.validateDisruptionBudget" . }}
 {{- include "widget-operator.validateMetrics" . }}
-{{- include "widget-operator.validateRollout" . }}
 #@ end
 {{- $seen := list }}
 {{- range .Values.extraEnv }}
@@ -55,9 +54,6 @@ that says what is wrong and what to do. */}}
 {{- if has (int .port) (list 8080 8081) }}
 {{- fail (printf "webhooks.port is %d, at which the operator serves its metrics or probes. Choose another one." (int .port)) }}
 {{- end }}
-{{- end }}
-{{- if lt (int .Values.terminationGracePeriodSeconds) 10 }}
-{{- fail (printf "terminationGracePeriodSeconds is %d, but for the first 5 seconds the operator still answers the API server: it would be killed before it has finished its work. Set it to 10 or more." (int .Values.terminationGracePeriodSeconds)) }}
 {{- end }}
 #@ end
 #@ if plain and webhooks
@@ -113,20 +109,9 @@ image's own, so it counts here, too. */}}
 {{- end }}
 
 #@ if runtime
-{{- define "widget-operator.validateRollout" -}}
-{{- $strategy := default dict .Values.strategy }}
-{{- $rolling := default dict $strategy.rollingUpdate }}
-{{- if and $rolling (or (eq (default "" $strategy.type) "Recreate") (not .Values.leaderElection.enabled)) }}
-{{- fail "strategy.rollingUpdate is set, but the rollout is a Recreate, because of strategy.type or because leaderElection.enabled is false. Leave rollingUpdate out, or change those." }}
-{{- end }}
-{{- end }}
-
 {{- define "widget-operator.validateDisruptionBudget" -}}
 {{- $minimum := include "widget-operator.text" .Values.podDisruptionBudget.minAvailable }}
 {{- $maximum := include "widget-operator.text" .Values.podDisruptionBudget.maxUnavailable }}
-{{- if and $minimum $maximum }}
-{{- fail "podDisruptionBudget.minAvailable and podDisruptionBudget.maxUnavailable are both set: Kubernetes takes only one of them. Set the other to \"\"." }}
-{{- end }}
 {{- if include "widget-operator.hasDisruptionBudget" . }}
 {{- $replicas := int .Values.replicaCount }}
 {{- if has $maximum (list "0" "0%") }}
@@ -156,14 +141,8 @@ image's own, so it counts here, too. */}}
 {{- end }}
 {{- end }}
 {{- $monitor := $metrics.monitor }}
-{{- if $monitor.enabled }}
-{{- if and (eq $monitor.kind "ServiceMonitor") (not $metrics.service.enabled) }}
+{{- if and $monitor.enabled (eq $monitor.kind "ServiceMonitor") (not $metrics.service.enabled) }}
 {{- fail "metrics.monitor.kind is ServiceMonitor, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or set the kind to PodMonitor." }}
-{{- end }}
-{{- $interval := include "widget-operator.milliseconds" $monitor.interval | int64 }}
-{{- if and $interval (gt (include "widget-operator.milliseconds" $monitor.scrapeTimeout | int64) $interval) }}
-{{- fail (printf "metrics.monitor.scrapeTimeout is %s, which is more than its interval of %s: Prometheus refuses that. Lower it." $monitor.scrapeTimeout $monitor.interval) }}
-{{- end }}
 {{- end }}
 {{- end }}
 
@@ -190,16 +169,5 @@ image's own, so it counts here, too. */}}
 {{- fail "metrics.monitor.authorization is empty, but metrics.secure.enabled is true: a PodMonitor cannot tell Prometheus to send its own token. Name a Secret with a token there, or set metrics.monitor.kind to ServiceMonitor." }}
 {{- end }}
 {{- end }}
-{{- end }}
-
-{{/* The length of a Prometheus duration such as 1m30s. */}}
-{{- define "widget-operator.milliseconds" -}}
-{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 }}
-{{- $sum := 0 }}
-{{- range regexFindAll "[0-9]+(ms|[smhdwy])" (default "" .) -1 }}
-{{- $number := regexFind "^[0-9]+" . }}
-{{- $sum = add $sum (mul (int64 $number) (int64 (get $units (trimPrefix $number .)))) }}
-{{- end }}
-{{- $sum }}
 {{- end }}
 #@ end
