@@ -2,11 +2,13 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from kopf_kit.image import build
 from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import dockerfiles, public_images
 
 BASE_AND_30_MB = 30_000_000
 
@@ -83,3 +85,34 @@ def test_it_says_what_it_is_and_of_which_commit(ref: str) -> None:
     assert labels[f"{prefix}.title"] == "message-operator"
     assert labels[f"{prefix}.version"] == build.reference().rpartition(":")[2]
     assert len(labels[f"{prefix}.revision"]) == 40
+
+
+def test_it_has_the_licence_of_each_distribution_that_is_in_it(ref: str) -> None:
+    code = (
+        "import os, glob; print(sorted({d.partition('-')[0].lower() for d in os.listdir('/app') "
+        "if d.endswith('.dist-info')} - {f.split('/')[2].replace('-', '_').lower() "
+        "for f in glob.glob('/licenses/*/*')}), os.path.isfile('/licenses/LICENSE'))"
+    )
+
+    assert run(ref, code) == "[] True"
+
+
+def test_it_is_built_on_another_base(
+    ref: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As certification asks for one of Red Hat's: with labels, a shell, and root as its user."""
+    builds_on = dockerfiles.python()[0] if not public_images.are_in_reach() else ""
+    builds_on = builds_on or build.public_bases()[0]
+    (tmp_path / "Dockerfile").write_text(
+        f'FROM {builds_on}\nLABEL name=theirs com.redhat.component=base\nUSER 0\nCMD ["sh"]\n'
+    )
+    docker("build", "--quiet", "--tag=another-base:test", str(tmp_path))
+    monkeypatch.setenv("RUNTIME_BASE", "another-base:test")
+
+    other = build.build(f"{ref}-on-another-base")
+
+    labels = json.loads(docker("inspect", "-f", "{{json .Config.Labels}}", other))
+    assert labels["com.redhat.component"] == "base"
+    assert labels["name"] == "message-operator"
+    test_it_runs_as_a_numeric_user_without_privileges_on_a_read_only_root(other)
+    assert run(other, "import shutil; print(shutil.which('sh') is not None)") == "True"

@@ -78,6 +78,7 @@ VARIABLES = {
     "IMG": "the operator's image, as the cluster pulls it; by default, it is built",
     "NODE_IMG": "the same for the image that PROJECT calls `node`, and so on",
     "PLATFORMS": "build images for these, such as linux/amd64,linux/arm64",
+    "RUNTIME_BASE, BUILD_BASE": "build on these images, such as Red Hat's; both have one Python",
     "REGISTRY": "where to push: HOST[:PORT][/PATH]; by default, beside the kind cluster",
     "KEYS": "the folder of the keys that sign a release; by default build/keys",
     "COSIGN_PASSWORD": "the passphrase of these keys",

@@ -12,6 +12,7 @@ needs none of this: `kopf_kit.image.bytecode` imports it in what becomes its ima
 import json
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from kopf_kit.image import dockerfile
@@ -146,6 +147,8 @@ _SANDBOX = (
     *("--rm", "--network=none", "--read-only", "--tmpfs=/tmp"),
     *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
 )
+#: The Dockerfile's arguments for its base images: one of Red Hat's for certification, say.
+_BASES = ("BUILD_BASE", "RUNTIME_BASE")
 _KUBECONFIG = "/tmp/kopf-kit-no-cluster.yaml"  # noqa: S108 (in the container)
 #: How Python, or the engine, ends that does not find what it is to run.
 _MISSING = re.compile(
@@ -176,11 +179,13 @@ def build(ref: str | None = None, file: Path | None = None, *, revision: str | N
     context = file.parent if file else dockerfile.context()
     file = file or dockerfile.file()
     arguments = {"VERSION": PROJECT.version, "REVISION": revision or _revision()}
+    given = {name: base for name in _BASES if (base := os.environ.get(name))}
     if public_images.are_in_reach():
-        for base in public_bases(file):
+        for base in public_bases(file, given):
             public_images.pull(base)
-    else:
-        arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = dockerfiles.python(names)
+    elif len(given) < len(_BASES):
+        arguments |= zip(_BASES, dockerfiles.python(names), strict=True)
+    arguments |= given
     with step(f"Image {ref}") as work:
         dockerfiles.build(work, ref, context, file, names, **arguments)
     if of_operator:
@@ -214,10 +219,10 @@ def push(ref: str | None = None) -> str:
     return ref
 
 
-def public_bases(file: Path = dockerfile.SHARED) -> list[str]:
-    """Return a Dockerfile's default base images."""
-    text = reading.text(file)
-    return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
+def public_bases(file: Path = dockerfile.SHARED, but: Collection[str] = ()) -> list[str]:
+    """Return a Dockerfile's default base images, but for some of its arguments."""
+    named = re.findall(r"^ARG (\w+_BASE)=(\S+)$", reading.text(file), re.MULTILINE)
+    return [base for name, base in named if name not in but]
 
 
 def _revision() -> str:

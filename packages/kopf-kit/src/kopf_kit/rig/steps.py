@@ -123,7 +123,8 @@ _TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_", "KIND_EXPERIMENTAL_")
 #: Variables that every operator reads.
 _OPERATOR = ("WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
 #: Variables that the `make` that started the tests passes on to another `make`.
-_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "BUNDLE_IMG", "REGISTRY")
+_BASES = ("RUNTIME_BASE", "BUILD_BASE")
+_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "BUNDLE_IMG", "REGISTRY", *_BASES)
 #: Hosts that no proxy can reach.
 _DIRECT = ("localhost", "127.0.0.1", "::1")
 
