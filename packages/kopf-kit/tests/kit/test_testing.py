@@ -18,7 +18,7 @@ from kopf_kit.image import build
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import CommandError, KitError
-from kopf_kit.testing import Kubectl, installed, push_image
+from kopf_kit.testing import Installed, Kubectl, installed, push_image
 from kopf_kit.testing.kubelet import Kubelet
 from kopf_kit.testing.requests import Cluster as ApiServer
 
@@ -53,6 +53,15 @@ def test_a_refusal_is_an_error_unless_it_is_expected(kubectl: Kubectl) -> None:
     assert kubectl.refusal("delete", "pod", "a").endswith("no")
     with pytest.raises(AssertionError, match="get pods was not refused"):
         kubectl.refusal("get", "pods")
+
+
+def test_a_namespace_is_given_once_it_takes_pods(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl.cluster.kubectl.write_text(f'#!/bin/sh\necho "$5 $6 $7" >>{tmp_path}/calls\n')
+
+    with installed.namespace(Installed(kubectl), "home"):
+        calls = (tmp_path / "calls").read_text().splitlines()
+
+    assert calls[1:] == ["create namespace home", "wait --for=create serviceaccount/default"]
 
 
 def test_a_further_image_is_pushed_by_its_digest_for_the_kind_cluster_alone(

@@ -208,10 +208,14 @@ def _remove_by_olm(kubectl: Kubectl) -> None:
 
 @contextmanager
 def namespace(installed: Installed, name: str = HOME) -> Iterator[Kubectl]:
-    """Create an empty namespace, and yield kubectl in it; delete it at the end."""
+    """Create a namespace, and yield kubectl in it once it takes Pods; delete it at the end.
+
+    Pods are refused until a controller has made the namespace's ServiceAccount.
+    """
     kubectl = Kubectl(installed.kubectl.cluster, name)
     delete = ("delete", "namespace", name, "--ignore-not-found", "--timeout=300s")
     kubectl(*delete)
     kubectl("create", "namespace", name)
+    kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=300s")
     yield kubectl
     kubectl(*delete)
