@@ -41,6 +41,19 @@ def test_s7_the_checksums_are_those_of_all_files_but_theirs(files: dict[str, byt
     }
 
 
+def test_each_image_and_file_is_a_subject_of_the_provenance(
+    released: Released, files: dict[str, bytes]
+) -> None:
+    lines = (released.clone.files(__version__).parent / "subjects.txt").read_text().splitlines()
+    subjects = dict(reversed(line.split("  ")) for line in lines)
+
+    for image in files["images.txt"].decode().split()[1::2]:
+        name, _, digest = image.partition("@sha256:")
+        assert subjects[name] == digest
+    assert subjects["install.yaml"] == hashlib.sha256(files["install.yaml"]).hexdigest()
+    assert f"{released.prefix}/message-operator-release" in subjects
+
+
 def test_what_it_installs_names_images_by_their_digests(files: dict[str, bytes]) -> None:
     images = dict(line.split() for line in files["images.txt"].decode().splitlines())
     objects = documents.load_all(files["install.yaml"])

@@ -382,7 +382,9 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
         files.write(folder, release, published, date, signer.public)
         carrier = files.push(folder, _files(destination, version), date)
         (folder.parent / "image.md").write_text(files.sizes(release, date))
-    return {**published, f"{NAME}-release": carrier}
+    published[f"{NAME}-release"] = carrier
+    (folder.parent / "subjects.txt").write_text(files.subjects(folder, published))
+    return published
 
 
 def _record(release: Release) -> None:

@@ -110,6 +110,13 @@ def push(folder: Path, ref: str, date: datetime) -> str:
         return registry.push_layer(Path(layer.name), ref)
 
 
+def subjects(folder: Path, published: Mapping[str, str]) -> str:
+    """Return the digests of the images, charts and files of a release, as GitHub attests them."""
+    images = (ref.split("@sha256:") for ref in published.values())
+    checksums = (folder / CHECKSUMS).read_text()
+    return "".join(f"{digest}  {name}\n" for name, digest in images) + checksums
+
+
 def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
     images = registry.platforms(release.image)
     bills = {name: image_materials(ref, release.version, date) for name, ref in images.items()}
