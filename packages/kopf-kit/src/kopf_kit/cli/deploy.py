@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,6 +57,8 @@ def install(cluster: Cluster, *options: str) -> None:
             f"note: the CRD {crd.NAMES} is marked as part of the Helm release {owner}; it becomes "
             f"part of {NAMESPACE}/{RELEASE}, which upgrades it from now on."
         )
+    if PROJECT.converted:
+        crd.redirect(cluster)
     published = artifacts.publish_installation(cluster)
     with step("The operator, by Helm") as work:
         if _is_half_done(cluster):
@@ -127,25 +130,17 @@ def _is_half_done(cluster: Cluster) -> bool:
     return RELEASE in half_done.split()
 
 
-#: Why an operator whose kind has several versions does not run here.
-CONVERTS = (
-    f"the API server has the operator convert {PROJECT.many} between their versions, and cannot "
-    "ask it on this machine; use `kopf-kit deploy`"
-)
-
-
 def run(arguments: list[str]) -> None:
     """Replace this process with the operator, which works on the cluster from this machine.
 
     An operator in the cluster is not stopped; both then act on the same objects.
     """
-    if PROJECT.converted:
-        raise KitError(CONVERTS)
     cluster = clusters.up()
-    crd.install(cluster)
+    client, answering = _converting(cluster) if PROJECT.converted else (None, ())
+    crd.install(cluster, client)
     for operator in crd.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
-    options, environment = _settings(cluster, arguments)
+    options, environment = _settings(cluster, [*answering, *arguments])
     say("==> The operator runs here; press Ctrl-C to stop it")
     command = [sys.executable, *PROJECT.command[1:], *options]
     if PROJECT.adopted:
@@ -154,6 +149,28 @@ def run(arguments: list[str]) -> None:
             command[1:3] = ["-c", registered.program(PROJECT)]
         command += [] if arguments else ["--all-namespaces"]
     os.execve(command[0], command, environment)  # noqa: S606 (so that signals reach it)
+
+
+def _converting(cluster: Cluster) -> tuple[dict[str, str], Sequence[str]]:
+    """Return where the API server has objects converted here, and the options for that."""
+    try:
+        host = clusters.address_here(cluster)
+    except KitError as error:
+        raise KitError(
+            f"the API server has the operator convert {PROJECT.many} between their versions, but "
+            f"{error}; use `kopf-kit deploy`"
+        ) from error
+    with step("A certificate for conversions") as work, socket.socket() as free:
+        free.bind((host, 0))
+        address = f"{host}:{free.getsockname()[1]}"
+        folder = PROJECT.built / "webhook"
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        parts = rig_kind.certificate(f"IP:{host}", host, work)
+        for name, text in zip(("tls.key", "tls.crt"), parts, strict=True):
+            (folder / name).write_text(text)
+    authority = base64.b64encode(parts[1].encode()).decode()
+    client = {"url": f"https://{address}/convert", "caBundle": authority}
+    return client, (f"--webhook-bind-address={address}", f"--webhook-cert-path={folder}")
 
 
 def _settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -170,7 +187,7 @@ def _settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], di
     ours = "" if PROJECT.adopted and not PROJECT.adopted.command else str(PROJECT.sources)
     search = (ours, os.environ.get("PYTHONPATH", ""))
     environment = {
-        # No API server asks on this machine, so there is nothing to serve.
+        # Of what the API server asks, only conversions are asked on this machine.
         f"{PROJECT.variables}WEBHOOK_BIND_ADDRESS": "0",
         **os.environ,
         "KUBECONFIG": str(cluster.kubeconfig),

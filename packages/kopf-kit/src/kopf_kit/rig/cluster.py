@@ -1,10 +1,13 @@
 """A developer's cluster: one that kind makes, or with CLUSTER=existing that of the kubeconfig."""
 
+import ipaddress
 import os
 import re
 import shutil
+import socket
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from kopf_kit.rig import engine, kind, paths, public_images, registry, tools
 from kopf_kit.rig.run import KitError, answer, output
@@ -146,6 +149,30 @@ def _existing() -> Cluster:
         registry=None,
         existing=True,
     )
+
+
+def address_here(cluster: Cluster) -> str:
+    """Return the address at which the API server reaches this machine; raise KitError if it can't.
+
+    Without a container between them, it is the one from which this machine connects.
+    """
+    minified = "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
+    server = output([*cluster.kubectl_command, *minified]).strip()
+    url = urlsplit(server)
+    port = url.port or 443
+    try:
+        with socket.socket(type=socket.SOCK_DGRAM) as probe:
+            probe.connect((url.hostname, port))  # sends nothing
+            address, there = probe.getsockname()[0], probe.getpeername()[0]
+        if there.startswith("127."):
+            address = engine.gateway(port) or address
+        with socket.socket() as probe:
+            probe.bind((address, 0))  # the engine may run in a virtual machine
+        if ipaddress.ip_address(there).is_private:
+            return str(address)
+    except OSError:
+        pass
+    raise KitError(f"the API server {server} cannot reach this machine")
 
 
 def find() -> Cluster | None:
