@@ -1,7 +1,7 @@
 """A Deployment for each image: the Service moves to the next one once that is ready, at once."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -31,7 +31,7 @@ apps.owns(kr.kinds.SERVICE, after=(kr.kinds.DEPLOYMENT,))
 
 
 @apps.desired
-def desired(app: BlueGreen, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
+def desired(app: BlueGreen, _: kr.Context[kr.Settings]) -> Iterable[kr.Manifest]:
     """Return the Deployment of the image, and the Service that leads to it."""
     name, spec = app.metadata.name, app.spec
     labels = {"app": name, "color": kr.short_hash(spec.image)}

@@ -1,7 +1,6 @@
 """A Secret, copied into each Namespace with the label copies=NAME, and kept up to date there."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import field
 
@@ -32,7 +31,7 @@ namespaces.owns(kr.kinds.SECRET, prune=True)
 
 
 @namespaces.desired
-def desired(namespace: kr.Object, context: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
+def desired(namespace: kr.Object, context: kr.Context[kr.Settings]) -> Iterable[kr.Manifest]:
     """Return the copy, if a Namespace asks for one."""
     for source, name in named(namespace):
         type_, data = context.read(kr.kinds.SECRET, name, source)

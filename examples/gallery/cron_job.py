@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -35,7 +35,7 @@ schedules.owns(kr.kinds.JOB, kr.Job, update=kr.CREATE, transform=lambda job: job
 
 
 @schedules.desired(stepwise=True)
-def desired(plan: Schedule, context: kr.StepContext[kr.Settings]) -> Iterable[dict[str, Any]]:
+def desired(plan: Schedule, context: kr.StepContext[kr.Settings]) -> Iterable[kr.Manifest]:
     """Return the last Jobs, and that of now unless one still runs."""
     now = int(context.now) // plan.spec.seconds * plan.spec.seconds
     ended = {job.name: job.view is not None for job in context.children_of(kr.kinds.JOB)}

@@ -1,7 +1,6 @@
 """A volume that is claimed for as long as its object is there, as in kopf's tutorial."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import kopf_runtime as kr
 
@@ -26,7 +25,7 @@ volumes.owns(kr.kinds.PERSISTENT_VOLUME_CLAIM, prune=True, unready=lambda _: "")
 
 
 @volumes.desired
-def desired(volume: EphemeralVolume, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
+def desired(volume: EphemeralVolume, _: kr.Context[kr.Settings]) -> Iterable[kr.Manifest]:
     """Return the claim of a volume."""
     yield {
         "apiVersion": "v1",

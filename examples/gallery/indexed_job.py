@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -36,7 +36,7 @@ jobs.owns(kr.kinds.POD, kr.Pod, transform=lambda pod: pod.status.phase == "Succe
 
 
 @jobs.desired(stepwise=True)
-def desired(job: IndexedJob, context: kr.StepContext[kr.Settings]) -> Iterable[dict[str, Any]]:
+def desired(job: IndexedJob, context: kr.StepContext[kr.Settings]) -> Iterable[kr.Manifest]:
     """Return the Pods that there are, and as many more as may run."""
     over = {pod.name: pod.view for pod in context.children}
     room = 0 if context.last(Status).done else job.spec.parallelism - [*over.values()].count(False)

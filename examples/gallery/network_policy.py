@@ -1,7 +1,6 @@
 """A NetworkPolicy for each Namespace with the label isolated=yes: others cannot reach its Pods."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import kopf_runtime as kr
 
@@ -11,7 +10,7 @@ namespaces.owns(kr.kinds.NETWORK_POLICY)
 
 
 @namespaces.desired
-def desired(namespace: kr.Object, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
+def desired(namespace: kr.Object, _: kr.Context[kr.Settings]) -> Iterable[kr.Manifest]:
     """Return the policy of a Namespace."""
     yield {
         "apiVersion": "networking.k8s.io/v1",

@@ -1,7 +1,6 @@
 """A Pod for each Service with the label debug=yes, from which to look at what it serves."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import kopf_runtime as kr
 
@@ -33,9 +32,11 @@ services.owns(kr.kinds.POD, update=kr.RECREATE)
 
 
 @services.desired
-def desired(service: Service, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
+def desired(service: Service, _: kr.Context[kr.Settings]) -> Iterable[kr.Manifest]:
     """Return the Pod of a Service, which knows its ports."""
     name = service.metadata.name
+    if not service.spec.ports:
+        raise kr.PlanError(f"the Service {name} has no ports; add one to .spec.ports")
     env = [{"name": "TARGETS", "value": " ".join(f"{name}:{p.port}" for p in service.spec.ports)}]
     container = {"name": "look", "image": IMAGE, "args": ["pause"], "env": env}
     yield {

@@ -14,6 +14,7 @@ from kopf_kit.crd.structural import DeclarationError
 from kopf_kit.project import rbac
 from kopf_kit.testing.api_server import declared_rules
 from kopf_runtime.declaring.declaration import declared as declaration
+from kopf_runtime.declaring.records import Update
 
 
 class Part(kr.Fields, frozen=True):
@@ -260,7 +261,7 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
     }
 
 
-@pytest.mark.parametrize("update", [kr.APPLY, kr.RECREATE, kr.CREATE], ids=str)
+@pytest.mark.parametrize("update", [Update.APPLY, kr.RECREATE, kr.CREATE], ids=str)
 def test_who_sets_an_owner_reference_may_delete_what_has_it(update: Any) -> None:
     manager = kr.Manager("box-operator", kr.Settings)
     manager.controller_for(Box).owns(kr.kinds.SECRET, update=update, prune=False)

@@ -5,7 +5,7 @@ docs/reliability.md describes it. docs/runtime.md says what it declares.
 """
 
 from kopf_runtime.cluster.failures import describe_error
-from kopf_runtime.cluster.tls import Expiry, expiry, tls_context
+from kopf_runtime.cluster.tls import expiry, tls_context
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.conditions import Condition, Status
 from kopf_runtime.declaring.context import CallContext, Context, ReviewContext, StepContext, User
@@ -45,19 +45,17 @@ from kopf_runtime.reporting.status import Observed, default_status
 from kopf_runtime.reporting.troubles import Trouble
 from kopf_runtime.working.templates import short_hash
 
-APPLY, RECREATE, CREATE = Update.APPLY, Update.RECREATE, Update.CREATE
-DELETE, RETAIN, REFUSE, ORPHAN = Fate.DELETE, Fate.RETAIN, Fate.REFUSE, Fate.ORPHAN
+RECREATE, CREATE = Update.RECREATE, Update.CREATE
+DELETE, RETAIN, ORPHAN = Fate.DELETE, Fate.RETAIN, Fate.ORPHAN
 
 __all__ = [
     "AGE",
-    "APPLY",
     "CREATE",
     "DELETE",
     "ORPHAN",
     "READY",
     "REASON",
     "RECREATE",
-    "REFUSE",
     "RETAIN",
     "ApiError",
     "Attempt",
@@ -70,7 +68,6 @@ __all__ = [
     "Context",
     "Controller",
     "Denied",
-    "Expiry",
     "Fields",
     "Job",
     "JobRun",

@@ -39,6 +39,7 @@ from kopf_kit.testing.webhook import webhook
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.records import Update
 from kopf_runtime.watching.source import Source
 from runtime.support.running import NAME, at_work, caches, operating
 
@@ -51,7 +52,7 @@ OWN = ("managedFields", "resourceVersion", "generation")
 MARKS = (HOLDER.group, "app.kubernetes.io/managed-by", "deployment.kubernetes.io/")
 #: How the API server refuses a map that becomes empty in an apply, and which one it is (B12).
 _EMPTIED = re.compile(r'is invalid: ([\w.]+): Invalid value: "null"')
-MODES = {"apply": kr.APPLY, "recreate": kr.RECREATE, "create": kr.CREATE}
+MODES = {"apply": Update.APPLY, "recreate": kr.RECREATE, "create": kr.CREATE}
 
 
 def desired(holder: Holder, _: object) -> Iterable[Raw]:
@@ -430,7 +431,7 @@ async def searched(one: Search, plans: Iterable[Raw]) -> None:
     for child in one.children:
         wrote = (
             one.wrote(child)
-            if one.update is kr.APPLY
+            if one.update is Update.APPLY
             else [call for call in one.written if call.endswith(f"/{child.name}")]
         )
         assert bool(said[child.name]) == bool(wrote), f"{child}: {said[child.name]}, {wrote}"
@@ -478,7 +479,7 @@ async def test_b1_b2_b12_t2_what_the_plan_says_the_object_has(kinds: Cluster) ->
 
 
 async def test_b1_what_others_add_to_a_set_that_admission_changes(kinds: Cluster) -> None:
-    one = Search(kinds, kr.APPLY, Draw("no edits"))
+    one = Search(kinds, Update.APPLY, Draw("no edits"))
     spec = {"set": ["a", "b"], "whole": {"a": "x", "b": ""}}
     plan = {"apiVersion": THING.api_version, "kind": THING.kind, "spec": spec}
     async with one.webhook():
@@ -496,7 +497,7 @@ async def test_b1_what_others_add_to_a_set_that_admission_changes(kinds: Cluster
 
 
 async def test_b1_what_nobody_is_recorded_for_is_written_again(kinds: Cluster) -> None:
-    one = Search(kinds, kr.APPLY, Draw("no edits"))
+    one = Search(kinds, Update.APPLY, Draw("no edits"))
     await one.begin()
     await one.create(
         [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"a": "x"}}]
@@ -513,7 +514,7 @@ async def test_b1_what_nobody_is_recorded_for_is_written_again(kinds: Cluster) -
 
 
 async def test_b1_a_null_that_others_have_applied_too_stays_what_it_was(kinds: Cluster) -> None:
-    one = Search(kinds, kr.APPLY, Draw("no edits"))
+    one = Search(kinds, Update.APPLY, Draw("no edits"))
     await one.begin()
     null = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": None}}
     await one.create([{**null, "metadata": {}}])

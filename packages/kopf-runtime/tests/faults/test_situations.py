@@ -28,6 +28,7 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from kopf_runtime.declaring.kinds import PERSISTENT_VOLUME_CLAIM as CLAIM
+from kopf_runtime.declaring.records import Update
 from kopf_runtime.reporting import troubles
 from runtime.support.running import at_work, caches, operating
 
@@ -398,7 +399,7 @@ async def replaced(case: Case, before: Children) -> None:
     assert texts(now) == {holder["spec"]["text"]}
 
 
-#: What happens with kr.APPLY, kr.RECREATE, kr.CREATE, and deletion_policy=kr.RETAIN.
+#: What happens with Update.APPLY, kr.RECREATE, kr.CREATE, and deletion_policy=kr.RETAIN.
 TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any, Any]] = {
     nothing: (kept, kept, kept, kept),
     edited: (applied, replaced, kept, applied),
@@ -412,7 +413,7 @@ TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any, Any]] = {
     behind_one_more: (undeleted, undeleted, undeleted, undeleted),
 }
 MODES: dict[str, Raw] = {
-    "apply": {"update": kr.APPLY},
+    "apply": {"update": Update.APPLY},
     "recreate": {"update": kr.RECREATE},
     "create": {"update": kr.CREATE},
     "retain": {"deletion_policy": kr.RETAIN},

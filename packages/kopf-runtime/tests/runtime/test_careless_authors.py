@@ -325,7 +325,7 @@ async def test_a_plan_that_differs_each_time_is_told(server: ApiServer) -> None:
     assert "has another ConfigMap w-one each time it is made" in told(server)["message"]
 
 
-@pytest.mark.parametrize("update", [kr.APPLY, kr.RECREATE])
+@pytest.mark.parametrize("update", [Update.APPLY, kr.RECREATE])
 async def test_a_field_that_the_server_does_not_know_is_told_in_its_words(
     server: ApiServer, update: Update
 ) -> None:

@@ -12,6 +12,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.declaring.records import Update
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, at_work, caches, leading, operating
@@ -567,7 +568,7 @@ async def test_m2_an_applied_child_that_ends_backs_off_across_a_restart(server: 
         one.owns(
             POD,
             widgets.Pod,
-            update=kr.APPLY,
+            update=Update.APPLY,
             transform=lambda thing: thing.status.phase,
             finished=lambda phase: phase,
         )

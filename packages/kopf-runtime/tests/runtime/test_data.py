@@ -458,7 +458,7 @@ def dated(thing: Widget, _: object) -> Iterable[Raw]:
         yield pod
 
 
-@pytest.mark.parametrize("update", [kr.APPLY, kr.RECREATE], ids=str)
+@pytest.mark.parametrize("update", [Update.APPLY, kr.RECREATE], ids=str)
 async def test_d8_a_field_that_the_api_server_does_not_keep_is_not_sent_again_and_again(
     server: ApiServer, update: Update
 ) -> None:

@@ -208,6 +208,16 @@ async def test_the_state_goes_into_events_a_metric_and_an_annotation(server: Api
         await until(lambda: meta(server).get("annotations") == {"example.dev/state": stated})
 
 
+async def test_k1_a_state_goes_also_if_nobody_led_meanwhile(server: ApiServer) -> None:
+    async with serving(server, controller(annotation="example.dev/state")):
+        await until(lambda: meta(server).get("annotations"))
+    server.remove(CONFIG_MAP, CHILD)  # nothing else tells of it
+    relabel(server, mirror="no")
+    server.put(SERVICE, service("never", mirror="no"))
+    async with operating(server, controller(annotation="example.dev/state")):
+        await until(lambda: not meta(server).get("annotations"))
+
+
 def test_our_condition_is_told_from_those_of_others() -> None:
     ours = foreign(None, "", "Mirrored", Service)
     theirs = {"type": "Theirs", "status": "True"}

@@ -53,6 +53,28 @@ async def test_what_would_be_done_is_told_and_done_once_the_pause_ends(server: A
         assert set(server.writes[before:]) == {STATUS}
 
 
+async def test_k2_two_installations_do_not_overwrite_each_other_s_message_at_once(
+    server: ApiServer,
+) -> None:
+    def named(name: str) -> Controller:
+        def desired(thing: Widget, _: object) -> Any:
+            for child in widgets.config_map(thing):
+                child["metadata"]["name"] = name
+                yield child
+
+        return widgets.controller(desired)
+
+    server.put(WIDGET, widget(annotations=PAUSED))
+    settings = [kr.Settings(lease_namespace=name, lease_name="a") for name in ("blue", "green")]
+    async with (
+        operating(server, named("blue"), settings=settings[0]),
+        operating(server, named("green"), settings=settings[1]),
+    ):
+        await until(lambda: len(server.writes) >= 3)
+        await asyncio.sleep(4)
+        assert len(server.writes) < 10  # each waits for 2, 4, 8 … seconds
+
+
 async def test_what_waits_for_another_child_is_not_told_as_done_first(server: ApiServer) -> None:
     def desired(thing: Widget, _: object) -> Any:
         yield from widgets.config_map(thing)

@@ -287,11 +287,11 @@ def test_d14_a_key_costs_the_same_however_many_are_held() -> None:
         fairness._slow_until.update({f"{number}": 60.0 for number in range(held)})
         for number in range(held):
             fairness.add(("", f"{number}"), listed=False)
-        began = time.perf_counter()
+        began = time.process_time()
         for number in range(500):
             fairness.add(("ns", f"{number}"), listed=False)
             assert fairness.next() is None
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     assert min(seconds(20_000) for _ in range(3)) < 20 * min(seconds(0) for _ in range(3))
 
@@ -306,12 +306,12 @@ def test_d14_a_slow_reconcile_costs_the_same_however_many_its_namespace_holds() 
             fairness._is_slow(key)
         for number in range(held):
             fairness._full.add(("ns", f"{number}"))
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(500):
             fairness.end(fairness.running[slow[0]])
             begin(fairness, slow[0])
             fairness._is_slow(slow[0])
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         assert fairness._full
         assert not fairness._held
         return took

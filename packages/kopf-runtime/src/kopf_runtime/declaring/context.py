@@ -120,7 +120,8 @@ class Context(_Base[S]):
     def reads_of(self, kind: Kind) -> Mapping[Key, Any]:
         """Return the objects of a kind that this one names or selects, by their keys.
 
-        One that it names, and that is missing, is None.
+        One that it names, and that is missing, is None. In `finalize`, raise `Wait` if they cannot
+        be read.
         """
         if kind not in self.reads:
             raise LookupError(f"{kind.kind} is not read; declare it by controller.reads")
@@ -187,8 +188,6 @@ class CallContext(StepContext[S]):
     event: Tell = _no_event
     #: The kinds of children and descendants that cannot be seen now, with the reasons.
     unseen: Mapping[Kind, str] = field(default_factory=dict)
-    #: Why `finalize` cannot have what the object names or selects, or None.
-    unread: Wait | None = None
 
     __hash__ = _Base.__hash__
 
@@ -198,13 +197,6 @@ class CallContext(StepContext[S]):
             partial = Unseen(self.children, self.unseen)
             object.__setattr__(self, "children", partial)
             object.__setattr__(self, "descendants", partial)
-
-    def reads_of(self, kind: Kind) -> Mapping[Key, Any]:
-        """Return the same as in every context; in `finalize`, raise `Wait` if it cannot be read."""
-        views = super().reads_of(kind)
-        if self.unread is not None:
-            raise self.unread
-        return views
 
 
 class Unseen(Sequence[Child], Mapping[Kind, Sequence[Child]]):
@@ -224,6 +216,18 @@ class Unseen(Sequence[Child], Mapping[Kind, Sequence[Child]]):
 
     __getitem__ = __iter__ = __len__ = __contains__ = __eq__ = _wait
     __hash__ = None  # type: ignore[assignment]
+
+
+class Unread(dict[Kind, Any]):
+    """What an object names or selects, and cannot be read now: to look raises `Wait`."""
+
+    def __init__(self, views: Mapping[Kind, Any], wait: Wait) -> None:
+        super().__init__(views)
+        self._wait = wait
+
+    def __getitem__(self, _: Kind) -> Any:
+        """Raise it, as each look does."""
+        raise self._wait
 
 
 class _Untold:

@@ -122,16 +122,16 @@ def refuse_odd(
 ) -> None:
     """Raise `TypeError` or `ValueError` for what cannot be meant of a kind of children."""
     if not isinstance(update, Update):
-        raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
+        raise TypeError(f"update={update!r}: use kr.RECREATE or kr.CREATE, or leave it out")
     if update is Update.CREATE and ends:
         raise ValueError(f"{kind.kind} is created once: leave out finished=, which replaces it")
     if prune not in (None, True, False):
         raise TypeError(f"prune={prune!r}: use True or False")
     if not callable(deletion_policy) and deletion_policy not in (Fate.DELETE, Fate.RETAIN):
         raise TypeError(f"deletion_policy={deletion_policy!r}: use kr.DELETE or kr.RETAIN")
-    if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
-        raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")
-    if on_immutable is not Fate.REFUSE and update is not Update.APPLY:
+    if on_immutable not in (None, Fate.ORPHAN, Update.RECREATE):
+        raise TypeError(f"on_immutable={on_immutable!r}: use kr.RECREATE or kr.ORPHAN")
+    if on_immutable is not None and update is not Update.APPLY:
         raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
     if deletion_policy is not Fate.DELETE and update is Update.RECREATE:
         raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")

@@ -39,8 +39,6 @@ class Fate(Enum):
     DELETE = "delete"
     #: Leave it as it is.
     RETAIN = "retain"
-    #: Leave it as it is, and tell why the API server refuses the change.
-    REFUSE = "refuse"
     #: Delete it and create another one; what belongs to it stays, and the next one adopts it.
     ORPHAN = "orphan"
 
@@ -76,7 +74,7 @@ class Owned(Struct, frozen=True):
     #: What becomes of one whose owner is deleted, or a function of the owner that returns that.
     deletion_policy: Fate | Callable[[Any], Fate] = Fate.DELETE
     #: What becomes of a child that cannot be changed in place as it is wanted.
-    on_immutable: Fate | Update = Fate.REFUSE
+    on_immutable: Fate | Update | None = None
     #: What decodes a child, if not just its type, and returns from the whole why it is not ready.
     judge: Judge | None = None
     #: The author's class of what is seen, also one that is a model of another library.

@@ -90,7 +90,7 @@ class Related:
         optional: bool = False,
         prune: bool | None = None,
         deletion_policy: Fate | Callable[[Any], Fate] = Fate.DELETE,
-        on_immutable: Fate | Update = Fate.REFUSE,
+        on_immutable: Fate | Update | None = None,
     ) -> None:
         """Declare a kind of children.
 

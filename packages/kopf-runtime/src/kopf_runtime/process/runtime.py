@@ -226,23 +226,43 @@ class Runtime:
             self.caches.list_again(owners=bool(self.declaration.indexes))
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(self.caches.keys))
-            adds = self.declaration.contribution or self.declaration.finalize
-            if self.caches.selects and adds:
+            if self.caches.selects and self._leaves_something:
                 group.create_task(keep(self._find_left))
+
+    @property
+    def _leaves_something(self) -> bool:
+        declaration = self.declaration
+        adds = declaration.contribution is not None or declaration.finalize is not None
+        return adds or (declaration.foreign is not None and declaration.foreign.tells)
 
     async def _find_left(self) -> None:
         """Queue the objects that have something of ours, and were unselected while nobody led."""
-        owners = self.caches.owners
+        owners, foreign = self.caches.owners, self.declaration.foreign
+        # A label finds what was added, but it does not come with a state.
+        tells = foreign is not None and foreign.tells
         while not all(reflector.synced for reflector in owners.reflectors.values()):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for space in owners.reflectors:
-            lister = Lister(self._deps.client, self.kind.path(space), self.marks.served)
+            labels = "" if tells else self.marks.served
+            lister = Lister(self._deps.client, self.kind.path(space), labels)
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, _ in pages:
                     for raw in page.items or ():
                         known = parse(_IDENTITY, raw).metadata
-                        if owners.cache.get(key := (known.namespace, known.name)) is None:
+                        key = (known.namespace, known.name)
+                        if owners.cache.get(key) is None and (not tells or self._is_marked(raw)):
                             self.queue.add(key, listed=True)
+
+    def _is_marked(self, raw: bytes | msgspec.Raw) -> bool:
+        """Return whether an object has something of ours: its label, or a state."""
+        foreign = self.declaration.foreign
+        labels = parse(_IDENTITY, raw).metadata.labels
+        if isinstance(labels, dict) and self.marks.served in labels:
+            return True
+        try:
+            return foreign is not None and bool(foreign.told(parse(self._decoder, raw)))
+        except (msgspec.MsgspecError, UnicodeError):
+            return False  # it cannot be read, and nothing is taken from it either
 
     def enqueue(self, key: Key) -> None:
         """Queue an object because of something outside the cluster."""

@@ -53,12 +53,40 @@ class Settling:
         return left if left > 0 and len(reasons) <= SEVERAL else None
 
 
+class Repeats:
+    """What was written last into each object: others may take it away each time.
+
+    Another installation does, whose settings say something else.
+    """
+
+    #: The longest pause in seconds.
+    LONGEST = 600.0
+
+    def __init__(self) -> None:
+        #: What was written last, how often in a row, and when.
+        self._wrote: dict[Key, tuple[int, int, float]] = {}
+
+    def forget(self, key: Key) -> None:
+        """Forget an object that is gone."""
+        self._wrote.pop(key, None)
+
+    def remaining(self, key: Key, state: object) -> float | None:
+        """Return the seconds until the same may be written again; None: now, which counts it."""
+        hashed, now = hash(repr(state)), time.monotonic()
+        former, times, at = self._wrote.get(key, (0, 0, 0.0))
+        times = times if former == hashed else 0
+        if times and (wait := at + min(2.0**times, self.LONGEST) - now) > 0:
+            return wait
+        self._wrote[key] = hashed, times + 1, now
+        return None
+
+
 class StatusWriter:
     """Writes the status of the objects of one kind."""
 
     def __init__(self, client: Client, owners: Source[Owner]) -> None:
         self._client, self._owners = client, owners
-        self._settling = Settling()
+        self._settling, self._repeats = Settling(), Repeats()
         #: The objects whose status is being written, so that a changed one is no news: a webhook or
         #: an older CRD may have the API server store another one than was sent.
         self.sending: set[Key] = set()
@@ -67,6 +95,7 @@ class StatusWriter:
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
         self._settling.forget(key)
+        self._repeats.forget(key)
 
     async def write(
         self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
@@ -82,6 +111,8 @@ class StatusWriter:
                 remaining = self._settling.remaining(key, now.reason)
                 if remaining is not None:
                     return remaining, False
+            if (remaining := self._repeats.remaining(key, now)) is not None:
+                return remaining, False
             self.sending.add(key)
             try:
                 exists = await self._write(owner, patch, wanted)

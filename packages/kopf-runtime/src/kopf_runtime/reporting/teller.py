@@ -6,7 +6,6 @@ Nothing is told of an object that is well from the start, so neither a start nor
 leader writes anything.
 """
 
-import time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,11 +16,9 @@ from kopf_runtime.declaring.foreign import Foreign, spelled
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import Owner, Unreadable
 from kopf_runtime.reporting.events import Deps, about
-from kopf_runtime.reporting.status_writer import Settling
+from kopf_runtime.reporting.status_writer import Repeats, Settling
 from kopf_runtime.watching.source import Source
 
-#: Seconds at most until what others take away is told again.
-LONGEST = 600.0
 #: The end of the name of the manager of the annotation, or of the condition.
 STATE = "-state"
 
@@ -32,11 +29,9 @@ class Teller:
     def __init__(self, deps: Deps, owners: Source[Owner], foreign: Foreign) -> None:
         self._recorder, self._owners, self._foreign = deps.recorder, owners, foreign
         self._client = deps.client
-        self._settling = Settling()
+        self._settling, self._repeats = Settling(), Repeats()
         #: What was told last: whether it is ready, and the reason.
         self._told: dict[Key, tuple[bool, str]] = {}
-        #: What was written last into an object, how often in a row, and when.
-        self._wrote: dict[Key, tuple[str, int, float]] = {}
         self.sending: frozenset[Key] = frozenset()  # nothing of it is in the status
         metrics = deps.metrics
         metrics.unready.labels(metrics.name_of(owners.kind)).set_function(
@@ -47,7 +42,7 @@ class Teller:
         """Forget an object that is gone."""
         self._settling.forget(key)
         self._told.pop(key, None)
-        self._wrote.pop(key, None)
+        self._repeats.forget(key)
 
     async def write(
         self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
@@ -87,12 +82,8 @@ class Teller:
             return None
         if owner.annotated == text:
             return None
-        former, times, at = self._wrote.get(owner.key, ("", 0, 0.0))
-        times, now = times if former == text else 0, time.monotonic()
-        if times and (wait := at + min(2.0**times, LONGEST) - now) > 0:
+        if entry and (wait := self._repeats.remaining(owner.key, text)) is not None:
             return wait
-        if entry:
-            self._wrote[owner.key] = text, times + 1, now
         if self._foreign.condition:
             await self._apply(owner, state)
         else:

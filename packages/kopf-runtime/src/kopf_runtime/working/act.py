@@ -132,7 +132,7 @@ class Actor:
         That it would accept the same manifest as a new object shows both that the change was what
         it refused, and that the deletion will not be in vain.
         """
-        if error.status != 422 or seen.owned.on_immutable is Fate.REFUSE:
+        if error.status != 422 or seen.owned.on_immutable is None:
             return False
         return await self._applier.would_create(seen.owner, seen.wanted)
 

@@ -25,7 +25,7 @@ from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.declaring.calls import Call
 from kopf_runtime.declaring.conditions import difference, merged, stated
-from kopf_runtime.declaring.context import CallContext
+from kopf_runtime.declaring.context import CallContext, Unread
 from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.errors import UNSEEN, ApiError, Backoff, RetryError, Wait
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -274,9 +274,10 @@ class External:
             "leads": self._client.may_write,
             **({} if self._declaration.foreign else {"record": self._recorder(owner, thing)}),
             "unseen": self._observer.unseen(owner),
-            "unread": unread,
             "event": partial(self._tell, owner),
         }
+        if unread is not None:
+            given["reads"] = Unread(given["reads"], unread)
         try:
             given["session"] = await self.session()
             span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
