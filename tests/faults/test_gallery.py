@@ -31,7 +31,7 @@ from kopf_kit.testing.process import free_port
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_kit.testing.under_test import Parent, prepare
 from kopf_kit.testing.world import World, world
-from kopf_runtime import Context, Kind, ObjectMeta, PlanError, kinds, short_hash
+from kopf_runtime import Context, Kind, ObjectMeta, PlanError, Settings, kinds, short_hash
 
 #: After how many writes each is killed, as the page says.
 SURVIVED = {
@@ -98,7 +98,7 @@ async def test_a_pod_per_service(cluster: Cluster, scenario: str) -> None:
 def test_a_service_without_ports_has_no_pod() -> None:
     meta = ObjectMeta("one", "uid", "1")
     with pytest.raises(PlanError, match="add one to"):
-        [*pod_per_service.desired(pod_per_service.Service(meta), Context(None))]
+        [*pod_per_service.desired(pod_per_service.Service(meta), Context(Settings()))]
 
 
 class Volumes(Gallery):

@@ -24,11 +24,6 @@ class Foreign:
     #: The type of the condition that tells it instead.
     condition: str = ""
 
-    @property
-    def tells(self) -> bool:
-        """Whether an object itself tells its state."""
-        return bool(self.annotation or self.condition)
-
     def told(self, thing: Any) -> str:
         """Return what an object tells of the state."""
         if not self.condition:

@@ -75,16 +75,14 @@ def manifest(
 
 
 _cluster = functools.partial(Kind, namespaced=False)
-_RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
-_ADMISSION, _FLOW = "admissionregistration.k8s.io", "flowcontrol.apiserver.k8s.io"
-# The built-in kinds that can be listed, each in its stable version. A test compares them with those
-# of an API server.
+_RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+# The built-in kinds that operators make or look at, each in its stable version; a test compares
+# them with those of an API server.
 NAMESPACE = _cluster("", "v1", "namespaces", "Namespace")
 NODE = _cluster("", "v1", "nodes", "Node")
 PERSISTENT_VOLUME = _cluster("", "v1", "persistentvolumes", "PersistentVolume")
 PERSISTENT_VOLUME_CLAIM = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 POD = Kind("", "v1", "pods", "Pod")
-POD_TEMPLATE = Kind("", "v1", "podtemplates", "PodTemplate")
 CONFIG_MAP = Kind("", "v1", "configmaps", "ConfigMap")
 SECRET = Kind("", "v1", "secrets", "Secret")
 SERVICE = Kind("", "v1", "services", "Service")
@@ -92,12 +90,10 @@ SERVICE_ACCOUNT = Kind("", "v1", "serviceaccounts", "ServiceAccount")
 ENDPOINTS = Kind("", "v1", "endpoints", "Endpoints")
 LIMIT_RANGE = Kind("", "v1", "limitranges", "LimitRange")
 RESOURCE_QUOTA = Kind("", "v1", "resourcequotas", "ResourceQuota")
-REPLICATION_CONTROLLER = Kind("", "v1", "replicationcontrollers", "ReplicationController")
 DEPLOYMENT = Kind("apps", "v1", "deployments", "Deployment")
 STATEFUL_SET = Kind("apps", "v1", "statefulsets", "StatefulSet")
 DAEMON_SET = Kind("apps", "v1", "daemonsets", "DaemonSet")
 REPLICA_SET = Kind("apps", "v1", "replicasets", "ReplicaSet")
-CONTROLLER_REVISION = Kind("apps", "v1", "controllerrevisions", "ControllerRevision")
 JOB = Kind("batch", "v1", "jobs", "Job")
 CRON_JOB = Kind("batch", "v1", "cronjobs", "CronJob")
 HORIZONTAL_POD_AUTOSCALER = Kind(
@@ -114,51 +110,19 @@ ROLE = Kind(_RBAC, "v1", "roles", "Role")
 ROLE_BINDING = Kind(_RBAC, "v1", "rolebindings", "RoleBinding")
 CLUSTER_ROLE = _cluster(_RBAC, "v1", "clusterroles", "ClusterRole")
 CLUSTER_ROLE_BINDING = _cluster(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding")
-STORAGE_CLASS = _cluster(_STORAGE, "v1", "storageclasses", "StorageClass")
-VOLUME_ATTACHMENT = _cluster(_STORAGE, "v1", "volumeattachments", "VolumeAttachment")
-CSI_DRIVER = _cluster(_STORAGE, "v1", "csidrivers", "CSIDriver")
-CSI_NODE = _cluster(_STORAGE, "v1", "csinodes", "CSINode")
-CSI_STORAGE_CAPACITY = Kind(_STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity")
+STORAGE_CLASS = _cluster("storage.k8s.io", "v1", "storageclasses", "StorageClass")
 PRIORITY_CLASS = _cluster("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
-RUNTIME_CLASS = _cluster("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass")
-CERTIFICATE_SIGNING_REQUEST = _cluster(
-    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest"
-)
 MUTATING_WEBHOOK_CONFIGURATION = _cluster(
     _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
 )
 VALIDATING_WEBHOOK_CONFIGURATION = _cluster(
     _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
 )
-VALIDATING_ADMISSION_POLICY = _cluster(
-    _ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"
-)
-VALIDATING_ADMISSION_POLICY_BINDING = _cluster(
-    _ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"
-)
 CUSTOM_RESOURCE_DEFINITION = _cluster(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"
 )
-API_SERVICE = _cluster("apiregistration.k8s.io", "v1", "apiservices", "APIService")
-FLOW_SCHEMA = _cluster(_FLOW, "v1", "flowschemas", "FlowSchema")
-PRIORITY_LEVEL_CONFIGURATION = _cluster(
-    _FLOW, "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration"
-)
-IP_ADDRESS = _cluster("networking.k8s.io", "v1", "ipaddresses", "IPAddress")
-SERVICE_CIDR = _cluster("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR")
-VOLUME_ATTRIBUTES_CLASS = _cluster(
-    _STORAGE, "v1", "volumeattributesclasses", "VolumeAttributesClass"
-)
-DEVICE_CLASS = _cluster("resource.k8s.io", "v1", "deviceclasses", "DeviceClass")
-RESOURCE_CLAIM = Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
-RESOURCE_CLAIM_TEMPLATE = Kind(
-    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"
-)
-RESOURCE_SLICE = _cluster("resource.k8s.io", "v1", "resourceslices", "ResourceSlice")
 
-_BUILT_IN = {
-    (kind.group, kind.plural) for kind in list(globals().values()) if isinstance(kind, Kind)
-}
+_GROUPS = {kind.group for kind in list(globals().values()) if isinstance(kind, Kind)}
 _DATA = (
     PERSISTENT_VOLUME_CLAIM,
     PERSISTENT_VOLUME,
@@ -172,5 +136,5 @@ _DATA = (
 @functools.cache
 def may_hold_data(kind: Kind) -> bool:
     """Return whether the deletion of an object may cost data: also of each that is not built in."""
-    name = kind.group, kind.plural
-    return name not in _BUILT_IN or name in {(data.group, data.plural) for data in _DATA}
+    data = {(each.group, each.plural) for each in _DATA}
+    return kind.group not in _GROUPS or (kind.group, kind.plural) in data

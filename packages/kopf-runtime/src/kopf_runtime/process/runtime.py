@@ -226,43 +226,40 @@ class Runtime:
             self.caches.list_again(owners=bool(self.declaration.indexes))
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(self.caches.keys))
-            if self.caches.selects and self._leaves_something:
+            adds = self.declaration.contribution or self.declaration.finalize
+            if self.caches.selects and (adds or self._tells):
                 group.create_task(keep(self._find_left))
 
     @property
-    def _leaves_something(self) -> bool:
-        declaration = self.declaration
-        adds = declaration.contribution is not None or declaration.finalize is not None
-        return adds or (declaration.foreign is not None and declaration.foreign.tells)
+    def _tells(self) -> bool:
+        """Whether the objects of others tell a state, for which they have no label."""
+        foreign = self.declaration.foreign
+        return foreign is not None and bool(foreign.annotation or foreign.condition)
 
     async def _find_left(self) -> None:
         """Queue the objects that have something of ours, and were unselected while nobody led."""
-        owners, foreign = self.caches.owners, self.declaration.foreign
-        # A label finds what was added, but it does not come with a state.
-        tells = foreign is not None and foreign.tells
+        owners = self.caches.owners
         while not all(reflector.synced for reflector in owners.reflectors.values()):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for space in owners.reflectors:
-            labels = "" if tells else self.marks.served
+            labels = "" if self._tells else self.marks.served
             lister = Lister(self._deps.client, self.kind.path(space), labels)
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, _ in pages:
                     for raw in page.items or ():
                         known = parse(_IDENTITY, raw).metadata
                         key = (known.namespace, known.name)
-                        if owners.cache.get(key) is None and (not tells or self._is_marked(raw)):
+                        if owners.cache.get(key) is None and self._is_marked(raw):
                             self.queue.add(key, listed=True)
 
     def _is_marked(self, raw: bytes | msgspec.Raw) -> bool:
         """Return whether an object has something of ours: its label, or a state."""
         foreign = self.declaration.foreign
-        labels = parse(_IDENTITY, raw).metadata.labels
-        if isinstance(labels, dict) and self.marks.served in labels:
+        if self.marks.served in (parse(_IDENTITY, raw).metadata.labels or {}):
             return True
-        try:
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeError):  # nothing is taken from it
             return foreign is not None and bool(foreign.told(parse(self._decoder, raw)))
-        except (msgspec.MsgspecError, UnicodeError):
-            return False  # it cannot be read, and nothing is taken from it either
+        return False
 
     def enqueue(self, key: Key) -> None:
         """Queue an object because of something outside the cluster."""
