@@ -439,8 +439,7 @@ class External:
 def _refused(error: ApiError, hint: str, again: float) -> Outcome:
     """Return the outcome of a call whose request to the cluster was refused."""
     outcome = of(error)
-    trouble = outcome.trouble
-    if trouble is not None:
+    if (trouble := outcome.trouble) is not None:
         trouble = replace(trouble, message=trouble.message[:800] + hint)
     after = min(outcome.not_before, again)
     return replace(outcome, trouble=trouble, again=again, not_before=after)
