@@ -54,10 +54,7 @@ class Settling:
 
 
 class Repeats:
-    """What was written last into each object: others may take it away each time.
-
-    Another installation does, whose settings say something else.
-    """
+    """What was written last into each object: another installation may take it away each time."""
 
     #: The longest pause in seconds.
     LONGEST = 600.0
@@ -71,14 +68,16 @@ class Repeats:
         self._wrote.pop(key, None)
 
     def remaining(self, key: Key, state: object) -> float | None:
-        """Return the seconds until the same may be written again; None: now, which counts it."""
-        hashed, now = hash(repr(state)), time.monotonic()
+        """Return the seconds until the same may be written again; None: it may be now."""
         former, times, at = self._wrote.get(key, (0, 0, 0.0))
-        times = times if former == hashed else 0
-        if times and (wait := at + min(2.0**times, self.LONGEST) - now) > 0:
-            return wait
-        self._wrote[key] = hashed, times + 1, now
-        return None
+        wait = at + min(2.0**times, self.LONGEST) - time.monotonic()
+        return wait if former == hash(repr(state)) and wait > 0 else None
+
+    def wrote(self, key: Key, state: object) -> None:
+        """Count what was written."""
+        former, times, _ = self._wrote.get(key, (0, 0, 0.0))
+        again = former == (hashed := hash(repr(state)))
+        self._wrote[key] = hashed, 1 + times * again, time.monotonic()
 
 
 class StatusWriter:
@@ -111,13 +110,15 @@ class StatusWriter:
                 remaining = self._settling.remaining(key, now.reason)
                 if remaining is not None:
                     return remaining, False
-            if (remaining := self._repeats.remaining(key, now)) is not None:
+            state = owner.generation, now
+            if (remaining := self._repeats.remaining(key, state)) is not None:
                 return remaining, False
             self.sending.add(key)
             try:
                 exists = await self._write(owner, patch, wanted)
             finally:
                 self.sending.discard(key)
+            self._repeats.wrote(key, state)
             changed = _reason(owner.status) != _reason(wanted)
             news = exists and changed
         self._settling.forget(key)

@@ -89,6 +89,8 @@ class Teller:
         else:
             changes = {"metadata": {"annotations": {self._foreign.annotation: text or None}}}
             await self._owners.patch(owner.key, str(owner.version), changes, role=STATE)
+        if entry:
+            self._repeats.wrote(owner.key, text)
         return None
 
     async def _apply(self, owner: Owner, state: Condition | None) -> None:
