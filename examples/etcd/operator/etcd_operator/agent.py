@@ -184,8 +184,10 @@ async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Membe
     token = await door.authenticate(password) if (password := os.environ.get(PASSWORD)) else ""
     door = Member(session, request.address, request.host, tls, token)
     listed = await door.call("cluster/member/list", {"linearizable": True}, client.Members)
-    hosts = [urlsplit(url).hostname for member in listed.members for url in member.client_urls[:1]]
-    members = [Member(session, host, host, tls, token) for host in hosts if host]
+    own = request.host.partition(".")[2]  # others are for clients outside, and may be listed first
+    urls = (urlsplit(url).hostname or "" for member in listed.members for url in member.client_urls)
+    hosts = dict.fromkeys(host for host in urls if host.endswith(own))
+    members = [Member(session, host, host, tls, token) for host in hosts]
     answers = await asyncio.gather(*(member.status() for member in members), return_exceptions=True)
     able = [
         (member, voice)

@@ -41,7 +41,7 @@ class Process:
             "--log-level=error",
             "--unsafe-no-fsync",
             f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
+            f"--advertise-client-urls=http://10.0.0.1:2379,{client}",  # one is for clients outside
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=a={peer}",
@@ -115,7 +115,7 @@ STORE = stored.Store(volume=stored.Claim(claim="backups"))
 
 
 def request(etcd: Process, store: stored.Store = STORE, **more: Any) -> Backup:
-    return Backup(store=store, folder="ns/c", address=etcd.host, **more)
+    return Backup(store=store, folder="ns/c", address=etcd.host, host=f"any.{etcd.host}", **more)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +234,14 @@ async def test_another_cluster_at_the_address_is_not_backed_up(
         await agent.act(request(etcd, cluster_id="1d7a"))
 
     assert not Path(agent.BACKUPS).exists()
+
+
+async def test_a_member_is_asked_by_its_own_name_though_it_advertises_another(
+    etcd: Process, session: aiohttp.ClientSession
+) -> None:
+    await etcd.start(session)
+
+    assert (await agent.source(session, request(etcd)))[0].address == etcd.host
 
 
 async def test_no_file_stays_of_a_snapshot_that_breaks(tmp_path: Path) -> None:
