@@ -179,6 +179,23 @@ def test_help_says_what_each_parameter_is() -> None:
     assert unexplained == []
 
 
+#: Whose comments explain their fields, as docs/runtime.md does; and Kubernetes' own.
+_COMMENTED = re.compile("Context$|^(Child|Settings|Kind|User)$")
+
+
+def test_help_says_what_each_field_is() -> None:
+    classes = {name: getattr(kr, name) for name in kr.__all__ if not _COMMENTED.search(name)}
+    fields = {
+        (name, field): inspect.getdoc(each) or ""
+        for name, each in classes.items()
+        if dataclasses.is_dataclass(each) or name == "Trouble"
+        for field in getattr(each, "__annotations__", {})
+    }
+
+    assert ("Status", "transient") in fields
+    assert [at for at, text in fields.items() if f"`{at[1]}" not in text] == []
+
+
 def test_help_gives_the_unit_of_each_time() -> None:
     """Of each parameter and field that is a fraction."""
     times = [

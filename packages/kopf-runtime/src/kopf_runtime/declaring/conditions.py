@@ -22,11 +22,13 @@ _MESSAGE = 1024  # characters
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of an author's own; `Ready` is the runtime's."""
+    """A condition of an author's own; `Ready` is the runtime's.
 
-    #: A CamelCase word, such as `Available`.
+    `type` and `reason` are CamelCase words, such as `Available`, and `message` is a sentence for
+    people. `status` says whether the condition holds; None if that is unknown.
+    """
+
     type: str
-    #: Whether it holds; None if that is unknown.
     status: bool | None
     reason: str
     message: str = ""
@@ -34,20 +36,21 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of an object, as an author's `status` returns it."""
+    """The state of an object, as an author's `status` returns it.
+
+    `ready` is the status of the condition `Ready`, `reason` one CamelCase word for programs, and
+    `message` a sentence for people. `fields` are further fields of the status, best as the class
+    that declares them; None removes a field. A `transient` state is written only after it has
+    lasted a second. `requeue_after` is the number of seconds, at least one, after which to requeue
+    the object. `conditions` are those beside `Ready`; one that is not returned stays as it was.
+    """
 
     ready: bool
-    #: The condition's reason: one CamelCase word for programs.
     reason: str
-    #: The condition's message: a sentence for people.
     message: str
-    #: Further fields of the status, best as the class that declares them; None removes a field.
     fields: Struct | dict[str, Any] = field(default_factory=dict)
-    #: Whether the state is transient: it is then written only after it has lasted for a while.
     transient: bool = False
-    #: Seconds after which to requeue the object, at least one; None if that is not needed.
     requeue_after: float | None = None
-    #: Conditions beside `Ready`; one that is not returned any more stays as it was.
     conditions: Sequence[Condition] = ()
 
 

@@ -43,12 +43,14 @@ class Fields(Struct, rename="camel", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ValidationRule:
-    """A validation rule in CEL, which the API server enforces."""
+    """A validation `rule` in CEL, which the API server enforces.
+
+    `message` says what is wrong and what to do; the API server returns it when it rejects an
+    object. `field_path` is the wrong field, such as `.metadata.name`, if the rule has another one.
+    """
 
     rule: str
-    #: What is wrong and what to do; the API server returns it when it rejects an object.
     message: str
-    #: The field that is wrong, such as `.metadata.name`, if it is not the one with the rule.
     field_path: str = ""
 
     def schema(self) -> dict[str, str]:
@@ -65,14 +67,16 @@ def validations(*rules: ValidationRule) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table that `kubectl get` prints; it has the type of its field."""
+    """A column of the table that `kubectl get` prints; it has the type of its field.
+
+    `name` is its title, and `description` is for `kubectl explain`. `path` is the JSONPath of the
+    field, such as `.spec.size`; a list is printed as JSON. A condition has a path such as
+    `.status.conditions[?(@.type=="Sealed")].status`. Only `--output=wide` shows a `wide` column.
+    """
 
     name: str
-    #: The JSONPath of the field, such as `.spec.size`; a list is printed as JSON. A condition has a
-    #: path such as `.status.conditions[?(@.type=="Sealed")].status`.
     path: str
     description: str = ""
-    #: Whether only `kubectl get --output=wide` shows it.
     wide: bool = False
 
 
@@ -86,11 +90,14 @@ AGE = Column("Age", ".metadata.creationTimestamp")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The fields that `kubectl scale` and autoscalers read and write, such as `.spec.size`."""
+    """The fields that `kubectl scale` and autoscalers read and write, such as `.spec.size`.
+
+    `spec_replicas_path` and `status_replicas_path` are numbers; `label_selector_path` is the label
+    selector of the Pods, in the status, which autoscalers need.
+    """
 
     spec_replicas_path: str
     status_replicas_path: str
-    #: A status field with the label selector of the Pods, which autoscalers need.
     label_selector_path: str = ""
 
 

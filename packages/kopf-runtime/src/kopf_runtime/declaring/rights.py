@@ -11,10 +11,10 @@ _NAMELESS = {"create", "deletecollection"}
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """Verbs on resources of one API group (empty: the core API), or on those of certain names.
+    """The `verbs` on `resources` of an API `group` (empty: the core API).
 
-    `why` is the reason that the generated roles give. Raise `TypeError` or `ValueError` if the
-    rule cannot be meant.
+    With `resource_names`, only on the objects of these names. `why` is the reason that the
+    generated roles give. Raise `TypeError` or `ValueError` if the rule cannot be meant.
     """
 
     group: str

@@ -154,16 +154,18 @@ class _JobStatus(Struct, rename="camel", frozen=True):
 
 @dataclass(frozen=True)
 class JobRun(Generic[R]):
-    """How a Job fares, and what its Pods have reported."""
+    """Whether a Job `exists`, how it fares, and the `report` of its Pods.
+
+    `ended` says why it has failed; it is empty if the Job is complete, and None while it runs.
+    `failures` Pods have failed, the last one for the reason `failure`. The Job was complete `at` a
+    time, in seconds of Unix time.
+    """
 
     exists: bool = False
-    #: Why it has failed; empty if it is complete, None while it runs.
     ended: str | None = None
     report: R | None = None
-    #: How many Pods have failed, and why the last one did.
     failures: int = 0
     failure: str = ""
-    #: When it was complete, in seconds of Unix time.
     at: float = 0.0
 
     @classmethod

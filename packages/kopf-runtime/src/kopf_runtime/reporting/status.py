@@ -35,13 +35,15 @@ LONG = 10.0
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Observed(StepContext[Any]):
-    """An object's children and how it fares, as `status` sees them: the context with the rest."""
+    """An object's children and how it fares, as `status` sees them: a `StepContext` with the rest.
 
-    #: Why the runtime cannot take the next step, or None.
+    `trouble` is why the runtime cannot take the next step, or None. `unready` says which children
+    are not ready, and why, such as "Job load: it has not completed yet". `missing` is the number of
+    children that do not exist yet.
+    """
+
     trouble: Trouble | None = None
-    #: Which children are not ready, and why, such as `Job load: it has not completed yet`.
     unready: tuple[str, ...] = ()
-    #: The number of children that do not exist yet.
     missing: int = 0
 
     __hash__ = StepContext.__hash__

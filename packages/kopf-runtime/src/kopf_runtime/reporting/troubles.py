@@ -41,11 +41,13 @@ WAITING = "Waiting"
 
 
 class Trouble(Struct, frozen=True):
-    """The reason why the runtime cannot take the next step."""
+    """The `reason` and `message` why the runtime cannot take the next step.
+
+    If it is `final`, a retry cannot succeed until somebody acts.
+    """
 
     reason: str
     message: str
-    #: Whether a retry cannot succeed until somebody acts.
     final: bool = False
 
 
