@@ -60,6 +60,12 @@ def valid(_: kr.Resource, context: kr.ReviewContext[Settings]) -> str:
 def status(_: Any, seen: kr.Observed) -> kr.Status:
     seen.record  # "Observed" has no attribute "record"
     return kr.default_status(seen)
+
+@controller.contribution
+def added(_: kr.Object, context: kr.Context[Settings]) -> kr.Manifest | None: ...
+
+@kr.Manager("a", Settings).task  # Value of type variable "Task"
+async def swapped(settings: Settings, client: kr.Client) -> None: ...
 """
 
 

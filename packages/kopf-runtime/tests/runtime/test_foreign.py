@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from kubernetes.client import V1ObjectMeta, V1Service
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
@@ -158,6 +159,17 @@ async def test_what_is_contributed_is_there_and_stays_there(server: ApiServer) -
     async with operating(server, contributing()) as operator:
         await until(lambda: operator.reconciles(of="services") >= 1)
     assert server.writes[before:] == []  # a restart writes nothing
+
+
+async def test_k3_what_is_contributed_may_be_a_model(server: ApiServer) -> None:
+    one = controller()
+
+    @one.contribution
+    def contribution(service: Service, _: kr.Context[Any]) -> kr.Manifest:
+        return V1Service(metadata=V1ObjectMeta(labels={"team": "a"}))
+
+    async with serving(server, one):
+        await until(lambda: meta(server)["labels"].get("team") == "a")
 
 
 @pytest.mark.parametrize("again", [contributing(None), controller()])

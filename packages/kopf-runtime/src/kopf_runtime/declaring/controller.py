@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
 from kopf_runtime.declaring import given
@@ -26,7 +26,7 @@ Plans = TypeVar("Plans", bound=Callable[[Any, Context[Any]], Iterable[Manifest]]
 Steps = TypeVar("Steps", bound=Callable[[Any, StepContext[Any]], Iterable[Manifest]])
 Calls = TypeVar("Calls", bound=Callable[[Any, CallContext[Any]], Awaitable[Any]])
 Reviews = TypeVar("Reviews", bound=Callable[[Any, ReviewContext[Any]], Any])
-Adds = TypeVar("Adds", bound=Callable[[Any, Context[Any]], Mapping[str, Any] | None])
+Adds = TypeVar("Adds", bound=Callable[[Any, Context[Any]], Manifest | None])
 Reports = TypeVar("Reports", bound=Callable[[Any, Any], Status])
 
 
@@ -61,7 +61,8 @@ class Controller(Related):
     def contribution(self, function: Adds) -> Adds:
         """Register the function that returns what is added to an object of others' kind.
 
-        It takes what `desired` takes, and returns the fields that the object is to have, or None.
+        It takes what `desired` takes, and returns the fields that the object is to have, or None,
+        also as a model.
         Once the children are up to date, they are set by a server-side apply that takes no field
         from anybody (`ContributionConflict`). What is no longer returned is removed, and all of it
         once the object is not served any more.

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 STUCK = 300.0
 
 S = TypeVar("S", bound=Settings)
-T = TypeVar("T", bound=Callable[..., Awaitable[None]])
+Task = TypeVar("Task", bound=Callable[[given.Client, Any], Awaitable[None]])
 
 
 class LeadershipLostError(Exception):
@@ -166,7 +166,7 @@ class Manager(Generic[S]):
         self._own.append(activity.guarded(plain(function)))
         return function
 
-    def task(self, function: T) -> T:
+    def task(self, function: Task) -> Task:
         """Register a coroutine function that runs while this replica leads.
 
         Its arguments are the client and the settings. It is cancelled when this replica leads no

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from kopf_runtime.declaring.context import Context, Dry, StepContext
 from kopf_runtime.declaring.controller_declaration import Declaration
 from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, PlanError, Wait
+from kopf_runtime.declaring.models import manifest
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Owner, Wanted
 from kopf_runtime.reporting import troubles
@@ -75,7 +76,8 @@ class Planner:
         if function is None or owner.thing is None:
             return {}
         try:
-            added = msgspec.to_builtins(function(owner.thing, self._context(owner)) or {})
+            given = function(owner.thing, self._context(owner))
+            added = msgspec.to_builtins(manifest(given or {}))
             if not isinstance(added, dict):
                 raise TypeError(f"it returned a {type(added).__name__}, not a mapping")
         except Wait as wait:
