@@ -45,7 +45,7 @@ def test_each_image_and_file_is_a_subject_of_the_provenance(
     released: Released, files: dict[str, bytes]
 ) -> None:
     lines = (released.clone.files(__version__).parent / "subjects.txt").read_text().splitlines()
-    subjects = dict(reversed(line.split("  ")) for line in lines)
+    subjects = {name: digest for digest, name in (line.split("  ") for line in lines)}
 
     for image in files["images.txt"].decode().split()[1::2]:
         name, _, digest = image.partition("@sha256:")
