@@ -112,9 +112,9 @@ def push(folder: Path, ref: str, date: datetime) -> str:
 
 def subjects(folder: Path, published: Mapping[str, str]) -> str:
     """Return the digests of the images, charts and files of a release, as GitHub attests them."""
-    images = (ref.split("@sha256:") for ref in published.values())
+    digests = {name: ref.partition("@sha256:")[2] for name, ref in published.items()}
     checksums = (folder / CHECKSUMS).read_text()
-    return "".join(f"{digest}  {name}\n" for name, digest in images) + checksums
+    return "".join(f"{digest}  {name}\n" for name, digest in digests.items()) + checksums
 
 
 def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
