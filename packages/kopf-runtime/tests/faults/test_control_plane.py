@@ -14,7 +14,6 @@ import pytest
 from kopf_kit.rig import tools, versions
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.api_server import CONTROLLERS
-from kopf_kit.testing.requests import RefusedError
 from kopf_kit.testing.under_test import prepare
 from kopf_kit.testing.world import World
 
@@ -41,32 +40,6 @@ async def test_the_api_server_is_restarted(own_world: World) -> None:
 
 
 @pytest.mark.long
-async def test_etcd_is_restarted(own_world: World) -> None:
-    here, plane = own_world, own_world.cluster.plane
-    await here.start()
-    await here.create("하나")
-    await here.converges({"hello": "하나"}, quiet=0.1)
-
-    plane.stop("etcd")
-    async with here.within(60, "the API server misses etcd"):
-        while await _has_etcd(here):
-            await asyncio.sleep(0.05)
-    plane.start_etcd()
-    await _edited(here, "둘")
-
-    await here.converges({"hello": "둘"})
-    assert len(here.operator.exits) <= 1
-
-
-async def _has_etcd(here: World) -> bool:
-    try:
-        await here.cluster.ask("GET", "/livez/etcd")
-    except RefusedError:
-        return False
-    return True
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("how", ["plainly", "with raised revisions", "and overtaken"])
 async def test_c1_t3_etcd_is_restored_from_a_backup(own_world: World, how: str) -> None:
     """Versions go back, or mean something else: what the operator knows is of another history."""
@@ -82,6 +55,7 @@ async def test_c1_t3_etcd_is_restored_from_a_backup(own_world: World, how: str) 
     await _edited(here, "둘")
     await here.create("둘", "later")
     await here.converges({"hello": "둘", "later": "둘"}, quiet=0.1)
+    assert len(here.operator.exits) <= 1
     for number in range(20):
         await here.edit(f"{number}", "later")
 

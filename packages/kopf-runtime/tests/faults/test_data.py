@@ -59,25 +59,6 @@ async def test_data_keeps_its_uids_with_a_fault_at_every_write(here: World, faul
         assert [meta["uid"] for meta in await children(here)] == before, number
 
 
-@pytest.mark.long
-async def test_d6_a_kind_that_cannot_be_seen_costs_no_data(here: World) -> None:
-    """It is away when the operator is restarted, and comes back."""
-    await here.start()
-    await here.create("one")
-    await here.converges({"hello": "one"}, quiet=0.1)
-    before = [meta["uid"] for meta in await children(here)]
-
-    unknown = calls.refuse(404, "NotFound")
-    here.proxy.arm(lambda call: call.plural == stores.PART.plural, unknown, float("inf"))
-    await here.restart()
-    await here.edit("two")
-    await here.until_reason("KindNotServed")
-    here.proxy.disarm()
-
-    await here.converges({"hello": "two"})
-    assert [meta["uid"] for meta in await children(here)] == before
-
-
 async def test_d7_an_object_that_appears_before_the_create_stays_its_maker_s(here: World) -> None:
     theirs = {
         "apiVersion": "v1",

@@ -106,12 +106,6 @@ async def test_what_is_read_indexed_and_checked_outlives_a_fault_at_every_single
     await every_write.test_a_fault_at_every_single_write(here, BOOTH, scenario)
 
 
-# --- reads, index, watches, check -----------------------------------------------------------------
-
-
-# --- what comes and goes --------------------------------------------------------------------------
-
-
 SITE = kr.Kind("records.example.dev", "v1", "sites", "Site")
 
 

@@ -68,19 +68,6 @@ async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None
     )
 
 
-@pytest.mark.long
-async def test_a_stuck_loop_does_not_answer(here: World) -> None:
-    operator = await here.start()
-
-    assert (await operator.probe("/healthz"))[0] == 200
-    operator.send(Signals.SIGSTOP)
-    stopped = await operator.probe("/healthz")
-    operator.send(Signals.SIGCONT)
-    await operator.wait_until_ready()
-
-    assert stopped[0] == 0
-
-
 async def test_its_log_names_the_message_on_each_line(here: World) -> None:
     await here.start("--log-format=json")
     await here.create("비밀\x1b[2J\n위조")
