@@ -52,7 +52,7 @@ class Wire:
         self._past: list[tuple[dict[Any, Stored], int]] = []
         self._pages: dict[str, tuple[list[bytes], int]] = {}
         self._was_stale = False
-        self.loss = draw.choice((0.03, 0.03, 0.4))
+        self.loss, self.lateness = draw.choice((0.03, 0.03, 0.4)), draw.choice((0.3, 0.3, 0.9))
 
     def now(self) -> float:
         return time.monotonic()
@@ -143,7 +143,7 @@ class Wire:
             del self.server.watches[queue]
 
     async def _delay(self) -> None:
-        late = not self.calm and self.draw.random() < 0.3
+        late = not self.calm and self.draw.random() < self.lateness
         await asyncio.sleep(self.draw.uniform(0, LATEST / 2 if late else 0.02))
 
     # --- what is drawn ------------------------------------------------------------------------
@@ -230,6 +230,8 @@ class World:
         uid = stored.raw["metadata"]["uid"] if stored is not None else ""
         if record is None:
             assert uid != former.uid or uid in self.hidden, f"{known.key} was dropped"
+            now = stored.raw["metadata"]["resourceVersion"] if stored is not None else ""
+            assert uid != former.uid or now != str(former.version), f"{known.key} is as it was"
             return
         assert uid == record.uid or record.uid not in self.dead, f"{known.key} has come back"
         assert former is None or former.version <= record.version, f"{known.key} went back"

@@ -657,32 +657,6 @@ async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: Api
         assert operator.metric("unreadable_objects", resource="widgets") == 1
 
 
-# --- a single look ------------------------------------------------------------------------------
-
-
-async def test_a_look_that_finds_nothing_drops_no_later_object(server: ApiServer) -> None:
-    first = server.put(WIDGET, widget())["metadata"]["uid"]
-    async with operating(server, one := widgets.controller(), working=False):
-
-        def known() -> str:
-            record = caches(one).owners.cache.get(("ns", "one"))
-            return record.uid if record is not None else ""
-
-        async def answer_late(request: web.Request) -> web.Response | None:
-            if request.path != WIDGET.at(("ns", "one")):
-                return None
-            server.remove(WIDGET, ("ns", "one"))
-            second = server.put(WIDGET, widget())["metadata"]["uid"]
-            await until(lambda: known() == second)
-            return GONE.response()  # of the first one
-
-        await until(lambda: known() == first)
-        server.answers.append(answer_late)
-
-        assert await caches(one).owners.fetch(("ns", "one")) is None
-        assert known() not in ("", first)
-
-
 async def test_d20_a_long_list_brings_back_nothing_that_is_gone(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
