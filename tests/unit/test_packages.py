@@ -110,7 +110,7 @@ def test_the_code_on_its_page_declares_an_operator(folder: Path, tmp_path: Path)
     # Declaring a kind twice is an error, so it is imported in a process of its own.
     command = [sys.executable, "-c", "import shown; assert len(shown.manager.controllers) == 1"]
     done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
 
     assert done.returncode == 0, done.stderr
