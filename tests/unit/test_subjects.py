@@ -1,7 +1,8 @@
 """What the fault suite takes from an operator's own code: how its objects should be."""
 
 import copy
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
@@ -144,51 +145,32 @@ def test_a_child_is_right_if_it_is_as_planned_whatever_its_defaults(pages: Pages
     assert differences(pages, stored(pages)) == {}
 
 
-def alter_image(child: Raw) -> None:
-    containers(child)[0]["image"] = "other:1"
-
-
-def add_argument(child: Raw) -> None:
-    containers(child)[0]["args"].append("b")
-
-
-def take_environment(child: Raw) -> None:
-    del containers(child)[0]["env"]
-
-
-def take_label(child: Raw) -> None:
-    del child["metadata"]["labels"]["app"]
-
-
-def take_annotations(child: Raw) -> None:
-    del child["metadata"]["annotations"]
-
-
-def take_replicas(child: Raw) -> None:
-    child["spec"]["replicas"] = 0
+def harmed(path: str, value: Any) -> Raw:
+    """Return a child with something else, or nothing, at a path."""
+    at: Any = (child := stored(PAGES))
+    *above, last = re.findall(r"\w+", path)
+    for step in above:
+        at = at[int(step) if step.isdigit() else step]
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
+    return child
 
 
 CONTAINER = "spec.template.spec.containers[0]"
+HARMS = {
+    f"{CONTAINER}.image": "other:1",
+    f"{CONTAINER}.args": ["a", "b"],
+    f"{CONTAINER}.env": None,
+    "metadata.labels.app": None,
+    "spec.replicas": 0,
+}
 
 
-@pytest.mark.parametrize(
-    ("harm", "difference"),
-    [
-        (alter_image, {f"{CONTAINER}.image": "other:1"}),
-        (add_argument, {f"{CONTAINER}.args": ["a", "b"]}),
-        (take_environment, {f"{CONTAINER}.env": None}),
-        (take_label, {"metadata.labels.app": None}),
-        (take_annotations, {"metadata.annotations.of": None}),
-        (take_replicas, {"spec.replicas": 0}),
-    ],
-)
-def test_what_is_not_as_planned_is_named(
-    harm: Callable[[Raw], None], difference: dict[str, Any]
-) -> None:
-    child = stored(PAGES)
-    harm(child)
-
-    assert differences(PAGES, child) == difference
+@pytest.mark.parametrize(("path", "value"), [*HARMS.items(), ("metadata.annotations.of", None)])
+def test_what_is_not_as_planned_is_named(path: str, value: Any) -> None:
+    assert differences(PAGES, harmed(path, value)) == {path: value}
 
 
 def test_a_former_text_is_wrong_and_data_that_was_not_planned_too() -> None:
@@ -215,14 +197,9 @@ def test_the_children_of_two_objects_with_one_text_are_equal(pages: Pages) -> No
     assert pages.essence(first) == pages.essence(second)
 
 
-@pytest.mark.parametrize(
-    "harm", [alter_image, add_argument, take_environment, take_label, take_replicas]
-)
-def test_children_that_differ_are_not_equal(harm: Callable[[Raw], None]) -> None:
-    child = stored(PAGES)
-    harm(child)
-
-    assert PAGES.essence(child) != PAGES.essence(stored(PAGES))
+@pytest.mark.parametrize(("path", "value"), HARMS.items())
+def test_children_that_differ_are_not_equal(path: str, value: Any) -> None:
+    assert PAGES.essence(harmed(path, value)) != PAGES.essence(stored(PAGES))
     assert PAGES.essence(stored(PAGES, text="둘")) != PAGES.essence(stored(PAGES))
 
 
@@ -231,7 +208,6 @@ class Holding:
 
     def __init__(self, child: Raw) -> None:
         self.child = child
-        self.patches: list[Raw] = []
 
     async def ask(self, method: str, path: str) -> Raw:
         assert (method, path) == ("GET", "path")
@@ -243,7 +219,6 @@ class Holding:
 
     async def patch(self, path: str, body: Raw) -> None:
         assert path == "path"
-        self.patches.append(body)
 
 
 async def test_a_child_that_is_the_same_for_each_text_is_refused() -> None:

@@ -28,7 +28,6 @@ from tests.e2e.release import Operator
 #: The version that `previous` is published as.
 OLDER = "0.0.9"
 
-#: The release of the kind alone.
 
 #: Gives a release of that name in that namespace; nothing is installed yet.
 Releases = Callable[..., Operator]
