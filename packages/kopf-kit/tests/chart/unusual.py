@@ -70,7 +70,7 @@ REFERENCE: dict[str, Any] = {
     "extraArgs": ["--log-level=error"],
     "extraEnv": [{"name": "U_EXTRA_ENV", "value": "u"}],
     "extraEnvFrom": [{"configMapRef": {"name": "u-extra-env-from"}}],
-    "extraVolumes": [{"name": "u-volume", "emptyDir": {}}],
+    "extraVolumes": [{"name": "u-volume", "configMap": {"name": "u-extra-volume"}}],
     "extraVolumeMounts": [{"name": "u-volume", "mountPath": "/u-volume-mount"}],
     "initContainers": [_container("u-init")],
     "extraContainers": [_container("u-extra")],
