@@ -13,7 +13,7 @@ import yaml
 import kopf_runtime as kr
 from bundle.package import release
 from chart import helm
-from chart.helm import understood
+from chart.helm import VERSION, understood
 from kopf_kit.chart import templates
 from kopf_kit.cli import generate
 from kopf_kit.crd import declared
@@ -336,3 +336,15 @@ def test_a_field_without_a_description_is_named(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(KitError, match=r"csv\.yaml: Widget: spec: describe text in the code"):
         service_version.csv(release("1.2.3"))
+
+
+def test_the_level_is_the_chart_s() -> None:
+    chart = documents.load((helm.CHART / "Chart.yaml").read_text())
+
+    level = chart["annotations"]["artifacthub.io/operatorCapabilities"]
+    assert CSV["metadata"]["annotations"]["capabilities"] == level
+
+
+def test_the_version_is_the_operator_s() -> None:
+    assert CSV["spec"]["version"] == VERSION
+    assert CSV["metadata"]["annotations"]["containerImage"].endswith(f":{VERSION}")

@@ -188,3 +188,21 @@ def test_packages_that_cannot_be_had_are_asked_for_again_with_new_lists(apt: Pat
     preflight.install("An engine", ["engine"], needs=("no-such-program",))
 
     assert _calls(apt) == ["update", "install"] * 3
+
+
+def test_packages_that_cannot_be_had_at_all_are_told_at_the_third_attempt(apt: Path) -> None:
+    Path(f"{apt}.install.failures").write_text("1\n2\n3\n")
+
+    with pytest.raises(KitError, match="An engine: Debian packages: failed"):
+        preflight.install("An engine", ["engine"], needs=("no-such-program",))
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_lists_are_asked_for_three_times_and_can_do_without_a_vendors(
+    apt: Path, failures: int
+) -> None:
+    Path(f"{apt}.update.failures").write_text("1\n" * failures)
+
+    preflight.update()
+
+    assert _calls(apt) == ["update"] * min(failures + 1, 3)

@@ -189,3 +189,22 @@ def test_a_pin_that_is_not_what_runs(name: str, tmp_path: Path) -> None:
 
 def test_doctor_finds_nothing_wrong_here() -> None:
     assert [found for found in clusters.findings() if not (found.ok or found.optional)] == []
+
+
+def test_the_line_of_the_help_has_bash_complete(tmp_path: Path) -> None:
+    helped = " ".join(kit("--help", at=tmp_path).stdout.split())
+    (line,) = re.findall(r'eval "\$\(\S+ kopf-kit\)"', helped)
+    words = "COMP_WORDS=(kopf-kit rel); COMP_CWORD=1; _kopf_kit_completion kopf-kit"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    run = subprocess.run(
+        ["bash", "-c", f'{line}; complete -p kopf-kit; {words}; echo "${{COMPREPLY[@]}}"'],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    assert "-F _kopf_kit_completion kopf-kit\nrelease\n" in run.stdout

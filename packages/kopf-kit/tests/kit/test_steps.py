@@ -251,3 +251,15 @@ def test_no_proxy_is_asked_for_what_runs_on_this_machine(name: str) -> None:
 
 def test_this_process_was_scrubbed_before_anything_else() -> None:
     assert not [name for name in os.environ if name.startswith(("HELM_", "MESSAGE_OPERATOR_"))]
+
+
+def test_a_digest_tells_contents_and_names_apart(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe"
+    (recipe / "deep").mkdir(parents=True)
+    (recipe / "deep" / "file").write_text("one")
+    before = tools.digest("text", recipe)
+
+    assert tools.digest("text", recipe) == before
+    assert tools.digest("texts", recipe) != before
+    (recipe / "deep" / "file").rename(recipe / "deep" / "other")
+    assert tools.digest("text", recipe) != before
