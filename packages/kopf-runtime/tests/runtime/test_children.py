@@ -541,6 +541,24 @@ async def test_an_edit_whose_deletion_is_not_answered_is_carried_out(server: Api
     await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
 
 
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_a_pod_without_a_grace_period_is_replaced_however_late_its_watch_is(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the deletion has a deletionTimestamp, and yet nothing more will end."""
+    spec = {"nodeName": "n", "terminationGracePeriodSeconds": 0}
+    server.edit(POD, CHILD, lambda raw: raw["spec"].update(spec))
+    await quiet(server)
+    tell = server.tell
+    monkeypatch.setattr(
+        server, "tell", lambda t, kind, *a: None if kind == POD else tell(t, kind, *a)
+    )
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+
+
 async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer) -> None:
     def is_there(name: str) -> bool:
         return server.get(CONFIG_MAP, ("ns", name)) is not None

@@ -4,16 +4,18 @@
 a stale event cannot make us act twice.
 """
 
+import contextlib
 import logging
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
 from kopf_runtime.declaring.errors import ApiError
-from kopf_runtime.declaring.objects import UnreadableError
+from kopf_runtime.declaring.objects import UnreadableError, decode
 from kopf_runtime.declaring.records import Child, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting.troubles import (
     StepError,
@@ -37,6 +39,28 @@ logger = logging.getLogger(__name__)
 #: creates an object and changes none: the API server compares the version only with an existing
 #: object's, and refuses. Without it, an apply would merge into whatever exists by then.
 NEVER = "1"
+
+
+class _Deleted(Struct):
+    """The answer to a deletion: the object while it ends, or as it ended; or a `Status`."""
+
+    class Meta(Struct, rename="camel", frozen=True):
+        """What tells them apart."""
+
+        deletion_timestamp: Any = None
+        deletion_grace_period_seconds: Any = None
+        finalizers: Any = None
+
+        @property
+        def is_gone(self) -> bool:
+            """Whether there is no object any more: one without a grace period is removed."""
+            at_once = self.deletion_grace_period_seconds == 0 and not self.finalizers
+            return at_once or self.deletion_timestamp is None
+
+    metadata: Meta = Meta()
+
+
+_DELETED = msgspec.json.Decoder(_Deleted)
 
 
 class Applier:
@@ -180,14 +204,11 @@ class Applier:
             raise
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
         self.others.taken_over(owner, child, wanted)
-        try:
-            left = children.read(raw)
-        except UnreadableError:  # a Status: it was gone at once
-            left = None
-        if left is None or not left.deleting:
-            children.drop(child)
-            return None
-        return children.learn(raw)
+        with contextlib.suppress(UnreadableError):  # whether it is gone shows at the next write
+            if not decode(_DELETED, raw).metadata.is_gone:
+                return children.learn(raw)
+        children.drop(child)
+        return None
 
     async def _changed(self, child: Child, exactly: dict[str, str]) -> bool:
         """Read a child again; return whether these preconditions do not hold any more."""

@@ -334,12 +334,16 @@ class ApiServer(Store):
         for name, value in (options.get("preconditions") or {}).items():
             if meta[name] != value:
                 raise RefusedError(409, "Conflict", f"the {name} in the precondition differs")
-        held = stored.raw["metadata"].get("finalizers") or (
-            kind == POD and (stored.raw.get("spec") or {}).get("nodeName")
-        )
-        if held:  # the kubelet, or the finalizer's controller, ends it
-            self.edit(kind, key, lambda raw: raw["metadata"].setdefault("deletionTimestamp", now()))
-            return _json(self.objects[kind, key].encode())
+        spec = stored.raw.get("spec") or {}
+        runs, held = kind == POD and "nodeName" in spec, bool(meta.get("finalizers"))
+        if held or runs:  # the kubelet, or the finalizer's controller, ends it
+            grace = spec.get("terminationGracePeriodSeconds", 30)
+            marks = {"deletionTimestamp": now(), "deletionGracePeriodSeconds": grace if runs else 0}
+            self.edit(kind, key, lambda raw: raw.update(metadata=marks | raw["metadata"]))
+            answer = _json(self.objects[kind, key].encode())
+            if not held and not grace:
+                self.remove(kind, key)
+            return answer
         self.remove(kind, key)
         return web.json_response({"kind": "Status", "status": "Success"})
 
