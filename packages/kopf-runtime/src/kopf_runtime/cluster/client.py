@@ -302,7 +302,8 @@ class Client:
                         raise _refusal("GET", path, answer, await answer.read(_PAGE) or b"")
                     rest = b""
                     async for chunk in answer.chunks():
-                        silence.reschedule(loop.time() + SILENCE)
+                        if (end := loop.time() + SILENCE) > (silence.when() or 0.0) + 1.0:
+                            silence.reschedule(end)  # a timer for each chunk costs more
                         *lines, rest = (rest + chunk).split(b"\n")
                         for line in filter(None, lines):
                             yield line

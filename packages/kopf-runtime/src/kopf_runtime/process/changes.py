@@ -175,8 +175,9 @@ class Changes:
 
     def descendant(self, record: Child | None, former: Child | None) -> None:
         """Queue the object that a child or a descendant names."""
-        for child in (record, former):
-            if child is not None and (parent := self._caches.parent(child)) is not None:
+        parents = {self._caches.parent(c): c for c in (former, record) if c is not None}
+        for parent, child in parents.items():
+            if parent is not None:
                 self._external.outdate(parent, child.kind)
                 # In a backlog, the children of the others come before the next status of this one.
                 follows = not self._caches.is_reported(parent)

@@ -8,14 +8,11 @@ import logging
 import time
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.declaring.conditions import Status, build, condition, difference
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key
-from kopf_runtime.declaring.objects import UnreadableError, parse
+from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Owner, Unreadable
 from kopf_runtime.reporting.troubles import changed
 from kopf_runtime.watching.source import Source
@@ -165,32 +162,17 @@ class StatusWriter:
         try:
             self._owners.read(raw)
         except UnreadableError as error:
-            meta, reason = error.identity, str(error)
+            meta, reason, former = error.identity, str(error), error.status
         else:
             return  # it was mended meanwhile: an event is on its way
         if meta is None:
             raise ApiError("GET", target, 0, "BadAnswer", reason)
-        former = _status_of(raw)
+        former = former if isinstance(former, dict) else {}
         wanted = build(former, meta.generation, Status(False, "Unreadable", reason))
         if patch := difference(former, wanted):
             body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
             target = self._owners.kind.at(left_out.key, "status")
             await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
-
-
-class _Stated(Struct):
-    status: dict[str, Any] = {}
-
-
-_STATED = msgspec.json.Decoder(_Stated)
-
-
-def _status_of(raw: bytes) -> dict[str, Any]:
-    """Return the status of any object, or an empty one if it cannot be read."""
-    try:
-        return parse(_STATED, raw).status
-    except (msgspec.MsgspecError, UnicodeError):
-        return {}
 
 
 def _reason(status: dict[str, Any]) -> Any:

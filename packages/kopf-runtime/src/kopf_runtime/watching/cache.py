@@ -43,12 +43,6 @@ class Record(Protocol):
 R = TypeVar("R", bound=Record)
 
 
-def _is_same(record: Record, cached: Record) -> bool:
-    """Return whether two records are of one version of an object."""
-    mine, known = ((r.version, r.uid, r.controller_uid) for r in (record, cached))
-    return mine == known
-
-
 class Gone:
     """The uids that a single read has found gone, for as long as a late answer may have them.
 
@@ -140,8 +134,8 @@ class Cache(Generic[R]):
 
         `at` is a version that the answer with it is no older than, such as that of its list.
         """
-        cached = self.get(record.key)
-        if cached is not None and _is_same(record, cached):
+        cached, its = self.get(record.key), (record.version, record.uid, record.controller_uid)
+        if cached is not None and its == (cached.version, cached.uid, cached.controller_uid):
             # The same object, perhaps read with more knowledge.
             self._records[record.key[0]][record.key[1]] = record
             return False

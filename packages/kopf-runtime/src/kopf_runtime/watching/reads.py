@@ -26,15 +26,15 @@ class Reads:
         self, client: Client, metrics: Metrics, namers: Namers, reads: Mapping[Kind, Read]
     ) -> None:
         self._namers = namers
-        self._parts: dict[Kind, References] = {}
+        self.parts: dict[Kind, References] = {}
         for kind, read in reads.items():
             if read.every is not None:
-                self._parts[kind] = Polled(client, namers, read, read.every)
+                self.parts[kind] = Polled(client, namers, read, read.every)
             else:
                 part = References if read.labels is None else Selections
-                self._parts[kind] = part(client, metrics, namers, read)
+                self.parts[kind] = part(client, metrics, namers, read)
         self.sources: dict[Kind, Source[Seen]] = {
-            kind: part.source for kind, part in self._parts.items() if not isinstance(part, Polled)
+            kind: part.source for kind, part in self.parts.items() if not isinstance(part, Polled)
         }
 
     # --- who names what -----------------------------------------------------------------------
@@ -48,7 +48,7 @@ class Reads:
     def names(self, thing: Object) -> tuple[Name, ...]:
         """Return what an object names or selects; raise `NotReadableError`."""
         names: list[Name] = []
-        for kind, part in self._parts.items():
+        for kind, part in self.parts.items():
             try:
                 some = list(dict.fromkeys(islice(part.names(thing), MAX_NAMES + 1)))
             except NotReadableError:
@@ -68,28 +68,28 @@ class Reads:
         if record is not None:
             self._namers.index.add(record.key, record.created, record.names)
             for kind, named in record.names:
-                self._parts[kind].add(named)
+                self.parts[kind].add(named)
         for name in former.names if former is not None else ():
             if not self._namers.index.by_index(name):
-                self._parts[name[0]].drop(name[1])
+                self.parts[name[0]].drop(name[1])
 
     def turned(self, namespace: str) -> None:
         """Queue who selects objects of a namespace that has just been (de)selected."""
-        for part in self._parts.values():
+        for part in self.parts.values():
             part.turned(namespace)
 
     # --- what is named ------------------------------------------------------------------------
 
     def views(self, owner: Owner) -> dict[Kind, dict[Key, Any]]:
         """Return the views of the objects that an object names; None stands for a missing one."""
-        views: dict[Kind, dict[Key, Any]] = {kind: {} for kind in self._parts}
+        views: dict[Kind, dict[Key, Any]] = {kind: {} for kind in self.parts}
         for kind, named in owner.names:
-            views[kind] |= self._parts[kind].views(named)
+            views[kind] |= self.parts[kind].views(named)
         return views
 
     def due(self, owner: Owner) -> float | None:
         """Return the seconds until an object has to be asked for again, or None."""
-        waits = (self._parts[kind].due(named) for kind, named in owner.names)
+        waits = (self.parts[kind].due(named) for kind, named in owner.names)
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     async def prepare(self, owner: Owner) -> None:
@@ -98,7 +98,7 @@ class Reads:
         Raise `NotReadableError` or `ApiError` if that is not possible.
         """
         for kind, named in self._named(owner):
-            part = self._parts[kind]
+            part = self.parts[kind]
             part.check(owner, named)
             await part.refresh(owner, named)
             part.check(owner, named)
@@ -112,7 +112,7 @@ class Reads:
         before = self.views(owner)
         for kind, named in owner.names:
             progress()
-            await self._parts[kind].read(owner, named)
+            await self.parts[kind].read(owner, named)
         return self.views(owner) == before
 
     async def unread(self, owner: Owner) -> Wait | None:
@@ -128,10 +128,10 @@ class Reads:
         """Return whether all that an object names is known, as `prepare` has it."""
         try:
             for kind, named in self._named(owner):
-                self._parts[kind].check(owner, named)
+                self.parts[kind].check(owner, named)
         except NotReadableError:
             return False
-        return not any(self._parts[kind].unread(named) for kind, named in owner.names)
+        return not any(self.parts[kind].unread(named) for kind, named in owner.names)
 
     def _named(self, owner: Owner) -> tuple[Name, ...]:
         """Return what an object names; raise `NotReadableError` if that cannot be told."""

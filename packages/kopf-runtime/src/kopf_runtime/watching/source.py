@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
+import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -28,6 +29,7 @@ from kopf_runtime.declaring.objects import (
     decode,
     note_empties,
     number,
+    parse,
 )
 from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable, held
 from kopf_runtime.watching.availability import State, Use, may
@@ -36,6 +38,8 @@ from kopf_runtime.watching.listing import Lister
 from kopf_runtime.watching.reflector import Reflector, Scope
 
 logger = logging.getLogger(__name__)
+
+_IDENTITY = msgspec.json.Decoder(Identity)
 
 R = TypeVar("R", Owner, Child, Seen, Selected)
 
@@ -161,11 +165,11 @@ class Source(Generic[R]):
 
     def absent(self, namespace: str) -> bool:
         """Return whether it is an optional kind that the API server does not know now."""
-        reflector = self._reflector(namespace)
+        reflector = self._reflector(namespace) if self._watched.optional else None
         return reflector is not None and reflector.availability.state is State.ABSENT
 
     def _reflector(self, namespace: str) -> Reflector | None:
-        return self.reflectors.get(namespace) or self.reflectors.get(None)
+        return self.reflectors.get(None) or self.reflectors.get(namespace)
 
     def read(self, raw: bytes | Raw) -> R:
         """Return the record of an object without storing it; raise `UnreadableError`."""
@@ -347,6 +351,8 @@ class Source(Generic[R]):
                 return known[0], known[1], False
         try:
             thing = self._decode(raw)
+            if self._gone.has((meta := thing.metadata).uid, asked):
+                return meta.key, meta.version, False
             record = self._record(thing)
         except UnreadableError as error:
             return self.leave_out(error, at, asked)
@@ -355,14 +361,10 @@ class Source(Generic[R]):
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
         """Remove a deleted object; return its key and version, or None if it is unreadable."""
         try:
-            thing = self._decode(raw)
-            key, version = thing.metadata.key, thing.metadata.version
-        except (UnreadableError, ValueError) as error:
-            identity = getattr(error, "identity", None)
-            if identity is None:
-                return None
-            key = identity.namespace, identity.name
-            version = int(identity.resource_version)
+            meta = parse(_IDENTITY, raw).metadata
+            key, version = (meta.namespace, meta.name), number(meta.resource_version)
+        except (msgspec.MsgspecError, ValueError):
+            return None
         if (left_out := self.unreadable.get(key)) is not None:
             self._take_back(left_out)
         cached = self.cache.get(key)

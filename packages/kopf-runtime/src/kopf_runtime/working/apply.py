@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
@@ -41,23 +40,10 @@ logger = logging.getLogger(__name__)
 NEVER = "1"
 
 
-class _Deleted(Struct):
+class _Deleted(msgspec.Struct):
     """The answer to a deletion: the object while it ends, or as it ended; or a `Status`."""
 
-    class Meta(Struct, rename="camel", frozen=True):
-        """What tells them apart."""
-
-        deletion_timestamp: Any = None
-        deletion_grace_period_seconds: Any = None
-        finalizers: Any = None
-
-        @property
-        def is_gone(self) -> bool:
-            """Whether there is no object any more: one without a grace period is removed."""
-            at_once = self.deletion_grace_period_seconds == 0 and not self.finalizers
-            return at_once or self.deletion_timestamp is None
-
-    metadata: Meta = Meta()
+    metadata: dict[str, Any] = {}
 
 
 _DELETED = msgspec.json.Decoder(_Deleted)
@@ -205,7 +191,9 @@ class Applier:
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
         self.others.taken_over(owner, child, wanted)
         with contextlib.suppress(UnreadableError):  # whether it is gone shows at the next write
-            if not decode(_DELETED, raw).metadata.is_gone:
+            meta = decode(_DELETED, raw).metadata
+            ended = meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers")
+            if meta.get("deletionTimestamp") and not ended:
                 return children.learn(raw)
         children.drop(child)
         return None

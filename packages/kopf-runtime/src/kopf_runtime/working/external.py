@@ -96,12 +96,12 @@ class External:
         marks: Marks,
     ) -> None:
         self._deps, self._client, self._events = deps, deps.client, deps.recorder
-        self._declaration, self._finalize = declaration, declaration.finalize
+        self._declaration, self.finalize = declaration, declaration.finalize
         self._owners, self._observer, self._queue = caches.owners, observer, queue
         self._finalizer, self._served = marks.finalizer, marks.served
         # The calls by the field of an owner that has their results.
         calls = {"sync_result": declaration.sync, "check_result": declaration.check}
-        self._calls = {field: call for field, call in calls.items() if call is not None}
+        self.calls = {field: call for field, call in calls.items() if call is not None}
         self._failed: dict[tuple[Key, str], _Failed] = {}
         self._news: set[tuple[Key, str]] = set()
         self._stale: Counter[tuple[Key, str]] = Counter()  # calls in a row that recorded nothing
@@ -115,7 +115,7 @@ class External:
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
-        for call in filter(None, (*self._calls.values(), self._finalize)):
+        for call in filter(None, (*self.calls.values(), self.finalize)):
             self._failed.pop((key, call.reason), None)
             self._news.discard((key, call.reason))
             self._stale.pop((key, call.reason), None)
@@ -135,7 +135,7 @@ class External:
 
         `kind` is None for an object that they read, on which all of them depend.
         """
-        for call in self._calls.values():
+        for call in self.calls.values():
             # Anybody may make an object that names an owner which does not exist.
             if kind not in (None, *call.on) or self._owners.cache.get(key) is None:
                 continue
@@ -149,11 +149,11 @@ class External:
 
     def may_plan(self, owner: Owner) -> bool:
         """Return whether what the plan needs is known."""
-        return "sync_result" not in self._calls or owner.sync_result is not None
+        return "sync_result" not in self.calls or owner.sync_result is not None
 
     def unchecked(self, owner: Owner) -> bool:
         """Return whether there is a `check` whose result for an object is not known."""
-        return "check_result" in self._calls and owner.check_result is None
+        return "check_result" in self.calls and owner.check_result is None
 
     def not_checked_yet(self, owner: Owner) -> None:
         """Record that `check` cannot have returned anything so far; it is still to be called."""
@@ -161,7 +161,7 @@ class External:
 
     def recheck(self, key: Key) -> None:
         """Call `check` again, because a child has been made that it may not have seen."""
-        if call := self._calls.get("check_result"):
+        if call := self.calls.get("check_result"):
             self._news.add((key, call.reason))
 
     def due(self, key: Key, since: float = 0.0) -> float | None:
@@ -169,7 +169,7 @@ class External:
 
         A call that was overdue by then does not count: it has failed, or something holds it up.
         """
-        waits = (self._due(key, field, since) for field in self._calls)
+        waits = (self._due(key, field, since) for field in self.calls)
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def _due(self, key: Key, field: str, since: float = 0.0) -> float | None:
@@ -177,7 +177,7 @@ class External:
         result: Result | None = getattr(owner, field, None)
         if result is None:
             return None
-        news = (key, self._calls[field].reason) in self._news
+        news = (key, self.calls[field].reason) in self._news
         due = min(result.due, result.at + SOONEST) if news else result.due
         return max(0.0, due - _now()) if due >= since else None
 
@@ -188,15 +188,15 @@ class External:
         """
         if owner.deleting:
             return ["finalize"] if self.needs_cleanup(owner) else []
-        lacks = self._finalize is not None and self._finalizer not in owner.finalizers
-        syncs = not dry and "sync_result" in self._calls and not self._due(owner.key, "sync_result")
+        lacks = self.finalize is not None and self._finalizer not in owner.finalizers
+        syncs = not dry and "sync_result" in self.calls and not self._due(owner.key, "sync_result")
         return ["put the finalizer on"] * lacks + ["sync"] * syncs
 
     # --- steps --------------------------------------------------------------------------------
 
     async def ensure_finalizer(self, owner: Owner) -> None:
         """Add the finalizer to an object if there is a `finalize`."""
-        if self._finalize is not None and self._finalizer not in owner.finalizers:
+        if self.finalize is not None and self._finalizer not in owner.finalizers:
             await self._set_finalizers(owner, lambda former: [*former, self._finalizer])
 
     async def sync(self, owner: Owner) -> None:
@@ -208,7 +208,7 @@ class External:
         return await self._look(owner, "check_result")
 
     async def _look(self, owner: Owner, field: str) -> bool:
-        call = self._calls.get(field)
+        call = self.calls.get(field)
         if call is None or self._due(owner.key, field):  # called before, and not due yet
             return False
         thing = await self._get(owner)
@@ -237,7 +237,7 @@ class External:
 
     def needs_cleanup(self, owner: Owner) -> bool:
         """Return whether an object that is being deleted waits for `finalize`."""
-        return self._finalize is not None and self._finalizer in owner.finalizers
+        return self.finalize is not None and self._finalizer in owner.finalizers
 
     async def clean_up(self, owner: Owner, unread: Wait | None) -> None:
         """Call `finalize`, then remove the finalizer.
@@ -245,9 +245,9 @@ class External:
         `unread` is why what the object names cannot be read: a `finalize` that asks for it waits.
         """
         thing = await self._get(owner)
-        if thing is not None and self._finalize is not None:
+        if thing is not None and self.finalize is not None:
             hint = f" To give up, remove its finalizer {self._finalizer}."
-            await self._call(self._finalize, owner, thing, hint=hint, unread=unread)
+            await self._call(self.finalize, owner, thing, hint=hint, unread=unread)
             await self._set_finalizers(
                 owner, lambda former: [name for name in former if name != self._finalizer]
             )

@@ -55,35 +55,29 @@ class Item:
     not_before: float = 0.0
 
 
-class Turns:
+class Turns(OrderedDict[str, OrderedDict[Key, None]]):
     """Waiting keys by namespace: the namespaces take turns, each with its oldest key first."""
-
-    def __init__(self) -> None:
-        self._lanes: OrderedDict[str, OrderedDict[Key, None]] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._lanes)
 
     def add(self, key: Key) -> None:
         """Add a key behind the others of its namespace; one that is there keeps its place."""
-        self._lanes.setdefault(_lane(key), OrderedDict())[key] = None
+        self.setdefault(_lane(key), OrderedDict())[key] = None
 
     def discard(self, key: Key) -> bool:
         """Remove a key; return whether it was there."""
-        keys = self._lanes.get(lane := _lane(key))
+        keys = self.get(lane := _lane(key))
         if keys is None or key not in keys:
             return False
         del keys[key]
         if not keys:
-            del self._lanes[lane]
+            del self[lane]
         return True
 
     def next(self) -> Key:
         """Remove the key whose turn it is."""
-        lane, keys = self._lanes.popitem(last=False)
+        lane, keys = self.popitem(last=False)
         key, _ = keys.popitem(last=False)
         if keys:
-            self._lanes[lane] = keys  # at the end: the other namespaces are first now
+            self[lane] = keys  # at the end: the other namespaces are first now
         return key
 
     def move(self, lane: str, to: "Turns") -> None:
@@ -91,16 +85,16 @@ class Turns:
 
         The cost grows with the smaller of the two groups.
         """
-        if (keys := self._lanes.pop(lane, None)) is None:
+        if (keys := self.pop(lane, None)) is None:
             return
-        first = to._lanes.get(lane) or OrderedDict[Key, None]()
+        first = to.get(lane) or OrderedDict[Key, None]()
         if len(first) > len(keys):
             first.update(keys)
             return
         for key in reversed(first):
             keys[key] = None
             keys.move_to_end(key, last=False)
-        to._lanes[lane] = keys
+        to[lane] = keys
 
 
 class Fairness:

@@ -29,7 +29,7 @@ class Holds:
 
     def __init__(self, caches: Caches, uniques: Mapping[int, Unique]) -> None:
         self._owners, self._children = caches.owners, caches.children
-        self._uniques, self._selected = uniques, caches.selection.has
+        self.uniques, self._selected = uniques, caches.selection.has
         # The uids of the objects that have a value, or to which it was given.
         self._holders: dict[tuple[str, str], str] = {}
 
@@ -84,7 +84,7 @@ class Holds:
         wanted = {} if everything else self._wanted(owner)
         return any(
             set(owner.holds(unique.name)).difference(wanted.get(unique.name, ()))
-            for unique in self._uniques.values()
+            for unique in self.uniques.values()
         )
 
     async def release(self, owner: Owner, *, everything: bool = False) -> None:
@@ -96,7 +96,7 @@ class Holds:
                 del self._holders[unique.name, value]
 
     def _wanted(self, owner: Owner) -> Held:
-        wanted: Held = {unique.name: () for unique in self._uniques.values()}
+        wanted: Held = {unique.name: () for unique in self.uniques.values()}
         for unique, value in self._wishes(owner):
             wanted[unique.name] += (value,)
         return wanted
@@ -109,11 +109,11 @@ class Holds:
                 for value in owner.holds(unique.name)
                 if (holder := self._holder(unique, value)) is not None and holder.uid == owner.uid
             )
-            for unique in self._uniques.values()
+            for unique in self.uniques.values()
         }
 
     def _wishes(self, owner: Owner) -> Iterator[tuple[Unique, str]]:
-        for number, unique in self._uniques.items():
+        for number, unique in self.uniques.items():
             for value in owner.values[number] if owner.values else ():
                 yield unique, str(value)
 

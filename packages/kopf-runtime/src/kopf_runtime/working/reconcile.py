@@ -50,6 +50,8 @@ class Reconciler:
         self._observation, self._actor = observation, actor
         self._external, self._holds, self._reporter = external, holds, reporter
         self._word = caches.kind.kind
+        steps = (external.finalize, external.ensure_finalizer), (caches.reads.parts, planner.read)
+        self._first = [step for declared, step in steps if declared]  # before all others
 
     async def reconcile(self, key: Key) -> Outcome:
         """Take the next steps for the object of this key; return when the next ones follow."""
@@ -115,15 +117,22 @@ class Reconciler:
         return await self._reporter.report(owner.key, Trouble("Terminating", text))
 
     async def _work(self, owner: Owner) -> Outcome:
-        """Reconcile an object: first its external resources, then its children, then its check."""
+        """Reconcile an object: what it needs, its external resources, its children, its check."""
         if stop := self._observation.others.left(owner):
             return stop
-        if stop := await attempt(self._hold(owner)):
-            return stop
-        owner = self._owners.cache.get(owner.key) or owner  # with what it holds now
-        for step in (self._external.ensure_finalizer, self._planner.read):
+        if self._holds.uniques:
+            if stop := await attempt(self._hold(owner)):
+                return stop
+            owner = self._owners.cache.get(owner.key) or owner  # with what it holds now
+        for step in self._first:
             if stop := await attempt(step(owner)):
                 return stop
+        if not self._external.calls:
+            return foremost([await attempt(self._children(owner, held=False))])
+        return await self._work_outside(owner)
+
+    async def _work_outside(self, owner: Owner) -> Outcome:
+        """Work with external resources, too, whose results may change which children are wanted."""
         synced = await attempt(self._external.sync(owner))
         if synced.waits or synced.outdated:
             return synced
