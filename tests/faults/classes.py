@@ -60,6 +60,13 @@ _ODD_NAMES: dict[str, tuple[Any, ...]] = {
     "categories": (["All"], ["all"]),
     "kind": ("kind", "Kind_1", "종류", "K" * 63, "1K"),
 }
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_CHOICES = {"string": ("a", "08", ""), "integer": (1, 8), "number": (0.5, 8), "boolean": (True,)}
+_KEYWORDS: tuple[tuple[str, Any], ...] = (
+    *(("nullable", True), ("nullable", None), ("minLength", 1), ("maxLength", 2), ("minimum", 0)),
+    *(("maximum", 1), ("pattern", "^a*$"), ("pattern", None), ("format", None), ("minItems", 1)),
+    *(("maxItems", 1), ("multipleOf", None), ("maximum", None), ("description", "New.")),
+)
 Drawn = tuple[Any, Callable[[], Any]]
 
 
@@ -240,45 +247,30 @@ def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
     """Return a structural schema as the next release may have it, changed in one place."""
     result = copy.deepcopy(schema)
     parts = [*_parts(result)]
-    preserve = "x-kubernetes-preserve-unknown-fields"
-    kinds = [part for part in parts if "enum" in part or preserve in part]
-    part = rng.choice(kinds if kinds and rng.random() < 0.5 else parts)
-    words_of = {
-        "string": ("a", "08", ""),
-        "integer": (1, 8),
-        "number": (0.5, 8),
-        "boolean": (True,),
-    }
-    words = words_of.get(part.get("type", ""), ())
-    changes: list[tuple[str, Any]] = [
-        *(("nullable", True), ("nullable", None), ("minLength", 1), ("maxLength", 2)),
-        *(
-            ("minimum", 0),
-            ("maximum", 1),
-            ("pattern", "^a*$"),
-            ("pattern", None),
-            ("default", None),
-        ),
-        *(("format", None), ("minItems", 1), ("maxItems", 1), ("multipleOf", None), ("enum", None)),
-        *(("required", None), ("enum", [*words] or None), ("enum", rng.sample(words, len(words)))),
-        *(("description", "New."), (preserve, None)),
+    key = rng.choice(("required", "properties", "type", "default", "enum", "enum", _PRESERVE, ""))
+    fitting = [
+        part for part in parts if key in part or (key == "required" and "properties" in part)
     ]
-    if fields := [*part.get("properties", ())]:
-        changes += [("required", [rng.choice(fields)])] * 9
-    else:
-        changes += [("type", rng.choice(("string", "integer", "boolean")))] * 4
-    key, new = rng.choice(changes)
-    if "enum" in part and rng.random() < 0.7:
-        kept = rng.sample(part["enum"], rng.randint(1, len(part["enum"])))
-        key, new = (
-            "enum",
-            [*kept, *(word for word in words if word not in kept)][: rng.randint(1, 4)],
-        )
-    if part.get("type") == "object" and rng.random() < 0.5:
-        key = "properties"
-        new = {**part.get(key, {}), "a": {"type": rng.choice(("string", "integer"))}}
-        if rng.random() < 0.5:
+    part = rng.choice(fitting if fitting and rng.random() < 0.8 else parts)
+    new: Any = None
+    fields = part.get("properties", {})
+    match key:
+        case "required" if fields:
+            new = rng.sample([*fields], rng.randint(1, len(fields)))
+        case "properties":
+            new = {**fields, "a": {"type": rng.choice(("string", "integer"))}}
             new.pop(rng.choice([*new]))
+        case "type":
+            new = rng.choice(("string", "integer", "number", "boolean"))
+        case "default":
+            new = rng.choice((None, *_CHOICES.get(part.get("type", ""), ())))
+        case "enum":
+            words: tuple[Any, ...] = _CHOICES.get(part.get("type", ""), ())
+            kept = rng.sample(part.get("enum", []), rng.randint(0, len(part.get("enum", []))))
+            kept += [word for word in words if word not in kept]
+            new = kept[: rng.randint(1, 4)] or None
+        case "":
+            key, new = rng.choice(_KEYWORDS)
     part.pop(key, None)
     if new is not None:
         part[key] = new
