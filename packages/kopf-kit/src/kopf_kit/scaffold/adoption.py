@@ -1,5 +1,6 @@
 """What `kopf-kit adopt` writes of an operator on plain kopf: its PROJECT, and nothing else."""
 
+import ast
 import json
 import re
 import textwrap
@@ -59,10 +60,10 @@ _OPEN = "x-kubernetes-preserve-unknown-fields"
 #: The version where nothing says it.
 _FIRST = "0.1.0"
 _BARE = re.compile(r"[\w./@+-]*")
-#: A line that imports or names what calls a program that is not Python's own; comments do not.
+#: Names of what calls a program that is not Python's own.
 _CALLS = re.compile(
-    r"[^#]*\b(subprocess\b|create_subprocess|shutil(\.| import .*\b)which"
-    r"|os(\.| import .*\b)(system|popen|exec|spawn|posix_spawn))"
+    r"subprocess\b.*|asyncio\.(create_)?subprocess.*|shutil\.which"
+    r"|os\.(system|popen|exec|spawn|posix_spawn).*"
 )
 
 
@@ -249,8 +250,7 @@ def _about_programs(operator: Operator) -> Iterator[str]:
         # Those of the handlers' own package come first.
         for file in sorted(files, key=lambda file: package not in file.with_suffix("").parts)
         if file.name != "setup.py"
-        for number, line in enumerate(discovery.code(operator.root / file).splitlines(), 1)
-        if _CALLS.match(line)
+        for number in _calls(discovery.code(operator.root / file))
     ]
     if not lines:
         return
@@ -263,6 +263,28 @@ def _about_programs(operator: Operator) -> Iterator[str]:
             "shell: install them in a Dockerfile of your own, started by `kopf run -m "
             f"{operator.module}`, then remove PROJECT and adopt again"
         )
+
+
+def _calls(code: str) -> list[int]:
+    """Return the lines of a module that import or name what calls programs."""
+    lines = set[int]()
+    try:
+        nodes = [*ast.walk(ast.parse(code))]
+    except (SyntaxError, ValueError):  # ValueError: it has a null byte
+        return []
+    for node in nodes:
+        match node:
+            case ast.Import(names):
+                named = [name.name for name in names]
+            case ast.ImportFrom(str(module), names):
+                named = [f"{module}.{name.name}" for name in names]
+            case ast.Attribute(ast.Name(module), name):
+                named = [f"{module}.{name}"]
+            case _:
+                continue
+        if any(map(_CALLS.fullmatch, named)):
+            lines.add(node.lineno)
+    return sorted(lines)
 
 
 def _about_samples(hidden: list[str]) -> Iterator[str]:
