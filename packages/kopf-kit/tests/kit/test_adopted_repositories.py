@@ -117,6 +117,35 @@ def test_o4_what_a_build_backend_makes_a_package_of_is_installed(
     assert container.is_package(tmp_path) is is_package
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", '[tool.poetry]\n{0}repository = "{1}"\nscripts = {{a = "b:c"}}\n'),
+        (
+            "setup.cfg",
+            "[metadata]\n{0}url = {1}\n[options.entry_points]\nconsole_scripts =\n    a = b:c\n",
+        ),
+    ],
+)
+def test_what_poetry_and_setuptools_say_of_a_project_is_read(
+    file: str, text: str, tmp_path: Path
+) -> None:
+    said, page = {"name": "claims", "version": "2.3"}, "https://example.com/acme/claims"
+    quoted = '{} = "{}"\n' if file == "pyproject.toml" else "{} = {}\n"
+    about = text.format("".join(quoted.format(*pair) for pair in said.items()), page)
+    root = repository(tmp_path, "main.py", {file: about, "Dockerfile": "FROM a\nCMD a --now\n"})
+    (root / "requirements.txt").unlink()
+    (root / "b.py").touch()
+
+    code, told = called(adopt_command, root, "--no-run", "--rights=role.yaml")
+
+    assert code == 0, told
+    ours = definition.load(root)
+    assert ours.adopted
+    assert (ours.name, ours.adopted.home, ours.adopted.version) == ("claims", page, "2.3.0")
+    assert "from b import c" in str(ours.adopted.command)
+
+
 DOCUMENTED = (
     "FROM python:3.14\nRUN pip install kopf\nADD . /src\nCMD kopf run /src/main.py --verbose\n"
 )
@@ -359,7 +388,7 @@ def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: 
         'from subprocess import run\nrun("git")',
         'os.system("git gc")',
         'import shutil\nshutil.which("git")',
-        'from os import system\nsystem("git gc")',
+        'from os import (\n    path,\n    system,\n)\nsystem("git gc")',
         'from asyncio import create_subprocess_exec as run\nrun("git", "log")',
     ],
 )
@@ -367,7 +396,7 @@ def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: 
 def test_o13_lines_that_call_other_programs_are_said_with_the_way(
     code: str, has_dockerfile: bool, tmp_path: Path
 ) -> None:
-    files = {"helpers/signing.py": code, "setup.py": code, "helpers/a.py": "# os.system"}
+    files = {"helpers/signing.py": code, "setup.py": code, "helpers/a.py": "'''os.system'''"}
     files |= {"Dockerfile": DOCUMENTED} if has_dockerfile else {}
     root = repository(tmp_path, "main.py", files, f"{HANDLER}os.system('git gc')\n")
     if has_dockerfile:

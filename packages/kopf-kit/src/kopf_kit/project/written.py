@@ -180,6 +180,7 @@ class Project(TypedDict):
     name: NotRequired[str]
     description: NotRequired[str]
     urls: NotRequired[Texts]
+    scripts: NotRequired[Texts]
     dependencies: NotRequired[list[str]]
 
 

@@ -1,5 +1,6 @@
 """What a repository says of an operator on plain kopf, for `kopf-kit adopt`."""
 
+import configparser
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -66,8 +67,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
 
     With `run`, its Python is asked for the installed version.
     """
-    file = root / "pyproject.toml"
-    about = _about(file) if file.is_file() else {}
+    about = _about(root)
     remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
     pages = (HOME.fullmatch(page) for page in (*about.get("urls", {}).values(), remote))
     home = next((f"https://{'/'.join(page.groups())}" for page in pages if page), "")
@@ -111,7 +111,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
         samples=said.samples or _found(root, lambda one: sampled(one) in kinds),
         requirements=said.requirements or ("" if installed else required),
         rights=_with_bindings(root, said.rights),
-        version=_version(file, about, run=run),
+        version=_version(root, about, run=run),
         description=said.description or about.get("description", ""),
     )
 
@@ -187,16 +187,43 @@ def _path(root: Path, module: str, image: Container, started: KopfRun | None) ->
     return {"PYTHONPATH": f"{folder}:{former}".rstrip(":")}
 
 
-def _about(file: Path) -> dict[str, Any]:
-    """Return the table `project` of a pyproject.toml."""
-    about = reading.toml(file).get("project", {})
-    return {**reading.shaped(about, written.Project, f"{file}: project")}
+def _about(root: Path) -> dict[str, Any]:
+    """Return the table `project` of a pyproject.toml, or what poetry or setuptools has instead."""
+    file = root / "pyproject.toml"
+    match reading.toml(file) if file.is_file() else {}:
+        case {"project": about}:
+            pass
+        case {"tool": {"poetry": {**about}}}:
+            urls = {key: about[key] for key in ("repository", "homepage") if key in about}
+            kept = ("name", "version", "description", "scripts")
+            about = {key: about[key] for key in kept if key in about} | {"urls": urls}
+        case _:
+            file = root / "setup.cfg"
+            about = _of_setuptools(code(file))
+    return {**reading.shaped(about, written.Project, file)}
 
 
-def _version(file: Path, about: dict[str, Any], *, run: bool) -> str:
+def _of_setuptools(text: str) -> dict[str, Any]:
+    """Return what a setup.cfg says of a project; it may be of a linter, and say nothing."""
+    parser = configparser.ConfigParser(interpolation=None)
+    with suppress(configparser.Error):
+        parser.read_string(text)
+    about: dict[str, Any] = dict(parser["metadata"]) if "metadata" in parser else {}
+    if ":" in about.get("version", ""):  # such as `attr: notes.VERSION`
+        del about["version"]
+    lines = parser.get("options.entry_points", "console_scripts", fallback="").splitlines()
+    scripts = (line.replace(" ", "").partition("=") for line in lines)
+    return {
+        **about,
+        "urls": {"": about.get("url", "")},
+        "scripts": {name: target for name, _, target in scripts if target},
+    }
+
+
+def _version(root: Path, about: dict[str, Any], *, run: bool) -> str:
     """Return the version in three numbers, as Helm takes it; empty if nothing says it.
 
-    Where pyproject.toml leaves it to the build, it is that of the installed package, or else git's
+    Where its project leaves it to the build, it is that of the installed package, or else git's
     last tag.
     """
     if "version" in about:
@@ -204,13 +231,13 @@ def _version(file: Path, about: dict[str, Any], *, run: bool) -> str:
             return _semantic(about["version"])
         except (InvalidVersion, TypeError) as error:
             raise KitError(
-                f"{file} has the version `{about['version']}`; write one such as 1.2.0, which the "
+                f"{root} has the version `{about['version']}`; write one such as 1.2.0, which the "
                 "chart gets too"
             ) from error
     name = about.get("name", "")
     reader = f"from importlib.metadata import version; print(version({name!r}))"
-    tag = ("git", "-C", file.parent, "describe", "--tags", "--abbrev=0")
-    asked = [(registered.python(file.parent), "-c", reader)] if run and name else []
+    tag = ("git", "-C", root, "describe", "--tags", "--abbrev=0")
+    asked = [(registered.python(root), "-c", reader)] if run and name else []
     for command in (*asked, tag):
         with suppress(InvalidVersion):
             return _semantic(answer(command) or "")
