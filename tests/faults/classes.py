@@ -269,6 +269,8 @@ def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
             kept = rng.sample(part.get("enum", []), rng.randint(0, len(part.get("enum", []))))
             kept += [word for word in words if word not in kept]
             new = kept[: rng.randint(1, 4)] or None
+        case _ if key == _PRESERVE and rng.random() < 0.7:
+            key, new = "properties", {"a": {"type": rng.choice(("string", "integer"))}}
         case "":
             key, new = rng.choice(_KEYWORDS)
     part.pop(key, None)

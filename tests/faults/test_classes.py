@@ -198,7 +198,7 @@ async def test_generate_and_an_api_server_agree_on_drawn_classes(cluster: Cluste
 
 
 async def test_what_verify_lets_pass_keeps_each_stored_object(cluster: Cluster) -> None:
-    kept, wrong = await changes(cluster, SEED, cases=16)
+    kept, wrong = await changes(cluster, SEED, cases=24)
 
     print(f"SEED={SEED}: {kept} kept")  # noqa: T201
     assert not wrong, f"SEED={SEED}\n" + "\n".join(wrong)
