@@ -176,29 +176,20 @@ def is_role(manifest: Manifest) -> bool:
 
 def _checked(file: Path, role: Manifest) -> Manifest:
     """Return a role; raise KitError where a rule is none that the API server takes."""
-    reading.shaped(role, written.Aggregating, file)
-    rules = role.get("rules") or []
-    for number, rule in enumerate(rules if isinstance(rules, list) else [rules], 1):
-        texts = isinstance(rule, dict) and all(
-            isinstance(rule.get(key, []), list) and all(isinstance(one, str) for one in rule[key])
-            for key in _FIELDS
-            if rule.get(key) is not None
-        )
-        about = texts and (
-            bool(rule.get("nonResourceURLs"))
-            != bool(rule.get("apiGroups") and rule.get("resources"))
-        )
-        if not (about and rule.get("verbs") and isinstance(rules, list)):
+    rules = reading.shaped(role, written.Role, file).get("rules") or []
+    for number, rule in enumerate(rules, 1):
+        where = f"{file}: rule {number} of the {role['kind']} {role['metadata']['name']}"
+        about = bool(rule.get("apiGroups") and rule.get("resources"))
+        if bool(rule.get("nonResourceURLs")) == about:
             raise KitError(
-                f"{file}: rule {number} of the {role['kind']} {role['metadata']['name']} must have "
-                "`verbs`, and either `apiGroups` with `resources` or `nonResourceURLs`"
+                f"{where} must have either `apiGroups` with `resources` or `nonResourceURLs`"
             )
         if rule.get("nonResourceURLs") and role["kind"] == "Role":
             raise KitError(
-                f"{file}: rule {number} of the Role {role['metadata']['name']} has "
-                "nonResourceURLs, which are in no namespace: only a ClusterRole can have them"
+                f"{where} has nonResourceURLs, which are in no namespace: only a ClusterRole can "
+                "have them"
             )
-    kept = [{key: rule[key] for key in _FIELDS if rule.get(key)} for rule in rules]
+    kept = [{key: value for key in _FIELDS if (value := rule.get(key))} for rule in rules]
     return {**role, "rules": kept}
 
 

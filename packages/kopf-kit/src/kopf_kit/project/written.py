@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict, Un
 from msgspec import Meta, Struct
 
 Texts = dict[str, str]
-_Listed = Annotated[list[Any], Meta(min_length=1)]
+_Texts = Annotated[list[str], Meta(min_length=1)]
 
 
 class Named(TypedDict):
@@ -73,23 +73,6 @@ class Definition(TypedDict):
     spec: _Spec
 
 
-class Rule(TypedDict):
-    """A rule of RBAC."""
-
-    verbs: list[str]
-    apiGroups: NotRequired[list[str]]
-    resources: NotRequired[list[str]]
-    resourceNames: NotRequired[list[str]]
-    nonResourceURLs: NotRequired[list[str]]
-
-
-class Role(TypedDict):
-    """A Role or a ClusterRole."""
-
-    kind: Literal["Role", "ClusterRole"]
-    rules: Annotated[list[Rule], Meta(min_length=1)]
-
-
 class _Labelled(TypedDict):
     labels: NotRequired[dict[str, str] | None]
 
@@ -109,10 +92,19 @@ class _Aggregation(TypedDict):
     clusterRoleSelectors: NotRequired[list[_Selector] | None]
 
 
-class Aggregating(TypedDict):
-    """What says which roles a ClusterRole has the rules of."""
+class _Rule(TypedDict):
+    verbs: _Texts
+    apiGroups: NotRequired[list[str] | None]
+    resources: NotRequired[list[str] | None]
+    resourceNames: NotRequired[list[str] | None]
+    nonResourceURLs: NotRequired[list[str] | None]
+
+
+class Role(TypedDict):
+    """A Role or a ClusterRole, which may have the rules of others."""
 
     metadata: _Labelled
+    rules: NotRequired[list[_Rule] | None]
     aggregationRule: NotRequired[_Aggregation | None]
 
 
