@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.rig import cluster, engine
+from kopf_kit.rig import cluster, engine, tools
 
 #: What each state of an operator takes. One that handles a sample has been running.
 STEPS = {
@@ -67,10 +67,11 @@ def sources(described: dict[str, Any], folder: Path) -> Path:
     assert done.returncode == 0, done.stdout
     for name, text in described.get("files", {}).items():
         (root / name).write_text(text)
+    helm = tools.path("helm").parent  # with which `prepare` renders charts
     for command in (
         (UV, "venv", "--quiet", f"--python={sys.executable}", ".venv"),
         (UV, "pip", "install", "--quiet", "--python=.venv", *described["install"]),
-        ("bash", "-ec", f". .venv/bin/activate\n{described.get('prepare', '')}"),
+        ("bash", "-ec", f". .venv/bin/activate; PATH+=:{helm}\n{described.get('prepare', '')}"),
     ):
         done = run(root, *command)
         assert done.returncode == 0, done.stdout
