@@ -161,6 +161,11 @@ DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"environment": {}, "command": ()},
         "packages notes-operator",
     ),
+    "a Python of its own": (
+        "FROM python\nWORKDIR /a\nCOPY . .\nUSER 7\nENTRYPOINT /venv/bin/kopf run -m main\n",
+        {"environment": {"PATH": "/venv/bin:/usr/local/bin:/usr/bin:/bin"}, "command": ()},
+        "packages notes-operator",
+    ),
     "b7-a user of another stage": (
         "FROM a AS build\nUSER 7\nFROM python\nCOPY . .\n",
         {"environment": {}, "command": ()},

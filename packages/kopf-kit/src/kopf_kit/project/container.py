@@ -9,13 +9,14 @@ import json
 import posixpath
 import re
 import shlex
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kopf_kit.rig.run import answer
+from kopf_kit.rig import reading
+from kopf_kit.rig.run import KitError, answer
 
 #: What only starts another program.
 _STARTERS = (
@@ -27,6 +28,9 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?(-|\+)([^}]*))?\})")
 _OF_A_POD = re.compile(r"\$\$|\$\((\w+)\)")
 #: Variables that are about the image, not about the operator.
 _OF_THE_IMAGE = re.compile("PATH|HOME|LANG|LC_.*|(PYTHON|PIP_|POETRY_|UV_|PDM_|DEBIAN_|VIRTUAL_).*")
+
+
+_FOLDERS_OF_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,14 @@ class Container:
         """The variables that may be about the operator."""
         own = self.environment.items()
         return {name: value for name, value in own if not _OF_THE_IMAGE.fullmatch(name)}
+
+    @property
+    def path(self) -> dict[str, str]:
+        """The variable by which its programs are found in the folder of its command's program."""
+        folder = "".join(self.command[:1]).rpartition("/")[0]
+        former = [each for each in self.environment.get("PATH", "").split(":") if each]
+        found = not folder or folder in (*former, *_FOLDERS_OF_PROGRAMS)
+        return {} if found else {"PATH": ":".join((folder, *former, *_FOLDERS_OF_PROGRAMS))}
 
     def imports_from(self, folder: str) -> bool:
         """Return whether `python3 -m` finds modules in a folder of the container."""
@@ -315,14 +327,11 @@ _FILES = ("Dockerfile*", "PROJECT", "*.md", "*.lock", "LICENSE*", "Makefile", "p
 
 def is_package(root: Path) -> bool:
     """Return whether a build backend makes a package of a repository."""
-    file = root / "pyproject.toml"
     if (root / "setup.py").is_file():  # a setup.cfg alone may be of a linter, and uv refuses it
         return True
-    try:
-        content = tomllib.loads(file.read_text()) if file.is_file() else {}
-    except (UnicodeError, tomllib.TOMLDecodeError):
-        return False
-    return "build-system" in content
+    with suppress(KitError):
+        return "build-system" in reading.toml(root / "pyproject.toml")
+    return False
 
 
 def hiding(folder: Path, loaded: Collection[str]) -> set[Path]:

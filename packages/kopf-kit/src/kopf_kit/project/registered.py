@@ -71,7 +71,9 @@ def _read(module: str, root: Path, environment: tuple[tuple[str, str], ...]) -> 
     kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
     no_cluster = {"KUBECONFIG": str(NO_CLUSTER), "PYTHONDONTWRITEBYTECODE": "1"}
     variables = (
-        kept | no_cluster | {name: text for name, text in environment if name != "PYTHONPATH"}
+        kept
+        | no_cluster
+        | {name: text for name, text in environment if name not in ("PATH", "PYTHONPATH")}
     ).items()
     program = ("env", "-i", *(f"{name}={value}" for name, value in variables), str(python(root)))
     try:

@@ -89,6 +89,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     module = said.module or (named[0] if len(named) == 1 else "")
     # An image of the kit's has the module where its own PYTHONPATH finds it.
     path = {} if said.requirements else _path(root, module, image, started)
+    path |= image.path if started and not said.requirements else {}
     installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
     required = next((name for name in _REQUIRED if (root / name).is_file()), "")
     if not required and container.is_package(root):
@@ -193,10 +194,10 @@ def _about(root: Path) -> dict[str, Any]:
     match reading.toml(file) if file.is_file() else {}:
         case {"project": about}:
             pass
-        case {"tool": {"poetry": {**about}}}:
-            urls = {key: about[key] for key in ("repository", "homepage") if key in about}
+        case {"tool": {"poetry": {**said}}}:
+            urls = {key: said[key] for key in ("repository", "homepage") if key in said}
             kept = ("name", "version", "description", "scripts")
-            about = {key: about[key] for key in kept if key in about} | {"urls": urls}
+            about = {key: said[key] for key in kept if key in said} | {"urls": urls}
         case _:
             file = root / "setup.cfg"
             about = _of_setuptools(code(file))
