@@ -5,11 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from kopf_kit.crd import upgrades
-from kopf_kit.crd.upgrades import unsafe
 
 _CODE = '''
 import kopf_runtime as kr
@@ -187,32 +183,3 @@ def test_a_release_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
     assert wrong == ""
     assert "whose code cannot be run" in " ".join(said.split())
     assert "No module named 'no_such_module'" in " ".join(said.split())
-
-
-_CHOICES = st.lists(st.none() | st.booleans() | st.integers(-1, 2) | st.text("01", max_size=1))
-
-
-@given(_CHOICES, _CHOICES)
-def test_b11_a_choice_of_any_type_that_is_lost_is_a_breaking_change(
-    before: list[Any], after: list[Any]
-) -> None:
-    def crd(choices: list[Any]) -> dict[str, Any]:
-        schema = {"type": "object", "properties": {"of": {"enum": choices}}}
-        version = {"name": "v1", "served": True, "schema": {"openAPIV3Schema": schema}}
-        return {"spec": {"scope": "Namespaced", "versions": [version]}}
-
-    kept = {(type(choice), choice) for choice in after}
-    lost = [choice for choice in before if (type(choice), choice) not in kept]
-
-    assert bool(list(unsafe(crd(before), crd(after)))) is bool(lost)
-
-
-def test_a_field_that_could_be_anything_may_not_get_a_schema() -> None:
-    def crd(**more: Any) -> dict[str, Any]:
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, **more}
-        version = {"name": "v1", "served": True, "schema": {"openAPIV3Schema": schema}}
-        return {"spec": {"scope": "Namespaced", "versions": [version]}}
-
-    new = crd(properties={"a": {"type": "integer"}})
-
-    assert [*unsafe(crd(), new)] == ["v1.a: may not be described, because it could be anything"]

@@ -14,7 +14,6 @@ from kopf_kit.project import documents
 OPERATOR = "system:serviceaccount:notes:operator"
 PODS: dict[str, Any] = {"resource": "pods", "namespace": "a", "apiVersion": "v1"}
 LACKS = "role.yaml does not give it, and the operator asked for"
-SETTINGS = "/api/namespaces/*/configmaps/settings"
 NAMED = {"kind": "ClusterRole", "metadata": {"name": "notes"}}
 UNUSED = "role.yaml gives it, and nothing asked for it"
 NOTES: dict[str, Any] = {"resource": "notes", "apiGroup": "example.dev", "apiVersion": "v1"}
@@ -36,13 +35,14 @@ def event(verb: str, user: str = OPERATOR, code: int = 200, **where: Any) -> dic
 EVENTS = [
     event("list", **NOTES),
     event("watch", **NOTES),
-    event("create", code=201, **PODS),
+    event("create", code=201, name="note-x", **PODS),
     event("create", code=409, **{**PODS, "namespace": "b"}),
     event("patch", name="note-x", **PODS),
     event("patch", name="note-y", **PODS),
     event("get", name="note-x", subresource="log", **PODS),
     event("patch", name="x", subresource="status", **NOTES),
     event("patch", name="settings", code=201, resource="configmaps", namespace="a"),
+    event("update", name="leader", code=201, resource="leases", apiGroup="a.b"),
     event("get", name="a", resource="namespaces", namespace="a", apiVersion="v1"),
     {**event("get"), "objectRef": None, "requestURI": "/apis/example.dev/v1?timeout=32s"},
     {**event("get"), "objectRef": None, "requestURI": "/metrics"},
@@ -76,6 +76,11 @@ rules:
   - apiGroups: ['']
     resources: [pods/log]
     verbs: [get]
+  # create /apis/a.b/leases/leader
+  # update /apis/a.b/leases/leader
+  - apiGroups: [a.b]
+    resources: [leases]
+    verbs: [create, update]
   # list /apis/example.dev/v1/notes
   # watch /apis/example.dev/v1/notes
   - apiGroups: [example.dev]
@@ -109,15 +114,15 @@ def test_a_role_is_told_what_it_lacks_and_what_it_has_for_nothing(log: Path) -> 
     rules = documents.load(RULES)["rules"]
     used = rights.of_logs([log])
     assert [*rights.differences(used, Rights("role.yaml", rules))] == []
-    rules[4]["verbs"] = ["create", "delete"]
-    rules[1] |= {"resourceNames": ["other"]}
+    # Of an object to be created, RBAC knows no name.
+    rules[4] |= {"verbs": ["create", "delete"], "resourceNames": ["note-x"]}
+    rules[0]["nonResourceURLs"] += ["/other"]
 
     assert [*rights.differences(used, Rights("role.yaml", rules))] == [
+        f"missing: the right to create pods: {LACKS} /api/v1/namespaces/*/pods",
         f"missing: the right to patch pods: {LACKS} /api/v1/namespaces/*/pods/note-x",
-        f"missing: the right to patch configmaps: {LACKS} {SETTINGS}",
-        f"missing: the right to create configmaps: {LACKS} {SETTINGS}",
-        f"unused: the right to create, patch configmaps named other: {UNUSED}",
-        f"unused: the right to delete pods: {UNUSED}",
+        f"unused: the right to get /other: {UNUSED}",
+        f"unused: the right to create, delete pods named note-x: {UNUSED}",
     ]
 
 

@@ -56,7 +56,7 @@ class Request(NamedTuple):
         return f"{self.verb} {kind}{of_group}{slash}{subresource}"
 
 
-#: Each request once, with the path of the first one.
+#: Each request once, with a path.
 Requests = dict[Request, str]
 
 _FILE = "rights.yaml"
@@ -153,8 +153,7 @@ def of_logs(files: Iterable[Path]) -> Requests:
         with file.open() as lines:
             for line in lines:
                 if line.endswith("\n"):  # the last one may still be written
-                    for request, path in _asked(json.loads(line)):
-                        used.setdefault(request, path)
+                    used |= dict(_asked(json.loads(line)))
     return beyond(used, _EVERYBODYS)
 
 
@@ -270,4 +269,4 @@ def least_role(name: str, used: Requests) -> str:
     for reasons, rule in least_rules(used):
         text += "".join(f"\n  # {reason}" for reason in reasons)
         text += "".join(f"\n  {line}" for line in documents.text([rule]).splitlines())
-    return text + ("\n" if used else " []\n")
+    return f"{text}\n"
