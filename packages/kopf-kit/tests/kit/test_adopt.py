@@ -85,10 +85,14 @@ def test_what_the_repository_does_not_say_has_to_be_said(notes: Path) -> None:
     assert not (notes / "PROJECT").exists()
 
 
-def test_without_a_role_it_says_what_is_not_known(notes: Path) -> None:
+def test_o11_without_a_role_it_says_what_is_not_known_and_which_chart_has_it(notes: Path) -> None:
+    (notes / "deploy" / "chart").mkdir(parents=True)
+    (notes / "deploy" / "chart" / "Chart.yaml").touch()
+
     _, said = adopt(notes, *SAID[:2])
 
     assert "what handlers write is not known: name a Role that has it with --rights" in said
+    assert "`helm template deploy/chart` prints those of its chart" in said
 
 
 def webhooks(notes: Path, *handlers: str) -> Sequence[Webhook]:

@@ -299,7 +299,12 @@ def _about_rights(operator: Operator, grants: Grants) -> Iterator[str]:
     """Yield sentences on what the chart, or OLM, does not give, and what it should not have to."""
     yield from grants.left_out
     if not operator.rights:
-        yield "what handlers write is not known: name a Role that has it with --rights"
+        charts = (file.parent for file in discovery.files(operator.root, "Chart.yaml"))
+        printed = "".join(
+            f"; `helm template {chart.relative_to(operator.root)}` prints those of its chart"
+            for chart in charts
+        )
+        yield f"what handlers write is not known: name a Role that has it with --rights{printed}"
     if grants.own:
         listed = sorted({name for _, rule in grants.own for name in rule["resources"]})
         yield (
