@@ -23,27 +23,10 @@ _PATTERNS = (
 )
 _EACH = "self.all(x, self.all(y, self.all(z, {})))"
 _RULES = (
-    *(
-        "self != 'x'",
-        "self.size() < 9",
-        "self.matches('^a')",
-        "self ==",
-        "self > 1",
-        "size(self.y)",
-    ),
-    *(
-        "self % 2 == 0 || self < 9",
-        "self >= oldSelf",
-        "self == oldSelf",
-        "true",
-        "1",
-        "has(self.a)",
-    ),
-    *(
-        _EACH.format("x == y || y == z"),
-        _EACH.format("x.matches('a') && y.matches(z)"),
-        "self.nope",
-    ),
+    *("self != 'x'", "self.size() < 9", "self.matches('^a')", "self ==", "self > 1"),
+    *("size(self.y)", "self % 2 == 0 || self < 9", "self >= oldSelf", "self == oldSelf"),
+    *("true", "1", "has(self.a)", "self.nope", _EACH.format("x == y || y == z")),
+    _EACH.format("x.matches('a') && y.matches(z)"),
     *("self.all(x, x.size() < 9)", "self.exists(x, x.startsWith('a'))", "self.all(x, x in self)"),
 )
 _WHOLE = (
