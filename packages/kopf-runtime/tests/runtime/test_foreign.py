@@ -13,7 +13,7 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.foreign import foreign
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, SERVICE
-from runtime.support.api_server import ApiServer
+from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, Operator, operating
 from runtime.support.waiting import until
 from runtime.widgets import Raw
@@ -228,6 +228,22 @@ async def test_k1_a_state_goes_also_if_nobody_led_meanwhile(server: ApiServer) -
     server.put(SERVICE, service("never", mirror="no"))
     async with operating(server, controller(annotation="example.dev/state")):
         await until(lambda: not meta(server).get("annotations"))
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_k4_a_condition_that_is_refused_is_told_by_one_event(
+    server: ApiServer, status: int
+) -> None:
+    one = Controller(SERVICE, Service, None, None, foreign(SELECTED, "", "Mirrored", Service))
+    one.owns(CONFIG_MAP)
+    one.desired(mirrored)
+    server.refuse("PATCH", "/services/one/status$", RefusedError(status, "Refused"), 1000)
+    async with serving(server, one):
+        await until(lambda: any(each["reason"] == "StatusRefused" for each in server.events))
+        await asyncio.sleep(1)
+        tried = [write for write in server.writes if write.endswith("/status")]
+    assert [each["reason"] for each in server.events].count("StatusRefused") == 1
+    assert len(tried) < 12  # each pause is twice as long as the one before
 
 
 def test_our_condition_is_told_from_those_of_others() -> None:
