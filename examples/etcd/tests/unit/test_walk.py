@@ -169,8 +169,8 @@ class World:
                 self.pods[name] = Pod(*made, plain=not s.wanted.tls)
                 if s.latched.plain or not s.wanted.tls:
                     self.open.add(self.pods[name].uid)
-                known = {other: listed.plain for other, listed in self.members.items()}
-                assert step.boot != "join" or step.beside == known, "etcd compares the lists"
+                urls = {other: listed.plain for other, listed in self.members.items()}
+                assert step.boot != "join" or step.beside == urls, "etcd compares the lists"
             case Do.DELETE_POD:
                 member = next((e for e in self.latched.members if e.name == name), None)
                 if (
