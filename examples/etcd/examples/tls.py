@@ -7,6 +7,7 @@ It makes an authority that nobody keeps, so nothing can be renewed: docs/tls.md 
 
 import json
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from cryptography import x509
@@ -54,11 +55,18 @@ def authority(days: int = DAYS) -> Signer:
     return _signed("sample", None, [x509.BasicConstraints(ca=True, path_length=0)], days)
 
 
+def _name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
 def leaf(signer: Signer, *hosts: str, days: int = DAYS) -> dict[str, str]:
     """Make a certificate for servers and clients; return what a Secret has of it."""
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     extensions: list[x509.ExtensionType] = [
-        x509.SubjectAlternativeName(map(x509.DNSName, hosts)),
+        x509.SubjectAlternativeName(map(_name, hosts)),
         x509.ExtendedKeyUsage(uses),
         x509.BasicConstraints(ca=False, path_length=None),
     ]
@@ -68,11 +76,13 @@ def leaf(signer: Signer, *hosts: str, days: int = DAYS) -> dict[str, str]:
     return {"tls.crt": mine.pem, "tls.key": key, "ca.crt": signer.pem}
 
 
-def manifests(name: str = "sample", namespace: str = "default") -> list[dict[str, Any]]:
-    """Return the Secrets and the EtcdCluster."""
+def manifests(
+    name: str = "sample", namespace: str = "default", *hosts: str
+) -> list[dict[str, Any]]:
+    """Return the Secrets and the EtcdCluster, whose clients outside reach it by some hosts."""
     signer, own = authority(), f"{name}.{namespace}.svc"
     texts = {
-        secret: leaf(signer, f"*.{own}", f"{name}-client.{namespace}.svc", "localhost")
+        secret: leaf(signer, f"*.{own}", f"{name}-client.{namespace}.svc", "localhost", *hosts)
         for secret in (f"{name}-peers", f"{name}-clients")
     }
     secrets: list[dict[str, Any]] = [

@@ -4,26 +4,25 @@ The tests are its chapters, in their order.
 """
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kopf_kit.rig import tools
 from kopf_kit.rig.run import CommandError
-from kopf_kit.testing import Cluster, Installed, Kubectl
+from kopf_kit.testing import Kubectl
 from kopf_kit.testing.requests import wait_until
 
-from tests.e2e.conftest import VERSIONS, WAIT, Clients, remove_sample
+from examples import tls
+from tests.e2e.conftest import VERSIONS, WAIT, Clients
 from tests.e2e.offline import apply
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = yaml.safe_load((ROOT / "examples" / "sample.yaml").read_text())
 CLUSTER = "etcdcluster/sample"
-PYTHON = sys.executable
 
 
 def settled(kubectl: Kubectl) -> dict[str, Any]:
@@ -74,19 +73,6 @@ def test_one_member_serves_and_two_join_it_under_load(kubectl: Kubectl, clients:
     assert heading.split() == columns
     assert row.split()[:7] == ["sample", "3", "3", VERSIONS[0], "True", "True", "Healthy"]
     assert [member["name"] for member in cluster["status"]["members"]] == list(pods(kubectl))
-
-
-def test_a_pod_that_is_killed_comes_back_with_its_data(kubectl: Kubectl) -> None:
-    before = settled(kubectl)["status"]
-    leader = before["leader"]
-    former = pods(kubectl)
-
-    kubectl("delete", "pod", leader, "--force", "--grace-period=0")
-
-    after = healed(kubectl, former, leader)["status"]
-    assert [(member["id"], member["volume"]) for member in after["members"]] == [
-        (member["id"], member["volume"]) for member in before["members"]
-    ]
 
 
 def healed(kubectl: Kubectl, former: dict[str, Any], name: str) -> dict[str, Any]:
@@ -142,6 +128,38 @@ def evict(kubectl: Kubectl, pod: str) -> None:
             return str(error)
 
     wait_until(f"the eviction of {pod}", answer, lambda said: "TooManyRequests" not in said)
+
+
+def test_tls_is_added_and_a_client_outside_connects_by_an_advertised_name(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
+    addresses = kubectl.get("nodes")["items"][0]["status"]["addresses"]
+    node = next(entry["address"] for entry in addresses if entry["type"] == "InternalIP")
+    *secrets, etcd = tls.manifests("sample", kubectl.namespace, node)
+    apply(kubectl, *secrets)
+    edit(kubectl, tls={**etcd["spec"]["tls"], "plainClients": True}, service={"type": "NodePort"})
+    settled(kubectl)
+    port = kubectl.get("service", "sample-client")["spec"]["ports"][0]["nodePort"]
+
+    edit(kubectl, service={"advertised": [f"{node}:{port}"]})
+    settled(kubectl)
+
+    for name, text in secrets[1]["stringData"].items():
+        (tmp_path / name).write_text(text)
+    [program] = tools.built("etcdctl")
+    files = ("--cacert=ca.crt", "--cert=tls.crt", "--key=tls.key")
+    command = [str(program), f"--endpoints=https://{node}:{port}", *files]
+
+    def etcdctl(*arguments: str) -> str:
+        made = [*command, *arguments]
+        return subprocess.check_output(made, cwd=tmp_path, text=True, timeout=60)  # noqa: S603
+
+    # No key is written: the clients inside check that each one is theirs.
+    assert "granted with TTL(60s)" in etcdctl("lease", "grant", "60")
+    assert etcdctl("get", "k0").startswith("k0\n")
+    listed = etcdctl("member", "list").splitlines()
+    assert len(listed) == 3
+    assert all(f"https://{node}:{port}" in line for line in listed)
 
 
 def test_the_clients_lost_nothing(clients: Clients) -> None:
@@ -220,34 +238,3 @@ def test_the_deletion_of_a_cluster_leaves_its_data_and_its_backups(kubectl: Kube
     phases = {claim["status"]["phase"] for claim in kubectl.get("pvc", members)["items"]}
     assert phases == {"Bound"}
     assert kubectl.get("pvc", "backups")["status"]["phase"] == "Bound"
-
-
-def test_f10_f11_the_first_steps_of_the_readme_lead_to_a_write_and_a_read_over_tls(
-    e2e_cluster: Cluster, installed: Installed
-) -> None:
-    """All but the first command, which is how the operator was installed."""
-    assert installed.pods()
-    page = (ROOT / "README.md").read_text().partition("## First steps")[2]
-    block = page.partition("```console\n")[2].partition("```")[0]
-    first, *commands = re.sub(r"^\$ ", "", block, flags=re.MULTILINE).splitlines()
-    assert (first, len(commands)) == ("make deploy", 4)
-    path = os.pathsep.join([str(e2e_cluster.kubectl.parent), os.environ["PATH"]])
-
-    def type_(command: str) -> str:
-        return subprocess.run(  # noqa: S603
-            ["/bin/bash", "-euo", "pipefail", "-c", command.replace("uv run python", PYTHON)],
-            cwd=ROOT,
-            env={**os.environ, "PATH": path, "KUBECONFIG": str(e2e_cluster.kubeconfig)},
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=600,
-            check=True,
-        ).stdout
-
-    try:
-        printed = [type_(command) for command in commands]
-    finally:
-        remove_sample(Kubectl(e2e_cluster, "default"))
-
-    assert "condition met" in printed[1]
-    assert printed[2:] == ["OK\n", "greeting\nhello\n"]
