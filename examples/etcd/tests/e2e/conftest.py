@@ -36,20 +36,9 @@ def _remove(kubectl: Kubectl) -> None:
     """Remove the volumes, and before them those who use them: an interrupted run leaves some."""
     delete = ("delete", "--ignore-not-found", WAIT)
     kubectl(*delete, "namespace", HOME)
-    remove_sample(Kubectl(kubectl.cluster, "default"))
     kubectl(*delete, "persistentvolumes", f"--selector=of={offline.CLASS}")
     kubectl(*delete, "storageclass", offline.CLASS)
     in_node(kubectl.cluster, "rm", "-rf", offline.FOLDER)
-
-
-def remove_sample(kubectl: Kubectl) -> None:
-    """Delete what the first steps of the README make, with the data that the operator keeps."""
-    delete = ("delete", "--ignore-not-found", WAIT)
-    if kubectl("get", "crd", "etcdclusters.etcd.example.com", "--ignore-not-found"):
-        kubectl(*delete, "etcdcluster/sample")
-    for kind in ("pods", "persistentvolumeclaims"):  # the former use the latter
-        kubectl(*delete, kind, "--selector=etcd.example.com/cluster=sample")
-    kubectl(*delete, "secret/sample-peers", "secret/sample-clients")
 
 
 @pytest.fixture(scope="session")

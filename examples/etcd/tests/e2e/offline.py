@@ -77,11 +77,15 @@ def apply(kubectl: Kubectl, *manifests: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Provide all of it, unless images can be pulled; then there are volumes, too."""
+    """Provide all of it, unless images can be pulled; then there are volumes, too.
+
+    Print what tells kubectl about the cluster.
+    """
     cluster = cluster_up()
     if cluster.registry is not None and not public_images.are_in_reach():
         provide_images(cluster)
         provide_volumes(cluster)
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
 
 
 if __name__ == "__main__":
