@@ -375,6 +375,29 @@ def test_project_takes_absolute_folders_and_users_that_a_pod_can_have(
         definition.load(root)
 
 
+def test_o12_the_namespace_that_its_roles_have_it_in_is_its_own(tmp_path: Path) -> None:
+    account = {"kind": "ServiceAccount", "name": "a", "namespace": "events"}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "notes"},
+        "roleRef": {"kind": "ClusterRole", "name": "notes-operator"},
+        "subjects": [account],
+    }
+    text = f"{DOCUMENTED.strip()} -n events\n"
+    files = {"Dockerfile": text, "binding.yaml": documents.text(binding)}
+    root = repository(tmp_path, "main.py", files)
+    (root / "requirements.txt").unlink()
+
+    code, said = adopt(root)
+
+    assert code == 0, said
+    adopted = definition.load(root).adopted
+    assert adopted
+    assert adopted.watch_namespaces == ("$(POD_NAMESPACE)",)
+    assert "Dockerfile watches events, where its roles have it" in said
+
+
 def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: Path) -> None:
     root = repository(tmp_path, "main.py", {"Dockerfile": DOCUMENTED})
 

@@ -154,6 +154,13 @@ def read(
     return _granted(where, roles, crds, home, namespaces)
 
 
+def namespace(files: Sequence[Path]) -> str:
+    """Return the namespace that the operator is in by these files; empty where none says it."""
+    read = (each for file in files for each in adopted.manifests_in(file, _HINT))
+    objects = [each for each in read if is_object(each)]
+    return _home(objects, ", ".join(map(str, files)), bound=any(map(bound, objects))).namespace
+
+
 class _Home(NamedTuple):
     """The operator's ServiceAccount, and its namespace; empty where no file says it."""
 

@@ -80,8 +80,8 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     if run:
         handlers = rbac.handlers(operator.module, root, crds, dict(operator.environment))
         _check_names(operator)
-    roles = [root / name for name in operator.rights]
-    grants = granted.read(roles, crds, _watched(operator)) if roles else Grants()
+    roles, watched = [root / name for name in operator.rights], _watched(operator)
+    grants = granted.read(roles, crds, watched) if roles else Grants()
     sampled = {
         discovery.sampled(obj)
         for name in operator.samples
@@ -92,10 +92,10 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     kinds = [crd["spec"]["names"]["kind"] for crd in crds]
     wide = [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"].get("scope") == "Cluster"]
     no_olm = rbac.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
-    return _text(operator, crds, olm=not no_olm), [
+    return _text(operator, crds, watched, olm=not no_olm), [
         *_about_the_code(operator, handlers),
         *_about_statuses(crds, handlers),
-        *_about_the_container(operator),
+        *_about_the_container(operator, watched),
         *_about_programs(operator),
         *_about_samples([kind for kind in kinds if kind not in sampled]),
         *([f"{no_olm}: so `olm: false` is in PROJECT"] if no_olm else []),
@@ -118,7 +118,7 @@ def _check(operator: Operator) -> None:
         )
 
 
-def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
+def _text(operator: Operator, crds: list[Manifest], watched: list[str], *, olm: bool) -> str:
     resources = [_resource(crd) for crd in crds]
     kinds = [resource["kind"] for resource in resources]
     own = "" if operator.requirements or not operator.dockerfile else operator.dockerfile
@@ -127,8 +127,8 @@ def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
     optional += _RIGHTS.format(_listed(operator.rights)) if operator.rights else ""
     if operator.environment:
         optional += _ENVIRONMENT.format(json.dumps(dict(operator.environment), ensure_ascii=False))
-    if watched_ := _watched(operator):
-        optional += _WATCHED.format(json.dumps(watched_))
+    if watched:
+        optional += _WATCHED.format(json.dumps(watched))
     if operator.command:
         optional += _COMMAND.format(json.dumps(operator.command, ensure_ascii=False))
         optional += f"    ports: {json.dumps(operator.container.ports)}\n"
@@ -160,9 +160,14 @@ def _text(operator: Operator, crds: list[Manifest], *, olm: bool) -> str:
 
 
 def _watched(operator: Operator) -> list[str]:
-    """Return what it watches by default; a namespace that only its start says is its own."""
+    """Return what it watches by default.
+
+    The namespace that its roles have it in is its own, and so is one that only its start says.
+    """
     spaces = operator.namespaces or ()
-    return [*dict.fromkeys(granted.OWN if space.startswith("$(") else space for space in spaces)]
+    home = granted.namespace([operator.root / name for name in operator.rights]) if spaces else ""
+    own = (space == home or space.startswith("$(") for space in spaces)
+    return [*dict.fromkeys(granted.OWN if is_ else at for is_, at in zip(own, spaces, strict=True))]
 
 
 def _about_the_code(operator: Operator, handlers: rbac.Handlers) -> Iterator[str]:
@@ -209,7 +214,7 @@ def _about_statuses(crds: list[Manifest], handlers: rbac.Handlers) -> Iterator[s
             )
 
 
-def _about_the_container(operator: Operator) -> Iterator[str]:
+def _about_the_container(operator: Operator, watched: list[str]) -> Iterator[str]:
     """Yield sentences on how the image runs, and what of that is not as its Dockerfile has it."""
     yield from operator.doubts
     file, image, how = operator.dockerfile, operator.container, operator.started_in
@@ -235,6 +240,11 @@ def _about_the_container(operator: Operator) -> Iterator[str]:
     if any(space.startswith("$(") for space in spaces):
         yield (
             f"{how} watches {', '.join(spaces)}, which only its start says: watchNamespaces in "
+            "PROJECT has the operator's own namespace"
+        )
+    elif granted.OWN in watched:
+        yield (
+            f"{how} watches {', '.join(spaces)}, where its roles have it: watchNamespaces in "
             "PROJECT has the operator's own namespace"
         )
     elif spaces:
