@@ -32,6 +32,8 @@ LABELS = {
     # CPU and writes
     "CPU of the start and the backlog": "시작과 밀린 작업의 CPU",
     "CPU of the edits": "수정의 CPU",
+    "CPU of the busier of two releases, relative to one": "릴리스 두 개 중 더 바쁜 쪽의 CPU, 하나일 때와 비교",
+    "CPU of two releases together, relative to one": "릴리스 두 개의 CPU 합계, 하나일 때와 비교",
     "CPU of a backlog with traces, relative to one without": "트레이스를 켠 밀린 작업의 CPU, 껐을 때와 비교",
     "CPU of traces that are off, relative to a backlog's": "꺼 둔 트레이스의 CPU, 밀린 작업의 CPU와 비교",
     "writes per create": "생성 하나의 쓰기 수",

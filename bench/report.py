@@ -91,6 +91,8 @@ _TABLES: dict[str, tuple[Row, ...]] = {
     "cpu": (
         Row("backlog_cpu", "CPU of the start and the backlog", " s", 2, _limits(1.0, 1.0)),
         Row("edit_cpu", "CPU of the edits", " s", 2, _limits(1.0, 1.0)),
+        Row("slices_busier", "CPU of the busier of two releases, relative to one", "×"),
+        Row("slices_both", "CPU of two releases together, relative to one", "×"),
         Row(
             "traced_cpu",
             "CPU of a backlog with traces, relative to one without",

@@ -27,6 +27,7 @@ from bench import (
     report,
     reviews,
     shipped,
+    slices,
     stage,
     traces,
     trouble,
@@ -57,6 +58,7 @@ class _Plan:
     repeats: int = 3
     scale: tuple[int, ...] = (0, 1000, 10000)
     large: int = 100_000
+    sliced: int = 2000  # Messages, in the namespaces that two releases share
     late: int = 300  # Messages, while each answer of the API server is late
     stuck: int = 100  # Messages of a neighbour whose webhook hangs
     beside: int = 60  # creates before it hangs, and while it does
@@ -74,6 +76,7 @@ _SMALL = _Plan(
     repeats=1,
     scale=(0, 100, 300),
     large=500,
+    sliced=100,
     late=100,
     stuck=20,
     beside=10,
@@ -219,6 +222,12 @@ async def _late(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
         await _repeated("late", lambda peer: trouble.late(peer, plan.late), [OURS], plan, record)
 
 
+async def _slices(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
+    if OURS in chosen:
+        say("==> One release over all namespaces, and two over half of them each")
+        await _repeated("slices", lambda _: slices.slices(plan.sliced), [OURS], plan, record)
+
+
 async def _fairness(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     record.begin("fairness")
     say(f"==> Beside {plan.stuck} Messages that a hanging webhook holds")
@@ -311,6 +320,7 @@ _ALONE = {
     "creates": _creates,
     "lost": _lost,
     "late": _late,
+    "slices": _slices,
     "fairness": _fairness,
     "scale": _scale,
     "large": _large,

@@ -148,7 +148,7 @@ def test_each_label_of_the_tables_has_its_korean() -> None:
     data = json.loads((DOCS / "benchmarks.json").read_text())
     reviews = dict.fromkeys(("convert_p99", "convert_all", "admit_p99", "admit_all"), 9.0)
     for peer, number in (
-        ("ours", {"traced_cpu": 9.0, "late_ratio": 1.0}),
+        ("ours", {"traced_cpu": 9.0, "late_ratio": 1.0, "slices_busier": 0.6, "slices_both": 1.2}),
         ("kopf-tutorial", {"edit_status": None}),
         ("memcached", reviews),
     ):
