@@ -22,13 +22,6 @@ REFUSED: list[tuple[str, str, Raw, Raw, str]] = [
     ("EtcdCluster", "c", CLUSTER, {"storage": {"size": "1Gi"}}, "volumes cannot shrink"),
     ("EtcdCluster", "c", CLUSTER, {"storage": {"className": "x"}}, "class of a cluster cannot be"),
     ("EtcdCluster", "c", CLUSTER, {"storage": {"adopt": "abcde"}}, "adopted cannot be changed"),
-    (
-        "EtcdCluster",
-        "c",
-        CLUSTER,
-        {"tls": {"peerSecret": "a", "clientSecret": "a"}},
-        "TLS can be added while",
-    ),
     ("EtcdBackup", "b", BACKUP, {"store": {"volume": {"claim": "a"}}}, "name one store"),
     ("EtcdBackup", "b", BACKUP, {"store": {"s3": {"bucket": "other"}}}, "the store of an Etcd"),
     ("EtcdBackup", "b", BACKUP, {"cluster": "d"}, "the cluster of an EtcdBackup cannot be changed"),
