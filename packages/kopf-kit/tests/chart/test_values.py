@@ -70,6 +70,10 @@ REFUSED = """
     extraEnv has WIDGET_OPERATOR_WORKERS, but the chart's arguments prevail
 {extraEnv: [{name: TZ}, {name: TZ}]}
     extraEnv has TZ twice, and only the last one would count
+{metrics: {monitor: {enabled: true, interval: "1m30s", scrapeTimeout: "91s"}}}
+    metrics.monitor.scrapeTimeout is 91s, which is more than its interval of 1m30s
+{metrics: {monitor: {enabled: true, interval: "500ms", scrapeTimeout: "1s"}}}
+    metrics.monitor.scrapeTimeout is 1s, which is more than its interval of 500ms
 {leaderElection: {renewDeadlineSeconds: 20}}
     renewDeadlineSeconds (20), and that less than leaseDurationSeconds (15).
 {controller: {workers: 0}}

@@ -141,8 +141,14 @@ image's own, so it counts here, too. */}}
 {{- end }}
 {{- end }}
 {{- $monitor := $metrics.monitor }}
-{{- if and $monitor.enabled (eq $monitor.kind "ServiceMonitor") (not $metrics.service.enabled) }}
+{{- if $monitor.enabled }}
+{{- if and (eq $monitor.kind "ServiceMonitor") (not $metrics.service.enabled) }}
 {{- fail "metrics.monitor.kind is ServiceMonitor, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or set the kind to PodMonitor." }}
+{{- end }}
+{{- $interval := include "widget-operator.milliseconds" $monitor.interval | int64 }}
+{{- if and $interval (gt (include "widget-operator.milliseconds" $monitor.scrapeTimeout | int64) $interval) }}
+{{- fail (printf "metrics.monitor.scrapeTimeout is %s, which is more than its interval of %s: the Prometheus Operator would leave the monitor out, and only its log would say so. Lower it." $monitor.scrapeTimeout $monitor.interval) }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -169,5 +175,16 @@ image's own, so it counts here, too. */}}
 {{- fail "metrics.monitor.authorization is empty, but metrics.secure.enabled is true: a PodMonitor cannot tell Prometheus to send its own token. Name a Secret with a token there, or set metrics.monitor.kind to ServiceMonitor." }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The length of a Prometheus duration such as 1m30s. */}}
+{{- define "widget-operator.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 }}
+{{- $sum := 0 }}
+{{- range regexFindAll "[0-9]+(ms|[smhdwy])" (default "" .) -1 }}
+{{- $number := regexFind "^[0-9]+" . }}
+{{- $sum = add $sum (mul (int64 $number) (int64 (get $units (trimPrefix $number .)))) }}
+{{- end }}
+{{- $sum }}
 {{- end }}
 #@ end
