@@ -24,7 +24,17 @@ BETA = ALPHA._replace(version="v1beta1")
 CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{ALPHA}"
 
 
-KIT = (sys.executable, "-m", "kopf_kit")
+#: The API server runs here, without a container, as if kopf-kit had created its cluster.
+OWN = """
+from dataclasses import replace
+from kopf_kit import __main__
+from kopf_kit.rig import cluster
+found = cluster._existing
+cluster._existing = lambda: replace(found(), existing=False)
+cluster.address_here = lambda asked: "127.0.0.1"
+raise SystemExit(__main__.main())
+"""
+KIT = (sys.executable, "-c", OWN)
 
 
 def started(api: Cluster, log: Path, *words: str | Path) -> subprocess.Popen[bytes]:
@@ -39,7 +49,7 @@ def started(api: Cluster, log: Path, *words: str | Path) -> subprocess.Popen[byt
         )
 
 
-async def test_run_converts_and_install_gives_the_service_back(
+async def test_run_converts_if_nobody_else_does_and_install_gives_the_service_back(
     api: Cluster, tmp_path: Path
 ) -> None:
     log, namespace = tmp_path / "log", await api.new_namespace("restricted")
@@ -57,6 +67,10 @@ async def test_run_converts_and_install_gives_the_service_back(
 
     release = ("memcached-operator", PROJECT.chart, "--namespace=memcached-operator")
     await done(tools.path("helm"), "install", *release, "--create-namespace")
+    assert await asyncio.to_thread(started(api, log, *KIT, "run").wait, 120) == 1
+    assert "only one can; run `kopf-kit undeploy` first" in log.read_text()
+    assert {*await conversion()} == {"service"}
+    await done(tools.path("helm"), "uninstall", "memcached-operator", release[2])
     running = started(api, log, *KIT, "run", "--namespace", namespace)
     try:
         async with asyncio.timeout(120):
@@ -78,5 +92,4 @@ async def test_run_converts_and_install_gives_the_service_back(
 
     await done(*KIT, "install")
     assert {*await conversion()} == {"service"}
-    await done(tools.path("helm"), "uninstall", "memcached-operator", release[2])
     await api.remove(CRD)

@@ -23,11 +23,11 @@ DOCUMENTS = sorted(
 
 
 def named(document: str) -> set[str]:
-    """Return the targets that a document names."""
+    """Return the targets that a document names, of this Makefile."""
     text = (CHECKOUT / document).read_text()
     commands = re.findall(r"`make ([^`]+)`|^\$ make ([^#\n]+)", text, re.MULTILINE)
     typed = (re.sub(r'"[^"]*"', "", "".join(command)) for command in commands)
-    words = {word for command in typed for word in command.split()}
+    words = {word for command in typed if "-C " not in command for word in command.split()}
     return {word for word in words if re.fullmatch(r"[a-z][a-z0-9-]*", word)}
 
 

@@ -71,7 +71,8 @@ def redirect(cluster: Cluster, client: dict[str, str] | None = None) -> bytes:
         name, path = crd["metadata"]["name"], ".spec.conversion.webhook.clientConfig"
         look = ("get", "crd", name, "--ignore-not-found", "-o", f"jsonpath={{{path}}}")
         asked = output([*cluster.kubectl_command, *look])
-        if asked and ("url" in json.loads(asked)) != bool(client):
+        ours = not cluster.existing  # a URL in a cluster of others is not from `kopf-kit run`
+        if ours and asked and ("url" in json.loads(asked)) != bool(client):
             value = {"path": path.replace(".", "/"), "value": webhook["clientConfig"]}
             patch = ("--type=json", "--patch", json.dumps([{"op": "replace", **value}]))
             output([*cluster.kubectl_command, "patch", "crd", name, *patch])

@@ -136,11 +136,14 @@ def run(arguments: list[str]) -> None:
     An operator in the cluster is not stopped; both then act on the same objects.
     """
     cluster = clusters.up()
-    client, answering = _converting(cluster) if PROJECT.converted else (None, ())
+    options, environment = _settings(cluster, arguments)
+    client = None
+    if PROJECT.converted and "--dry-run" not in arguments:
+        client, answering = _converting(cluster)
+        options = [*answering, *options]
     crd.install(cluster, client)
     for operator in crd.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
-    options, environment = _settings(cluster, [*answering, *arguments])
     say("==> The operator runs here; press Ctrl-C to stop it")
     command = [sys.executable, *PROJECT.command[1:], *options]
     if PROJECT.adopted:
@@ -153,6 +156,11 @@ def run(arguments: list[str]) -> None:
 
 def _converting(cluster: Cluster) -> tuple[dict[str, str], Sequence[str]]:
     """Return where the API server has objects converted here, and the options for that."""
+    for operator in crd.operators(cluster):
+        raise KitError(
+            f"the operator {operator} converts {PROJECT.many} between their versions, and only one "
+            "can; run `kopf-kit undeploy` first"
+        )
     try:
         host = clusters.address_here(cluster)
     except KitError as error:

@@ -1,6 +1,5 @@
 """A developer's cluster: one that kind makes, or with CLUSTER=existing that of the kubeconfig."""
 
-import ipaddress
 import os
 import re
 import shutil
@@ -154,24 +153,18 @@ def _existing() -> Cluster:
 def address_here(cluster: Cluster) -> str:
     """Return the address at which the API server reaches this machine; raise KitError if it can't.
 
-    Without a container between them, it is the one from which this machine connects.
+    It is asked only in a cluster of this machine's own: what others use is not sent to one machine.
     """
     minified = "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
     server = output([*cluster.kubectl_command, *minified]).strip()
-    url = urlsplit(server)
-    port = url.port or 443
-    try:
-        with socket.socket(type=socket.SOCK_DGRAM) as probe:
-            probe.connect((url.hostname, port))  # sends nothing
-            address, there = probe.getsockname()[0], probe.getpeername()[0]
-        if there.startswith("127."):
-            address = engine.gateway(port) or address
-        with socket.socket() as probe:
-            probe.bind((address, 0))  # the engine may run in a virtual machine
-        if ipaddress.ip_address(there).is_private:
-            return str(address)
-    except OSError:
-        pass
+    if not cluster.existing:
+        address = engine.gateway(urlsplit(server).port or 443)
+        try:
+            with socket.socket() as probe:
+                probe.bind((address, 0))  # the engine may run in a virtual machine
+            return address
+        except OSError:
+            pass
     raise KitError(f"the API server {server} cannot reach this machine")
 
 
