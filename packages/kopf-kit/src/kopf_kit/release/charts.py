@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -112,10 +113,11 @@ _SECONDS = 300
 
 def pack(folder: Path, release: Release, collection: str, date: datetime) -> Path:
     """Write the package of the chart; return its path."""
-    chart = write(folder / "charts", release, collection)
-    for file in (chart, *chart.rglob("*")):
-        os.utime(file, (date.timestamp(), date.timestamp()))
-    output([tools.path("helm4"), "package", chart, "--destination", folder], timeout=_SECONDS)
+    with tempfile.TemporaryDirectory() as sources:
+        chart = write(Path(sources), release, collection)
+        for file in (chart, *chart.rglob("*")):
+            os.utime(file, (date.timestamp(), date.timestamp()))
+        output([tools.path("helm4"), "package", chart, "--destination", folder], timeout=_SECONDS)
     return folder / f"{chart.name}-{release.version}.tgz"
 
 
