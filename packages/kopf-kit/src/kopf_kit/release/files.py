@@ -111,9 +111,12 @@ def push(folder: Path, ref: str, date: datetime) -> str:
 
 
 def subjects(folder: Path, published: Mapping[str, str]) -> str:
-    """Return the digests of the images, charts and files of a release, as GitHub attests them."""
-    digests = {name: ref.partition("@sha256:")[2] for name, ref in published.items()}
+    """Return the digests of what a release builds, as GitHub attests them."""
+    copied = {pods.name for pods in PROJECT.images}  # others built them
+    built = {name: ref for name, ref in published.items() if name not in copied}
+    digests = {name: ref.partition("@sha256:")[2] for name, ref in built.items()}
     checksums = (folder / CHECKSUMS).read_text()
+    digests[CHECKSUMS] = hashlib.sha256(checksums.encode()).hexdigest()
     return "".join(f"{digest}  {name}\n" for name, digest in digests.items()) + checksums
 
 
