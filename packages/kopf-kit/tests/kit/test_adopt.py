@@ -318,6 +318,8 @@ def test_a_workflow_that_releases_is_added_once_and_an_author_s_code_is_not_lint
         *(f"kopf-kit {command}" for command in ("verify", "e2e", "e2e-olm")),
         'kopf-kit release "${TAG#v}"',
     ]
+    assert steps[-1]["with"] == {"subject-checksums": "build/release/subjects.txt"}
+    assert "!github.event.repository.private" in steps[-1]["if"]
     zizmor = (Path(sys.executable).with_name("zizmor"), "--offline", "--pedantic", "--no-progress")
     for tool in ((*zizmor, file), (golang.program("actionlint"), file)):
         run = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=False)

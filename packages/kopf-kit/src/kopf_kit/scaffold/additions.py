@@ -27,8 +27,8 @@ _SAMPLES = re.compile(r"^    samples:\n(?:      .*\n)+", re.MULTILINE)
 _RESOURCES = re.compile(r"^resources:\n(?:[ -].*\n)+", re.MULTILINE)
 _CRDS = re.compile(r"^  artifacthub\.io/crds: \|\n(?:    .*\n)+", re.MULTILINE)
 _WORKFLOW = Path(".github", "workflows", "release.yaml")
-#: What an adopted operator's workflow does in place of what follows this in that of the template.
-_FIRST_STEP = "      - run: "
+#: What an adopted operator's workflow does in place of the template's commands.
+_COMMAND, _ACTION = "      - run: ", "      - uses: "
 _STEPS = """\
       - run: pipx install uv
       # The operator's own Python, in which its handlers are read.
@@ -97,8 +97,9 @@ def workflow(folder: Path) -> list[Path]:
     if not adopted.get("requirements") and (folder / "uv.lock").is_file():
         own = "uv sync --frozen"
     template = (repository.TEMPLATES / f"{_WORKFLOW}.in").read_text()
-    begin = template.partition(_FIRST_STEP)[0].replace("make release", "kopf-kit release")
-    text = begin + _STEPS.format(own=own, kit=repository.version())
+    begin = template.partition(_COMMAND)[0].replace("make release", "kopf-kit release")
+    _, action, attest = template.rpartition(_ACTION)
+    text = begin + _STEPS.format(own=own, kit=repository.version()) + action + attest
     _add({_WORKFLOW: text}, folder)
     return [_WORKFLOW]
 
