@@ -348,7 +348,10 @@ def _cell(data: Data, row: Row, peer: str, say: Say) -> str:
     return f"{number} (**{ratio}**)" if round(median(found), 2) > 1 else f"{number} ({ratio})"
 
 
-_MET = "{met} of the {all} goals are met: those beside a peer by the median, others in each run."
+_MET = (
+    "{met} of the {all} measured goals are met: those beside a peer by the median, others in each "
+    "run."
+)
 
 
 def _missed(data: Data, say: Say) -> str:

@@ -12,7 +12,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.conditions import condition
 from kopf_runtime.declaring.controller import Controller
-from kopf_runtime.declaring.kinds import CONFIG_MAP, DEPLOYMENT, POD, SECRET
+from kopf_runtime.declaring.kinds import CONFIG_MAP, DEPLOYMENT, POD, SECRET, may_hold_data
 from kopf_runtime.declaring.records import Update
 from kopf_runtime.watching import availability
 from runtime import widgets
@@ -892,6 +892,12 @@ def unless_empty(thing: Widget, _: object) -> Iterable[Raw]:
 
 def kept(server: ApiServer) -> Raw:
     return condition((server.get(WIDGET, KEY) or {}).get("status") or {}, "ChildrenKept")
+
+
+def test_nothing_of_kubernetes_own_groups_but_a_few_kinds_may_hold_data() -> None:
+    claim = kr.Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+    request = kr.Kind("certificates.k8s.io", "v1", "certificatesigningrequests", "Request")
+    assert [kind for kind in (claim, request, *HOLDING) if may_hold_data(kind)] == [*HOLDING]
 
 
 async def test_a_plan_that_is_empty_deletes_nothing_that_may_hold_data(server: ApiServer) -> None:

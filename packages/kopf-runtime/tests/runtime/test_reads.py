@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.context import Unread
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, NODE, SECRET, Key
 from kopf_runtime.declaring.records import Labels
@@ -222,6 +224,29 @@ async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> N
         await until(lambda: seen.get("sync") == seen.get("status") == text(server) == "first")
         server.delete(WIDGET, ("ns", "one"))
         await until(lambda: seen.get("finalize") == {("ns", "s"): "first"})
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        dict,
+        len,
+        bool,
+        sorted,
+        lambda reads: {**reads},
+        lambda reads: reads | {},
+        lambda reads: {} | reads,
+        lambda reads: reads == {},
+        *map(operator.methodcaller, ("copy", "items", "keys", "values")),
+        operator.methodcaller("get", SECRET),
+    ],
+)
+def test_no_look_at_what_cannot_be_read_takes_it_for_missing(look: Callable[[Any], Any]) -> None:
+    reads = Unread({SECRET: {}}, kr.Wait("Forbidden", "It cannot be read."))
+    with pytest.raises(kr.Wait, match="It cannot be read"):
+        look(kr.CallContext(None, reads=reads).reads)
+    with pytest.raises(LookupError, match="Node is not read"):
+        kr.CallContext(None, reads=reads).reads_of(NODE)
 
 
 @pytest.mark.parametrize("how", [{}, {"keys": None, "labels": lambda _: {"app": "web"}}])

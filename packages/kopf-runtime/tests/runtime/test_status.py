@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE
+from kopf_runtime.reporting.status_writer import Repeats
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import operating
@@ -216,6 +218,98 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
         clock = 101.0
         await status_of(server, 2)
     assert ready(server.get(WIDGET, KEY))["reason"] == "StepB"
+
+
+def freeze(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Return the clock of the states, which stands still."""
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("kopf_runtime.reporting.status_writer.time", clock)
+    return clock
+
+
+def test_what_was_taken_away_a_thousand_times_is_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, repeats = freeze(monkeypatch), Repeats()
+    for _ in range(1100):
+        repeats.wrote(KEY, "a")
+        clock.now += (wait := repeats.remaining(KEY, "a") or 0.0)
+        assert repeats.remaining(KEY, "a") is None
+    assert wait == Repeats.LONGEST
+
+    clock.now += 2 * Repeats.LONGEST
+    repeats.wrote(KEY, "a")
+    assert repeats.remaining(KEY, "a") == 2.0
+
+
+@pytest.mark.parametrize("faster", [False, True], ids=["a computed time", "before the answer"])
+async def test_whoever_takes_the_status_away_is_fought_slowly(
+    server: ApiServer, *, faster: bool
+) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(*_: Any) -> kr.Status:
+        again = None if faster else 60.0 + next(STAMPS)
+        return kr.Status(True, "Fine", "Fine.", requeue_after=again)
+
+    def clear() -> None:
+        server.edit(WIDGET, KEY, lambda raw: raw.update(status={}))
+
+    async def fight(request: web.Request) -> web.StreamResponse | None:
+        if not request.path.endswith("/status"):
+            return None
+        answer = await server._serve(request)
+        if faster:
+            clear()
+            await asyncio.sleep(0.1)  # the watch tells of it first
+        else:
+            asyncio.get_running_loop().call_later(0.05, clear)
+        return answer
+
+    server.answers.append(fight)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: any(write.endswith("/status") for write in server.writes))
+        await asyncio.sleep(1.5)
+    assert sum(write.endswith("/status") for write in server.writes) < 4
+
+
+async def test_another_object_of_a_name_is_written_as_a_first_one(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freeze(monkeypatch)
+    one = widgets.controller(lambda *_: ())
+    one.status(lambda *_: kr.Status(True, "Fine", "Fine."))
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await status_of(server, 1)
+        server.mute = True  # the deletion and the creation are seen at once
+        server.remove(WIDGET, KEY)
+        server.mute = False
+        server.put(WIDGET, widget())
+        await status_of(server, 1)
+
+
+async def test_another_object_of_a_name_settles_as_a_first_one(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, one, seen = freeze(monkeypatch), widgets.controller(), set[str]()
+
+    @one.status
+    def status(thing: Any, _: kr.Observed) -> kr.Status:
+        seen.add(thing.metadata.uid)
+        return kr.Status(False, "Step", "It is under way.", transient=True)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one, settings=kr.Settings(resync_period=0.1)):
+        await until(lambda: len(seen) == 1)
+        server.remove(WIDGET, KEY)
+        server.put(WIDGET, widget())
+        clock.now = 100.0
+        await until(lambda: len(seen) == 2)
+        await resynced(server)
+    assert not [write for write in server.writes if write.endswith("/status")]
 
 
 async def test_a_status_that_was_not_kept_is_written_by_the_next_resync(server: ApiServer) -> None:

@@ -218,16 +218,22 @@ class Unseen(Sequence[Child], Mapping[Kind, Sequence[Child]]):
     __hash__ = None  # type: ignore[assignment]
 
 
-class Unread(dict[Kind, Any]):
+class Unread(Mapping[Kind, Any]):
     """What an object names or selects, and cannot be read now: to look raises `Wait`."""
 
     def __init__(self, views: Mapping[Kind, Any], wait: Wait) -> None:
-        super().__init__(views)
-        self._wait = wait
+        self._kinds, self._wait = frozenset(views), wait
 
-    def __getitem__(self, _: Kind) -> Any:
-        """Raise it, as each look does."""
+    def __contains__(self, kind: object) -> bool:
+        """Return whether a kind is declared."""
+        return kind in self._kinds
+
+    def _look(self, *_: object) -> Any:
         raise self._wait
+
+    __getitem__ = __iter__ = __len__ = __eq__ = __or__ = __ror__ = _look
+    copy = items = values = keys = _look
+    __hash__ = None  # type: ignore[assignment]
 
 
 class _Untold:

@@ -122,7 +122,13 @@ CUSTOM_RESOURCE_DEFINITION = _cluster(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"
 )
 
-_GROUPS = {kind.group for kind in list(globals().values()) if isinstance(kind, Kind)}
+_GROUPS = {kind.group for kind in list(globals().values()) if isinstance(kind, Kind)} | {
+    "apiregistration.k8s.io",
+    "certificates.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "node.k8s.io",
+    "resource.k8s.io",
+}
 _DATA = (
     PERSISTENT_VOLUME_CLAIM,
     PERSISTENT_VOLUME,

@@ -6,6 +6,7 @@ that, so their object is written once instead of twice.
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
@@ -31,13 +32,13 @@ class Settling:
 
     def __init__(self) -> None:
         #: The reasons, and since when each has been known.
-        self._since: dict[Key, dict[str, float]] = {}
+        self._since: dict[Key, dict[object, float]] = {}
 
     def forget(self, key: Key) -> None:
         """Forget an object that has another state, or is gone."""
         self._since.pop(key, None)
 
-    def remaining(self, key: Key, reason: str) -> float | None:
+    def remaining(self, key: Key, reason: object) -> float | None:
         """Return the seconds until a transient state is to be written; None: it is now.
 
         The work for other objects may lie between two states, so the time that has passed since the
@@ -67,14 +68,15 @@ class Repeats:
     def remaining(self, key: Key, state: object) -> float | None:
         """Return the seconds until the same may be written again; None: it may be now."""
         former, times, at = self._wrote.get(key, (0, 0, 0.0))
-        wait = at + min(2.0**times, self.LONGEST) - time.monotonic()
+        wait = at + min(2.0 ** min(times, 10), self.LONGEST) - time.monotonic()
         return wait if former == hash(repr(state)) and wait > 0 else None
 
     def wrote(self, key: Key, state: object) -> None:
-        """Count what was written."""
-        former, times, _ = self._wrote.get(key, (0, 0, 0.0))
-        again = former == (hashed := hash(repr(state)))
-        self._wrote[key] = hashed, 1 + times * again, time.monotonic()
+        """Count what was written; after a long calm, start again."""
+        former, times, at = self._wrote.get(key, (0, 0, 0.0))
+        moment, hashed = time.monotonic(), hash(repr(state))
+        again = former == hashed and moment - at < 2 * self.LONGEST
+        self._wrote[key] = hashed, 1 + times * again, moment
 
 
 class StatusWriter:
@@ -104,24 +106,27 @@ class StatusWriter:
         patch = difference(owner.status, wanted)
         if patch:
             if now.transient and not at_once:
-                remaining = self._settling.remaining(key, now.reason)
+                remaining = self._settling.remaining(key, (owner.uid, now.reason))
                 if remaining is not None:
                     return remaining, False
-            state = owner.generation, now
+            # What an author computes of the time makes no other state.
+            bare = replace(now, requeue_after=None, transient=False)
+            state = owner.uid, owner.generation, bare
             if (remaining := self._repeats.remaining(key, state)) is not None:
                 return remaining, False
             self.sending.add(key)
             try:
-                exists = await self._write(owner, patch, wanted)
+                exists = await self._write(owner, patch, wanted, state)
             finally:
                 self.sending.discard(key)
-            self._repeats.wrote(key, state)
             changed = _reason(owner.status) != _reason(wanted)
             news = exists and changed
         self._settling.forget(key)
         return None, news
 
-    async def _write(self, owner: Owner, patch: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    async def _write(
+        self, owner: Owner, patch: dict[str, Any], wanted: dict[str, Any], state: object
+    ) -> bool:
         """Write the status; return whether the object exists."""
         # Only to the version that was observed: a newer one is reconciled again.
         body = {"status": patch}
@@ -138,6 +143,7 @@ class StatusWriter:
         lost = sorted(name for name, value in wanted.items() if stored.status.get(name) != value)
         if lost:
             self._warn(why, lost)
+        self._repeats.wrote(owner.key, state)
         newer = self._owners.cache.get(owner.key)
         if newer is not None and newer.version > stored.version and newer.status != stored.status:
             raise changed("somebody else has changed it meanwhile")

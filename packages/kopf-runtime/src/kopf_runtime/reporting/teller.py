@@ -58,7 +58,7 @@ class Teller:
         former = self._told.get(owner.key)
         if state != former:
             if now.transient and not at_once:
-                remaining = self._settling.remaining(owner.key, now.reason)
+                remaining = self._settling.remaining(owner.key, (owner.uid, now.reason))
                 if remaining is not None:
                     return remaining, False
             self._told[owner.key] = state
@@ -82,7 +82,8 @@ class Teller:
             return None
         if owner.annotated == text:
             return None
-        if entry and (wait := self._repeats.remaining(owner.key, text)) is not None:
+        said = owner.uid, text
+        if entry and (wait := self._repeats.remaining(owner.key, said)) is not None:
             return wait
         if self._foreign.condition:
             await self._apply(owner, state)
@@ -90,7 +91,7 @@ class Teller:
             changes = {"metadata": {"annotations": {self._foreign.annotation: text or None}}}
             await self._owners.patch(owner.key, str(owner.version), changes, role=STATE)
         if entry:
-            self._repeats.wrote(owner.key, text)
+            self._repeats.wrote(owner.key, said)
         return None
 
     async def _apply(self, owner: Owner, state: Condition | None) -> None:
