@@ -61,7 +61,7 @@ LABELS = {
     "the peer": "비교 대상",
     "never": "없음",
     "Not measured.": "측정하지 않았습니다.",
-    "{met} of the {all} measured goals are met: those beside a peer by the median, others in each run.": "측정한 목표 {all}개 가운데 {met}개를 달성했습니다. 비교 대상이 있는 목표는 중앙값으로, 나머지는 모든 회차로 판정합니다.",
+    "{met} of {all} measured goals are met: with a peer by the median, else in each run.": "측정한 목표 {all}개 가운데 {met}개를 달성했습니다. 비교 대상이 있는 목표는 중앙값으로, 나머지는 모든 회차로 판정합니다.",
     "not met": "미달",
     "goal: at most": "목표(이하)",
     "median (spread)": "중앙값(범위)",

@@ -348,10 +348,7 @@ def _cell(data: Data, row: Row, peer: str, say: Say) -> str:
     return f"{number} (**{ratio}**)" if round(median(found), 2) > 1 else f"{number} ({ratio})"
 
 
-_MET = (
-    "{met} of the {all} measured goals are met: those beside a peer by the median, others in each "
-    "run."
-)
+_MET = "{met} of {all} measured goals are met: with a peer by the median, else in each run."
 
 
 def _missed(data: Data, say: Say) -> str:

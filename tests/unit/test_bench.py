@@ -133,7 +133,7 @@ def test_only_goals_that_are_not_met_are_listed() -> None:
 
     missed = report.parts(data)["missed"]
 
-    assert missed.startswith("1 of the 2 measured goals are met:")
+    assert missed.startswith("1 of 2 measured goals are met:")
     assert "| memory, no Message | 60 MB | 70 MB |" in missed
     assert "1,000 Messages" not in missed
 

@@ -230,6 +230,33 @@ async def test_k1_a_state_goes_also_if_nobody_led_meanwhile(server: ApiServer) -
         await until(lambda: not meta(server).get("annotations"))
 
 
+@pytest.mark.parametrize("condition", ["", "Mirrored"])
+async def test_a_state_that_somebody_else_has_written_stays(
+    server: ApiServer, condition: str
+) -> None:
+    declared = foreign(SELECTED, "" if condition else "example.dev/state", condition, Service)
+    one = Controller(SERVICE, Service, None, None, declared)
+    one.owns(CONFIG_MAP)
+    one.desired(mirrored)
+    two = service("two", mirror="no")
+    two["metadata"]["annotations"] = {"example.dev/state": "theirs"}
+    two["status"] = {"conditions": [{"type": "Mirrored", "status": "True", "reason": "A"}]}
+    server.put(SERVICE, two)
+    async with serving(server, one):
+        await asyncio.sleep(0.5)  # what is left is looked for at the start
+    assert not [asked for asked in server.requests if "/services/two" in asked.path]
+
+
+async def test_a_state_that_another_controller_has_written_since_stays(server: ApiServer) -> None:
+    theirs = {"labels": {"mirror": "no"}, "annotations": {"example.dev/state": "theirs"}}
+    async with serving(server, controller(annotation="example.dev/state")):
+        await until(lambda: meta(server).get("annotations"))
+        server.edit(SERVICE, KEY, lambda raw: raw["metadata"].update(theirs))
+        await until(lambda: child(server) is None)
+        await asyncio.sleep(0.5)
+    assert meta(server)["annotations"] == theirs["annotations"]
+
+
 @pytest.mark.parametrize("status", [404, 409])
 async def test_k4_a_condition_that_is_refused_is_told_by_one_event(
     server: ApiServer, status: int

@@ -10,7 +10,11 @@ from typing import Any
 
 import msgspec
 
+from kopf_runtime.declaring.objects import ObjectMeta
 from kopf_runtime.declaring.parsers import LABEL
+
+#: The end of the name of the manager of the annotation, or of the condition.
+STATE = "-state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,21 @@ class Foreign:
             return str((thing.metadata.annotations or {}).get(self.annotation, ""))
         ours = [each for each in _conditions(thing.status) if each.get("type") == self.condition]
         return spelled(ours[0]) if ours else ""
+
+    def is_by(self, manager: str, meta: ObjectMeta) -> bool:
+        """Return whether an operator has written what an object tells of the state."""
+        steps = ("f:status", "f:conditions", f'k:{{"type":"{self.condition}"}}')
+        if not self.condition:
+            steps = ("f:metadata", "f:annotations", f"f:{self.annotation}")
+        for entry in meta.managed_fields or ():
+            if entry.manager != f"{manager}{STATE}":
+                continue
+            part = msgspec.json.decode(entry.fields_v1)
+            for step in steps[:-1]:
+                part = part.get(step) if isinstance(part, dict) else None
+            if isinstance(part, dict) and (steps[-1] in part or not part):
+                return True  # some CRDs have the conditions as one value
+        return False
 
     def of_others(self, thing: Any) -> bytes:
         """Return the rest of a status that has our condition: what we write there is no news."""

@@ -221,6 +221,8 @@ class Owner(Struct, _Named, frozen=True):
     contributed: str = ""
     #: What its annotation or condition tells of its state, if it is of others.
     annotated: str = ""
+    #: Whether the operator itself has written that last.
+    stated: bool = False
 
     def holds(self, name: str) -> tuple[str, ...]:
         """Return the unique values of a name that it has according to its status."""

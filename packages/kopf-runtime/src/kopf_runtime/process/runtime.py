@@ -258,7 +258,8 @@ class Runtime:
         if self.marks.served in (parse(_IDENTITY, raw).metadata.labels or {}):
             return True
         with contextlib.suppress(msgspec.MsgspecError, UnicodeError):  # nothing is taken from it
-            return foreign is not None and bool(foreign.told(parse(self._decoder, raw)))
+            thing = parse(self._decoder, raw)
+            return foreign is not None and foreign.is_by(self.marks.manager, thing.metadata)
         return False
 
     def enqueue(self, key: Key) -> None:

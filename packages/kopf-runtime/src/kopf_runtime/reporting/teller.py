@@ -12,15 +12,12 @@ from urllib.parse import urlencode
 from kopf_runtime.cluster.client import APPLY_PATCH
 from kopf_runtime.declaring.conditions import Condition, Status, condition, written
 from kopf_runtime.declaring.errors import ApiError
-from kopf_runtime.declaring.foreign import Foreign, spelled
+from kopf_runtime.declaring.foreign import STATE, Foreign, spelled
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import Owner, Unreadable
 from kopf_runtime.reporting.events import Deps, about
 from kopf_runtime.reporting.status_writer import Repeats, Settling
 from kopf_runtime.watching.source import Source
-
-#: The end of the name of the manager of the annotation, or of the condition.
-STATE = "-state"
 
 
 class Teller:
@@ -80,7 +77,7 @@ class Teller:
             text = text.partition(" ")[2]
         elif not self._foreign.condition:
             return None
-        if owner.annotated == text:
+        if owner.annotated == text or not (entry or owner.stated):
             return None
         said = owner.uid, text
         if entry and (wait := self._repeats.remaining(owner.key, said)) is not None:

@@ -81,6 +81,7 @@ class Reader:
             watched=foreign is None or foreign.selects(meta.labels),
             contributed=self._ownership.contributed(meta.managed_fields) if foreign else "",
             annotated=foreign.told(thing) if foreign else "",
+            stated=foreign is not None and foreign.is_by(self._marks.manager, meta),
         )
         if former is not None and former.state == record.state:
             return replace(record, **{name: getattr(former, name) for name in _PLANNED})
