@@ -19,6 +19,7 @@ from kopf_kit.project import (
     definition,
     documents,
     nested,
+    rbac,
     registered,
     shared,
 )
@@ -375,27 +376,69 @@ def test_project_takes_absolute_folders_and_users_that_a_pod_can_have(
         definition.load(root)
 
 
-def test_o12_the_namespace_that_its_roles_have_it_in_is_its_own(tmp_path: Path) -> None:
-    account = {"kind": "ServiceAccount", "name": "a", "namespace": "events"}
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "notes"},
-        "roleRef": {"kind": "ClusterRole", "name": "notes-operator"},
-        "subjects": [account],
-    }
-    text = f"{DOCUMENTED.strip()} -n events\n"
-    files = {"Dockerfile": text, "binding.yaml": documents.text(binding)}
-    root = repository(tmp_path, "main.py", files)
+def binding(subject: str, *spaces: str) -> str:
+    account = {"kind": "ServiceAccount", "name": "a", "namespace": subject}
+    bindings = [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "notes", "namespace": space},
+            "roleRef": {"kind": "ClusterRole", "name": "notes-operator"},
+            "subjects": [account],
+        }
+        for space in spaces
+    ]
+    return documents.text(*bindings)
+
+
+#: What is watched, files with bindings, what PROJECT watches, and whether the rights hold there.
+HOMES: dict[str, tuple[str, dict[str, str], tuple[str, ...], bool]] = {
+    "its own": ("ops", {"b.yaml": binding("ops", "ops")}, ("$(POD_NAMESPACE)",), False),
+    "its own and another": (
+        "ops -n team-a",
+        {"b.yaml": binding("ops", "ops", "team-a")},
+        ("$(POD_NAMESPACE)", "team-a"),
+        True,
+    ),
+    "its own and another without rights": (
+        "ops -n team-a",
+        {"b.yaml": binding("ops", "ops")},
+        ("$(POD_NAMESPACE)", "team-a"),
+        False,
+    ),
+    "one that only a role is in": (
+        "team-a",
+        {
+            "role.yaml": (NOTES / "role.yaml")
+            .read_text()
+            .replace("ClusterRole", "Role")
+            .replace("metadata:", "metadata:\n  namespace: team-a"),
+            "a.yaml": deployment({}),
+        },
+        ("team-a",),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_o12_the_namespace_of_its_service_account_is_its_own(name: str, tmp_path: Path) -> None:
+    spaces, files, watched, held = HOMES[name]
+    text = f"{DOCUMENTED.strip()} -n {spaces}\n"
+    root = repository(tmp_path, "main.py", {"Dockerfile": text, **files})
     (root / "requirements.txt").unlink()
 
     code, said = adopt(root)
 
     assert code == 0, said
-    adopted = definition.load(root).adopted
-    assert adopted
-    assert adopted.watch_namespaces == ("$(POD_NAMESPACE)",)
-    assert "Dockerfile watches events, where its roles have it" in said
+    project = definition.load(root)
+    assert project.adopted
+    assert project.adopted.watch_namespaces == watched
+    is_own = f"where its ServiceAccount is: watchNamespaces in PROJECT has {', '.join(watched)}"
+    assert (is_own in said) is ("$(POD_NAMESPACE)" in watched)
+    grants = rbac.given(project)
+    assert (bool(grants.watched), bool(grants.own)) == (held, not held)
+    assert grants.left_out == []
 
 
 def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: Path) -> None:

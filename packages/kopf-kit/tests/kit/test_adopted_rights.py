@@ -99,7 +99,8 @@ class Draw:
         files = files or {"role.yaml": roles, "deploy/beside.yaml": beside}
         if chosen([False, True]):
             files["role.yaml"] = [{"apiVersion": "v1", "kind": "List", "items": files["role.yaml"]}]
-        namespaces = chosen(([], [], ["$(POD_NAMESPACE)"], ["team-a"], ["team-a", "team-b"]))
+        own = "$(POD_NAMESPACE)"
+        namespaces = chosen(([], [], [own], [own, "team-a"], ["team-a"], ["team-a", "team-b"]))
         values = None if namespaces else chosen((None, None, ["team-a", "team-b"]))
         return Case(number, files, implied, namespaces, values)
 

@@ -155,10 +155,15 @@ def read(
 
 
 def namespace(files: Sequence[Path]) -> str:
-    """Return the namespace that the operator is in by these files; empty where none says it."""
+    """Return the namespace of the operator's ServiceAccount; empty where no file says it.
+
+    One that only a role is in may be what it watches, installed elsewhere.
+    """
     read = (each for file in files for each in adopted.manifests_in(file, _HINT))
     objects = [each for each in read if is_object(each)]
-    return _home(objects, ", ".join(map(str, files)), bound=any(map(bound, objects))).namespace
+    home = _home(objects, ", ".join(map(str, files)), bound=any(map(bound, objects)))
+    said = {pair for each in objects for pair in (*accounts(each), *runs_as(each))}
+    return home.namespace if home in said else ""
 
 
 class _Home(NamedTuple):
@@ -349,7 +354,13 @@ def _granted(
 ) -> Grants:
     """Return the rules of bound roles by where they hold in the chart."""
     grants = Grants()
-    spaces = {id(role): {at for other, at, _ in where if other is role} for role, _, _ in where}
+
+    def place(space: str | None) -> str | None:
+        """Return a namespace as the chart watches it, of which its own has another name."""
+        is_own = {*namespaces} > {OWN} and space is not None and _same(space, "", home)
+        return OWN if is_own else space
+
+    spaces = {id(role): {place(at) for r, at, _ in where if r is role} for role, _, _ in where}
     for role, space, left_out in where:
         if role is None:
             grants.add(Grants(left_out=[left_out]))
@@ -362,14 +373,14 @@ def _granted(
             continue
         # What is in no namespace, such as a URL, nobody may touch by a RoleBinding.
         given = [(why, rule) for why, rule in given if not rule.get("nonResourceURLs")]
-        if space in namespaces and spaces[id(role)].issuperset(namespaces):
+        if place(space) in namespaces and spaces[id(role)].issuperset(namespaces):
             grants.add(Grants(watched=given))
         elif _same(space, "", home):
             grants.add(Grants(own=given))
         else:
             sentence = (
                 f"{role} holds in the namespace {space}, and the chart gives rights in the "
-                "operator's own namespace, in those that it watches, or in the cluster: so it does "
+                "operator's own namespace, in all that it watches, or in the cluster: so it does "
                 "not give these; write a template for them into the chart's templates"
             )
             grants.add(Grants(left_out=[sentence]))

@@ -162,7 +162,7 @@ def _text(operator: Operator, crds: list[Manifest], watched: list[str], *, olm: 
 def _watched(operator: Operator) -> list[str]:
     """Return what it watches by default.
 
-    The namespace that its roles have it in is its own, and so is one that only its start says.
+    The namespace of its ServiceAccount is its own, and so is one that only its start says.
     """
     spaces = operator.namespaces or ()
     home = granted.namespace([operator.root / name for name in operator.rights]) if spaces else ""
@@ -244,8 +244,8 @@ def _about_the_container(operator: Operator, watched: list[str]) -> Iterator[str
         )
     elif granted.OWN in watched:
         yield (
-            f"{how} watches {', '.join(spaces)}, where its roles have it: watchNamespaces in "
-            "PROJECT has the operator's own namespace"
+            f"{how} watches {', '.join(spaces)}, where its ServiceAccount is: watchNamespaces in "
+            f"PROJECT has {', '.join(watched)}"
         )
     elif spaces:
         yield f"the chart watches {', '.join(spaces)} by default, as {how} does"
