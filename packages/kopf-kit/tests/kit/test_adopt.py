@@ -268,8 +268,8 @@ def test_a_version_of_two_numbers_becomes_one_that_helm_takes(notes: Path) -> No
 def test_a_version_that_the_build_makes_is_the_installed_one_or_gits_or_said_to_be_assumed(
     notes: Path,
 ) -> None:
-    def version(name: str) -> str:
-        (notes / "pyproject.toml").write_text(f'[project]\nname = "{name}"\ndynamic=["version"]\n')
+    def version(name: str, text: str = '[project]\nname = "{}"\ndynamic = ["version"]\n') -> str:
+        (notes / "pyproject.toml").write_text(text.format(name))
         said = adopt(notes, *SAID)[1]
         text = (notes / "PROJECT").read_text()
         (notes / "PROJECT").unlink()
@@ -283,6 +283,9 @@ def test_a_version_that_the_build_makes_is_the_installed_one_or_gits_or_said_to_
     for words in ("init --quiet", "commit --allow-empty -qm first", "tag v1.4"):
         subprocess.run([*git, *words.split()], cwd=notes, check=True)
     assert version("notes") == "1.4.0"
+
+    dynamic = "[tool.poetry-dynamic-versioning]\nenable = true"
+    assert version("notes", f'[tool.poetry]\nversion = "0.0.0"\n{dynamic}\n') == "1.4.0"
 
 
 def test_a_raised_version_is_in_project_and_the_code_stays(notes: Path) -> None:

@@ -123,8 +123,18 @@ def test_o4_what_a_build_backend_makes_a_package_of_is_installed(
     [
         ("pyproject.toml", '[tool.poetry]\n{0}repository = "{1}"\nscripts = {{a = "b:c"}}\n'),
         (
+            "pyproject.toml",
+            '[tool.poetry]\n{0}urls = {{Code = "{1}"}}\n[tool.poetry.scripts]\n'
+            'a = {{reference = "b:c", type = "console"}}\n',
+        ),
+        (
+            "pyproject.toml",
+            '[tool.poetry]\n{0}urls = {{Code = "{1}"}}\nscripts = {{a = {{callable = "b:c"}}}}\n',
+        ),
+        (
             "setup.cfg",
-            "[metadata]\n{0}url = {1}\n[options.entry_points]\nconsole_scripts =\n    a = b:c\n",
+            "[metadata]\n{0}description = file: README.md\nurl = {1}\n"
+            "[options.entry_points]\nconsole_scripts =\n    a = b:c\n",
         ),
     ],
 )
@@ -144,6 +154,7 @@ def test_what_poetry_and_setuptools_say_of_a_project_is_read(
     ours = definition.load(root)
     assert ours.adopted
     assert (ours.name, ours.adopted.home, ours.adopted.version) == ("claims", page, "2.3.0")
+    assert ours.adopted.description == "A Kubernetes operator that serves the kind Note"
     assert "from b import c" in str(ours.adopted.command)
 
 

@@ -166,13 +166,20 @@ Titles = list[_Title]
 Links = list[Texts]
 
 
+class _Script(TypedDict, total=False):
+    reference: str
+    callable: str
+
+
 class Project(TypedDict):
-    """The table `project` of a pyproject.toml."""
+    """The table `project` of a pyproject.toml, and what poetry has in its own."""
 
     name: NotRequired[str]
     description: NotRequired[str]
     urls: NotRequired[Texts]
-    scripts: NotRequired[Texts]
+    repository: NotRequired[str]
+    homepage: NotRequired[str]
+    scripts: NotRequired[dict[str, str | _Script]]
     dependencies: NotRequired[list[str]]
 
 

@@ -165,8 +165,8 @@ def _about_namespaces(
 
 def _entry(command: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
     """Return an author's own command as any image can run it, which need not have its scripts."""
-    if command and (target := about.get("scripts", {}).get(command[0])):
-        module, _, function = target.partition(":")
+    module, is_function, function = about["scripts"].get("".join(command[:1]), "").partition(":")
+    if is_function:
         code = f"import sys; from {module} import {function}; sys.exit({function}())"
         return "python3", "-c", code, *command[1:]
     return command
@@ -194,14 +194,22 @@ def _about(root: Path) -> dict[str, Any]:
     match reading.toml(file) if file.is_file() else {}:
         case {"project": about}:
             pass
-        case {"tool": {"poetry": {**said}}}:
-            urls = {key: said[key] for key in ("repository", "homepage") if key in said}
-            kept = ("name", "version", "description", "scripts")
-            about = {key: said[key] for key in kept if key in said} | {"urls": urls}
+        case {"tool": {"poetry": {**said}, **others}}:
+            kept = ("name", "version", "description", "scripts", "urls", "repository", "homepage")
+            about = {key: said[key] for key in kept if key in said}
+            match others:
+                case {"poetry-dynamic-versioning": {"enable": True}}:  # git's tag is the version
+                    about.pop("version", None)
         case _:
             file = root / "setup.cfg"
             about = _of_setuptools(code(file))
-    return {**reading.shaped(about, written.Project, file)}
+    about = reading.shaped(about, written.Project, file)
+    pages = {key: about[key] for key in ("repository", "homepage") if key in about}
+    scripts = {
+        name: each if isinstance(each, str) else each.get("reference") or each.get("callable", "")
+        for name, each in about.get("scripts", {}).items()
+    }
+    return {**about, "urls": pages | about.get("urls", {}), "scripts": scripts}
 
 
 def _of_setuptools(text: str) -> dict[str, Any]:
@@ -209,9 +217,9 @@ def _of_setuptools(text: str) -> dict[str, Any]:
     parser = configparser.ConfigParser(interpolation=None)
     with suppress(configparser.Error):
         parser.read_string(text)
-    about: dict[str, Any] = dict(parser["metadata"]) if "metadata" in parser else {}
-    if ":" in about.get("version", ""):  # such as `attr: notes.VERSION`
-        del about["version"]
+    said = dict(parser["metadata"]) if "metadata" in parser else {}
+    # Others are elsewhere, such as `attr: notes.VERSION`.
+    about = {key: each for key, each in said.items() if not each.startswith(("attr:", "file:"))}
     lines = parser.get("options.entry_points", "console_scripts", fallback="").splitlines()
     scripts = (line.replace(" ", "").partition("=") for line in lines)
     return {
