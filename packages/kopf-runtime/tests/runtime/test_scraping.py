@@ -5,10 +5,12 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import aiohttp
 import pytest
@@ -131,6 +133,20 @@ async def serving(server: ApiServer, folder: Path | None) -> AsyncIterator[tuple
 async def scraped(server: ApiServer, folder: Path | None) -> AsyncIterator[Scraper]:
     async with serving(server, folder) as (url, _, _), scraping(url) as scraper:
         yield scraper
+
+
+async def test_a_loop_that_hangs_is_not_healthy(server: ApiServer) -> None:
+    def status(seconds: float) -> int:
+        try:
+            with urlopen(url, timeout=seconds) as answer:  # noqa: S310 (our own URL)
+                return int(answer.status)
+        except TimeoutError:
+            return 0
+
+    async with serving(server, None) as (_, url, _):
+        with ThreadPoolExecutor() as kubelet:
+            assert await asyncio.wrap_future(kubelet.submit(status, 30.0)) == 200
+            assert kubelet.submit(status, 0.5).result() == 0  # the loop waits for it meanwhile
 
 
 # --- who may ------------------------------------------------------------------------------------

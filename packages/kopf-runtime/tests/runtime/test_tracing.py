@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import json
 import logging
+import subprocess
 import sys
 from typing import Any
 
@@ -323,3 +324,16 @@ def test_a_traceback_is_escaped_too() -> None:
     assert logs.Text().format(record).replace("\n", "").isprintable()
     assert "Traceback" in as_json(record)["exception"]
     assert as_json(record)["exception"].replace("\n", "").isprintable()
+
+
+def test_a_record_of_an_authors_says_where_it_was_made() -> None:
+    """To the handlers that they add, such as those of Sentry and OpenTelemetry."""
+    program = """
+import logging
+from kopf_runtime.reporting.logs import configure
+configure("info", "json")
+logging.getLogger().handlers[0].setFormatter(logging.Formatter("line %(lineno)d"))
+logging.getLogger("mine").info("Hello.", stack_info=True)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert ran.stderr.startswith(b"line 6\nStack (most recent call last):")

@@ -86,7 +86,6 @@ class Json(logging.Formatter):
 
 def configure(level: str, form: str) -> None:
     """Log to stderr in the given form, `text` or `json`."""
-    logging._srcfile = None  # no line says where in the code it comes from, which costs a third
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Json() if form == "json" else Text())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
