@@ -161,6 +161,7 @@ def test_what_poetry_and_setuptools_say_of_a_project_is_read(
 DOCUMENTED = (
     "FROM python:3.14\nRUN pip install kopf\nADD . /src\nCMD kopf run /src/main.py --verbose\n"
 )
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Dockerfiles, what PROJECT has of each, and what is said.
 DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
     "b6-as in kopf's documentation": (
@@ -175,13 +176,19 @@ DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "a Python of its own": (
         "FROM python\nWORKDIR /a\nCOPY . .\nUSER 7\nENTRYPOINT /venv/bin/kopf run -m main\n",
-        {"environment": {"PATH": "/venv/bin:/usr/local/bin:/usr/bin:/bin"}, "command": ()},
-        "packages notes-operator",
+        {"environment": {"PATH": f"/venv/bin:{PATH}"}, "command": ()},
+        f"the chart sets PATH to /venv/bin:{PATH}: add what only the base image has there",
     ),
     "b7-a user of another stage": (
         "FROM a AS build\nUSER 7\nFROM python\nCOPY . .\n",
         {"environment": {}, "command": ()},
         "Dockerfile has no user, so the image gets the user 65532",
+    ),
+    "a user that is added": (
+        "FROM python\nARG ID=1000\nRUN groupadd -g 5 op && useradd --uid $ID -m op \\\n && true\n"
+        "RUN adduser -u 7 -D other\nCOPY . /a\nWORKDIR /a\nUSER op\n",
+        {"user": 1000},
+        "packages notes-operator",
     ),
     "o10-a variable": (
         "FROM python\nENV APP_UID=1001 BUCKET=b\nWORKDIR /a\nCOPY ./ ./\nUSER $APP_UID\n",

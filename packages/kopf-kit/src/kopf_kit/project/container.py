@@ -30,7 +30,15 @@ _OF_A_POD = re.compile(r"\$\$|\$\((\w+)\)")
 _OF_THE_IMAGE = re.compile("PATH|HOME|LANG|LC_.*|(PYTHON|PIP_|POETRY_|UV_|PDM_|DEBIAN_|VIRTUAL_).*")
 
 
-_FOLDERS_OF_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
+#: Those of an image whose PATH nothing changes, as with Debian's and Python's.
+_FOLDERS_OF_PROGRAMS = tuple(
+    f"{at}/{name}" for at in ("/usr/local", "/usr", "") for name in ("sbin", "bin")
+)
+#: What adds a user of a number and a name.
+_ADDED = re.compile(
+    r"\b(?:useradd|adduser)\s(?:[^&|;]*\s)?(?:-\w*u|--uid)[=\s]*(\d{1,9})\s(?:[^&|;]*\s)?"
+    r"([\w-]+)\s*(?:$|[&|;])"
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,8 @@ class Container:
     copies: tuple[tuple[str, str], ...] = ()
     #: The folders beside /tmp that it may write to.
     temporary: tuple[str, ...] = ()
+    #: The numbers of the users that are added, by their names.
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -139,12 +149,13 @@ def started(image: Container, manifest: Mapping[str, Any]) -> Container:
     served = (each.get("containerPort") for each in _objects(manifest, "ports"))
     ports = [port for port in served if type(port) is int]  # no bool
     user = (manifest.get("securityContext") or {}).get("runAsUser")
+    is_number = type(user) is int and 0 < user < 2**31
     empty = [each.get("name") for each in _objects(manifest, "volumes") if "emptyDir" in each]
     mounts = _objects(manifest, "volumeMounts")
     mounted = (each.get("mountPath") for each in mounts if each.get("name") in empty)
     return replace(
         image,
-        user=str(user) if type(user) is int and 0 < user < 2**31 else image.user,
+        user=str(user) if is_number else image.numbers.get(image.user, image.user),
         temporary=temporary(path for path in mounted if isinstance(path, str)),
         environment=known,
         entrypoint=command or image.entrypoint,
@@ -196,6 +207,9 @@ def _changes(
     match instruction:
         case "USER":
             return {"user": _filled(rest, known).strip("\"' ").partition(":")[0]}
+        case "RUN":
+            numbers = {name: number for number, name in _ADDED.findall(_filled(rest, known))}
+            return {"numbers": {**stage.numbers, **numbers}}
         case "WORKDIR":
             return {"folder": _inside(stage, _filled(rest, known))}
         case "ENV":

@@ -231,6 +231,8 @@ def _about_the_container(operator: Operator, watched: list[str]) -> Iterator[str
         )
     if file and not operator.requirements and image.is_root:
         yield f"{file} has no user, so the image gets the user 65532"
+    if path := dict(operator.environment).get("PATH"):
+        yield f"the chart sets PATH to {path}: add what only the base image has there in PROJECT"
     if referred := [name for name in operator.referred if not name.startswith("POD_")]:
         yield (
             f"its Deployment takes the variables {', '.join(referred)} from Secrets or the like, "
