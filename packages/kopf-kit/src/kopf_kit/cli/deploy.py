@@ -15,7 +15,7 @@ from kopf_kit.cli import crd
 from kopf_kit.cli.crd import NAMESPACE, RELEASE
 from kopf_kit.image.build import check_given
 from kopf_kit.program import passing_on
-from kopf_kit.project import documents, nested, registered, releases
+from kopf_kit.project import documents, granted, nested, registered, releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release import artifacts, krew
 from kopf_kit.release.artifacts import Published
@@ -60,6 +60,9 @@ def install(cluster: Cluster, *options: str) -> None:
     if PROJECT.converted:
         crd.redirect(cluster)
     published = artifacts.publish_installation(cluster)
+    if PROJECT.adopted and not cluster.existing:  # where its roles are, besides its own namespace
+        for name in {*PROJECT.adopted.watch_namespaces} - {granted.OWN}:
+            answer([*cluster.kubectl_command, "create", "namespace", name])
     with step("The operator, by Helm") as work:
         if _is_half_done(cluster):
             # Helm refuses to touch a release that an interrupted run left. The CRD is kept.
