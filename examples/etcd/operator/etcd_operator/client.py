@@ -70,8 +70,13 @@ class Listed:
     learner: bool = False
     #: Whether it has ever started: etcd learns its name only then.
     started: bool = True
-    #: Whether its peer URL is one without TLS.
-    plain: bool = False
+    #: Its peer URL; of several, one without TLS.
+    url: str = ""
+
+    @property
+    def plain(self) -> bool:
+        """Whether others reach it without TLS."""
+        return not self.url.startswith("https:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +180,13 @@ class Member:
 
     async def status(self) -> Voice:
         """Return the status that the member reports of itself."""
-        response = await self.call("maintenance/status", {}, _Status, STATUS)
-        down = response.downgrade_info
-        return Voice(
-            _hex(response.header.member_id),
-            _hex(response.header.cluster_id),
-            response.version,
-            _hex(response.leader),
-            response.header.revision,
-            response.raft_index,
-            response.raft_applied_index,
-            response.is_learner,
-            response.db_size,
-            response.db_size_in_use,
-            response.db_size_quota,
-            response.storage_version,
-            down.target_version if down.enabled else "",
-        )
+        told = await self.call("maintenance/status", {}, _Status, STATUS)
+        head, down = told.header, told.downgrade_info
+        ids = _hex(head.member_id), _hex(head.cluster_id), told.version, _hex(told.leader)
+        raft = head.revision, told.raft_index, told.raft_applied_index, told.is_learner
+        size = told.db_size, told.db_size_in_use, told.db_size_quota
+        target = down.target_version if down.enabled else ""
+        return Voice(*ids, *raft, *size, told.storage_version, target)
 
     async def members(self, name_of: Callable[[str], str]) -> tuple[Listed, ...]:
         """Return the members as a quorum knows them; `name_of` knows them by their peer URLs."""
@@ -202,7 +197,7 @@ class Member:
                 next(filter(None, map(name_of, member.peer_urls)), ""),
                 member.is_learner,
                 bool(member.name),
-                any(url.startswith("http:") for url in member.peer_urls),
+                min(member.peer_urls, default=""),
             )
             for member in response.members
         )

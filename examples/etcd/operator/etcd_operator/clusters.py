@@ -436,33 +436,16 @@ class Eye:
                 mine[member] = left.pop(name).version
         members, alarms = await self._membership(pods, voices)
         tasks = spec.maintenance
-        made = settings.etcd_repository, self.authority, latched.plain
+        made = settings.etcd_repository, self.authority, not latched.secure
         template = manifests.template(self.cluster, *made)
-        return Seen(
-            self.cluster.metadata.name,
-            Wanted(
-                spec.size,
-                spec.version,
-                template,
-                tasks.defragment_hours * HOUR,
-                tasks.backup_before_upgrade is not None,
-                spec.storage.adopt,
-                spec.tls is not None,
-            ),
-            latched,
-            pods,
-            {name: claim.uid for name, claim in claims.items() if not claim.deleting},
-            members,
-            voices,
-            alarms,
-            self.context.now,
-            frozenset(small),
-            frozenset(growing),
-            self._backup(),
-            tuple(sorted(left)),
-            mine,
-            self.cluster.metadata.uid,
-        )
+        runs = spec.size, spec.version, template, tasks.defragment_hours * HOUR
+        saved = tasks.backup_before_upgrade is not None
+        wanted = Wanted(*runs, saved, spec.storage.adopt, spec.tls is not None)
+        meta, now = self.cluster.metadata, self.context.now
+        volumes = {name: claim.uid for name, claim in claims.items() if not claim.deleting}
+        etcd = members, voices, alarms, now, frozenset(small), frozenset(growing), self._backup()
+        kept = tuple(sorted(left)), mine
+        return Seen(meta.name, wanted, latched, pods, volumes, *etcd, *kept, meta.uid)
 
     def _backup(self) -> str | None:
         """Return how the backup before an upgrade has ended; None before that."""
@@ -519,7 +502,7 @@ class Eye:
         body, seconds = dict(step.body), client.CHANGE
         if step.do in (Do.ADD, Do.UPDATE):
             adds = step.do is Do.ADD
-            plain = adds and seen.latched.plain
+            plain = not seen.latched.secure if adds else seen.pods[step.member].plain
             body["peerURLs"] = [manifests.peer_url(self.cluster, step.member, plain)]
             body |= {"isLearner": True} if adds else {}
         elif step.do is Do.DEFRAGMENT:
@@ -576,7 +559,7 @@ def desired(
     ]
     if step.do is Do.CREATE_POD and step.member not in pods and uids.get(step.member) == step.uid:
         version, hashed = entries[step.member].version, look.seen.wanted.template
-        plain = look.seen.latched.plain
+        plain = not look.seen.latched.secure
         makes.append(Make(step.member, version, step.boot, step.beside, hashed, plain))
     for make in makes:
         yield manifests.pod(cluster, make, context.settings.etcd_repository, look.authority)

@@ -8,7 +8,7 @@ Each rule returns a step, or None if it has nothing to do. The first rule with a
 rule may rely on what the rules above it rule out. `RULES`, at the end, has their order.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Literal
@@ -242,10 +242,10 @@ class Step:
     why: str = ""
     #: What is remembered; before the step, if that is a call.
     latched: Status | None = None
-    #: How a new Pod boots, on which volume, and beside which members: whether without TLS.
+    #: How a new Pod boots, on which volume, and beside which members, by their peer URLs.
     boot: Boot = "member"
     uid: str = ""
-    beside: Mapping[str, bool] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)
     #: The body of a call, and the only member that can answer it.
     body: Mapping[str, Any] = field(default_factory=dict)
     ask: str = ""
@@ -309,13 +309,15 @@ def _name(s: Seen, version: str) -> Step:
     number = s.latched.last_member + 1
     new = Entry(name=f"{s.name}-{number}", version=version, template=s.wanted.template)
     members = [*s.latched.members, new]
-    return latch(s, f"{new.name} is to join", last_member=number, members=members)
+    secure = s.latched.secure if s.latched.members else s.wanted.tls
+    why = f"{new.name} is to join"
+    return latch(s, why, last_member=number, members=members, secure=secure)
 
 
 def create_pod(s: Seen, member: Entry, boot: Boot) -> Step:
     """Create a member's Pod, which knows the others only when it joins them."""
     listed = ((other.name, s.listed(other)) for other in s.latched.members if boot == "join")
-    beside = {name: other.plain for name, other in listed if other is not None}
+    beside = {name: other.url for name, other in listed if other is not None}
     return Step(Do.CREATE_POD, member.name, boot=boot, uid=member.volume, beside=beside)
 
 
@@ -324,9 +326,10 @@ def delete_pod(s: Seen, member: Entry, why: str) -> Step:
     return Step(Do.DELETE_POD, member.name, why, uid=s.pods[member.name].uid)
 
 
-def _move_leader(s: Seen, member: Entry) -> Step:
+def _move_leader(s: Seen, member: Entry, among: Sequence[Entry] | None = None) -> Step:
     """Move the leadership to the healthy voter that has applied the most."""
-    able = [e for e in s.voters if e.name != member.name and not e.leaving and s.healthy(e)]
+    others = s.voters if among is None else among
+    able = [e for e in others if e.name != member.name and not e.leaving and s.healthy(e)]
     if not able:
         return wait(f"nobody can lead in place of {member.name}")
     to = s.voices[max(able, key=lambda e: s.voices[e.name].applied).name]
@@ -411,6 +414,11 @@ def _adopt(s: Seen) -> Step | None:
     if s.members is None:
         return wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
     ids = {member.name: member.id for member in s.members if member.name}
+    listed = {member.id for member in s.members}
+    ids |= {name: voice.id for name, voice in s.voices.items() if voice.id in listed}
+    if unknown := listed - {*ids.values()}:
+        why = f"the name of {', '.join(sorted(unknown))} is not known; `etcdctl member update` its"
+        return refuse(f"{why} peer URL, or start its volume, too")
     others = [
         Entry(name=name, version=s.wanted.version, leaving="its volume is gone")
         for name in sorted(ids.keys() - {member.name for member in entries})
@@ -477,6 +485,16 @@ def _note(s: Seen) -> Step | None:
             done: dict[str, Any] = {"template": pod.template, "proved": True, "ran": ""}
             return _set(s, member, "it is a healthy voter", {"failed_joins": 0}, **done)
     return None
+
+
+def _secure(s: Seen) -> Step | None:
+    """Record whether all peer URLs are with TLS: if one is not, members listen without it, too.
+
+    So TLS is added in three turns: all members get both, then other peer URLs, then only TLS.
+    """
+    secure = s.wanted.tls and not any(listed.plain for listed in s.members or ())
+    known = s.members is not None and secure != s.latched.secure
+    return latch(s, "the peer URLs", secure=secure) if known else None
 
 
 def _undo(s: Seen) -> Step | None:
@@ -546,16 +564,6 @@ def _unknown(s: Seen) -> Step | None:
     if s.members is None:
         return wait(f"{len(s.voices)} of {len(s.staying)} members answer, and none has a quorum")
     return None
-
-
-def _plain(s: Seen) -> Step | None:
-    """Record whether members have to listen without TLS, too: as long as others know such a URL.
-
-    So TLS is added in three turns: all members get both, then other peer URLs, then only TLS.
-    """
-    urls = s.latched.plain and any(listed.plain for listed in s.members or ())
-    plain = urls or not s.wanted.tls
-    return latch(s, "the peer URLs", plain=plain) if plain != s.latched.plain else None
 
 
 # --- rules: who leaves --------------------------------------------------------------------------
@@ -754,17 +762,29 @@ def _outdated(s: Seen) -> Step | None:
 
 
 def _readdress(s: Seen) -> Step | None:
-    """Give the only member the peer URL that it is to have, and each one that of TLS.
+    """Give the only member the peer URL that it is to have, and all those of TLS, one by one.
 
-    A member without TLS could not reach the others by these, so all have to have it first.
+    A member without TLS could not reach the others by these, so all have to have it first. Each one
+    starts again before the next, and one of them leads: so if they do not reach each other by TLS,
+    it shows while the rest still is a quorum.
     """
-    only = s.count == len(s.members or ()) == 1
-    tls = s.wanted.tls and not any(s.pods[e.name].plain for e in s.voters if e.name in s.pods)
-    for member in s.voters:
-        listed = s.listed(member)
-        wrong = listed and ((tls and listed.plain) or (only and not listed.name))
-        if listed and wrong and s.healthy(member):
-            return Step(Do.UPDATE, member.name, body={"ID": listed.id})
+    pairs = [(e, listed) for e in sorted(s.voters, key=s.leads) if (listed := s.listed(e))]
+    if len(pairs) < len(s.members or ()) or not all(s.healthy(e) for e, _ in pairs):
+        return None
+    done = [e for e, listed in pairs if not listed.plain]
+    for member in done:
+        if s.pods[member.name].uid == s.latched.moved:
+            return delete_pod(s, member, "it is to be reached by its new peer URL")
+    tls = s.wanted.tls and not any(s.pods[e.name].plain for e, _ in pairs)
+    for member, listed in pairs:
+        wrong = len(pairs) == 1 and (not listed.name or not (listed.plain or s.wanted.tls))
+        if not wrong and not (tls and listed.plain):
+            continue
+        if done and (leader := next((e for e, old in pairs if old.plain and s.leads(e)), None)):
+            return _move_leader(s, leader, done)
+        moved = s.pods[member.name].uid if len(pairs) > 1 else ""
+        latched = replace(s.latched, moved=moved)
+        return Step(Do.UPDATE, member.name, body={"ID": listed.id}, latched=latched)
     return None
 
 
@@ -838,6 +858,9 @@ def _version(s: Seen) -> Step | None:
     cancel = Step(Do.DOWNGRADE, why=f"{target} is not wanted", body={"action": "CANCEL"})
     if s.refusal:
         return cancel if target else None  # it is told; all else goes on
+    old = [e for e in sorted(s.voters, key=s.leads) if e.template != s.wanted.template]
+    if old and s.wanted.tls and not s.latched.secure:  # a backup needs all to serve alike
+        return _change(s, old[0], "it gets TLS", old[0].version)
     if s.unsaved:
         if s.backup is None:
             return Step(Do.BACK_UP, why=f"a backup is taken before {s.wanted.version}")
@@ -925,11 +948,11 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _adopt,
     _bootstrap,
     _note,
+    _secure,
     _undo,
     _take_back_alone,
     _restart,
     _unknown,
-    _plain,
     _disarm_the_gone,
     _stay,
     _leave,

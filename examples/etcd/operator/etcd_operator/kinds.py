@@ -266,8 +266,10 @@ class Status(Shown, frozen=True):
     """When that was."""
     flushed: bool = False
     """Whether no member's log has entries of 3.5, which 3.7 cannot read."""
-    plain: bool = False
-    """Whether the members have to listen without TLS, because not all peer URLs are with it."""
+    secure: bool = False
+    """Whether all peer URLs are with TLS; until that is known, members listen without it, too."""
+    moved: Text = ""
+    """The uid of the Pod of the last member whose peer URL was changed."""
 
 
 #: In CEL: the minor version, the one before an update, and the patch.
@@ -335,7 +337,7 @@ def condition(status: Mapping[str, Any], type_: str) -> dict[str, str]:
 
 def known(cluster: EtcdCluster) -> EtcdCluster:
     """Return the parts of a cluster that the other kinds read, which seldom change."""
-    meta, fields = cluster.metadata, ("clusterId", "conditions", "members", "recovery")
+    meta, fields = cluster.metadata, ("clusterId", "conditions", "members", "recovery", "secure")
     return EtcdCluster(
         metadata=kr.ObjectMeta(meta.name, meta.uid, "", meta.namespace),
         spec=cluster.spec,

@@ -13,7 +13,7 @@ from etcd_operator.decide import Boot, quorum
 from etcd_operator.kinds import EtcdCluster, Spec
 
 CLIENT, METRICS = 2379, 2381
-#: The port for peers by the scheme: of one port, etcd serves either.
+#: The port for peers by the scheme, as a port serves either. Clusters used to have TLS at 2380.
 PEER = {"http": 2380, "https": 2382}
 CONTAINER = "etcd"
 DATA, TLS = "/var/lib/etcd", "/etc/etcd/tls"
@@ -67,7 +67,8 @@ def peer_url(cluster: EtcdCluster, member: str, plain: bool = False) -> str:
 def member_at(cluster: EtcdCluster, url: str) -> str:
     """Return the name of the member with a peer URL; empty if that is none of this cluster's."""
     name = url.partition("//")[2].partition(".")[0]
-    urls = [peer_url(cluster, name, plain) for plain in (False, True)]
+    at = host(cluster, name)
+    urls = {f"http://{at}:2380", f"https://{at}:2380", f"https://{at}:2382"}
     return name if re.fullmatch(rf"{cluster.metadata.name}-\d+", name) and url in urls else ""
 
 
@@ -165,8 +166,8 @@ class Make:
     member: str
     version: str
     boot: Boot = "member"
-    #: Which members it knows at its start, and whether by a peer URL without TLS.
-    beside: Mapping[str, bool] = field(default_factory=dict)
+    #: Which members it knows at its start, and by which peer URLs.
+    beside: Mapping[str, str] = field(default_factory=dict)
     template: str = ""
     #: Whether it listens without TLS, too, while that is added.
     plain: bool = False
@@ -259,19 +260,20 @@ def _etcdctl(cluster: EtcdCluster, member: str) -> list[Manifest]:
 
 def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
     spec, member, tls = cluster.spec, make.member, cluster.spec.tls
-    beside = make.beside or {member: False}
+    beside = make.beside or {member: peer_url(cluster, member)}
     clients = [f"{host(cluster, member)}:{CLIENT}", *spec.service.advertised]
-    schemes = ["http", "https"] if tls is not None and make.plain else [scheme(spec)]
-    served = ["http", "https"] if tls is not None and tls.plain_clients else schemes
+    both = tls is not None and (make.plain or tls.plain_clients)
+    served = ["http", "https"] if both else [scheme(spec)]
+    peers = f"{'http' if make.plain else scheme(spec)}://0.0.0.0:2380"
     flags: dict[str, str | int | None] = {
         "name": member,
         "data-dir": f"{DATA}/data",
-        "listen-peer-urls": ",".join(f"{url}://0.0.0.0:{PEER[url]}" for url in schemes),
+        "listen-peer-urls": peers + (f",https://0.0.0.0:{PEER['https']}" if tls else ""),
         "listen-client-urls": ",".join(f"{url}://0.0.0.0:{CLIENT}" for url in served),
         "listen-metrics-urls": f"http://0.0.0.0:{METRICS}",
-        "initial-advertise-peer-urls": peer_url(cluster, member, beside.get(member, False)),
+        "initial-advertise-peer-urls": beside[member],
         "advertise-client-urls": ",".join(f"{url}://{at}" for url in served for at in clients),
-        "initial-cluster": ",".join(f"{m}={peer_url(cluster, m, p)}" for m, p in beside.items()),
+        "initial-cluster": ",".join(f"{name}={url}" for name, url in beside.items()),
         "initial-cluster-state": "new" if make.boot == "new" else "existing",
         "initial-cluster-token": cluster.metadata.uid,
     }

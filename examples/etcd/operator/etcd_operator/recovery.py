@@ -154,7 +154,7 @@ def _clear(s: Seen, now: Recovery) -> Step | None:
     kept = [int(name.rpartition("-")[2]) for name in s.kept]
     number = max([s.latched.last_member, *kept]) + 1
     seed = Entry(name=f"{s.name}-{number}", version=s.wanted.version, template=s.wanted.template)
-    latched = Status(last_member=number, members=[seed], recovery=now)
+    latched = Status(last_member=number, members=[seed], recovery=now, secure=s.wanted.tls)
     return Step(Do.LATCH, why=f"{seed.name} gets the backup", latched=latched)
 
 

@@ -201,18 +201,20 @@ def test_no_backup_of_a_cluster_that_hibernates_is_overdue(reason: str, due: boo
 def test_f1_no_backup_begins_of_a_cluster_whose_id_is_not_known() -> None:
     def plan(*children: Any, **status: Any) -> list[Any]:
         meta = {"name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-        there = {"metadata": meta, "spec": {"version": "3.6.16"}, "status": status}
-        reads: Any = {CLUSTER: {("ns", "c"): msgspec.convert(there, kinds.EtcdCluster)}}
+        tls = {"peerSecret": "p", "clientSecret": "c"}
+        there = {"metadata": meta, "spec": {"version": "3.6.16", "tls": tls}, "status": status}
+        cluster = kinds.known(msgspec.convert(there, kinds.EtcdCluster))
+        reads: Any = {CLUSTER: {("ns", "c"): cluster}}
         more: Any = {"namespace": "ns", "reads": reads, "children": children}
         backup: Any = SimpleNamespace(spec=ONCE, metadata=kr.ObjectMeta("b", "u", "", "ns"))
         context = kr.CallContext(Settings(), stored=msgspec.to_builtins(Status(run=RUN)), **more)
         return backups.desired(backup, context)
 
-    [job] = plan(clusterId="a1")
-    [variable] = job["spec"]["template"]["spec"]["containers"][0]["env"]
-    wants = msgspec.json.decode(variable["value"], type=agent.Request)
-    assert isinstance(wants, Backup)
-    assert (wants.cluster_uid, wants.cluster_id) == ("u", "a1")
+    for secure in (False, True):  # until then, all members serve without TLS
+        [job] = plan(clusterId="a1", secure=secure)
+        [variable] = job["spec"]["template"]["spec"]["containers"][0]["env"]
+        wants = msgspec.json.decode(variable["value"], type=Backup)
+        assert (wants.cluster_uid, wants.cluster_id, wants.tls) == ("u", "a1", secure)
     with pytest.raises(kr.Wait, match="is not formed"):
         plan()  # another one has its name by now
     assert plan(SimpleNamespace(kind=jobs.JOB, key=("ns", RUN.job)))

@@ -28,7 +28,7 @@ def healthy(count: int = 3, size: int | None = None, version: str = OLD) -> Seen
     return Seen(
         "c",
         Wanted(size or count, version, "t"),
-        Status(cluster_id="c1", last_member=count, members=entries, plain=True),
+        Status(cluster_id="c1", last_member=count, members=entries),
         {name: Pod(f"p-{name}", version, "t", "member", "a", ready=True) for name in names},
         {name: f"v{n}" for n, name in enumerate(names, 1)},
         tuple(Listed(f"a{n}", name) for n, name in enumerate(names, 1)),
@@ -144,6 +144,23 @@ def test_data_are_adopted_only_by_the_minor_version_that_they_are_of(
 
     assert (step.do is Do.REFUSE) == bool(why)
     assert why in step.why
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_who_answers_on_an_adopted_volume_stays_though_its_peer_url_is_unknown(named: bool) -> None:
+    s = healthy(3)
+    entries = [structs.replace(entry, id="") for entry in s.latched.members]
+    s = latching(wanting(s, adopt="old"), cluster_id="", members=entries)
+    s = replace(s, kept=dict.fromkeys(s.volumes, OLD))
+    s = replace(s, members=tuple(replace(m, name="", url="https:") for m in s.members or ()))
+    step = decide(s)
+    assert step.latched is not None
+    ids = [(entry.id, entry.leaving) for entry in step.latched.members]
+    assert ids == [("a1", ""), ("a2", ""), ("a3", "")]
+    third = replace((s.members or ())[2], name="c-3" if named else "")
+    s = silent(replace(s, members=(*(s.members or ())[:2], third)), 3)
+    step = decide(s)
+    assert (step.do, "a3" in step.why) == ((Do.LATCH if named else Do.REFUSE), not named)
 
 
 # --- forming a cluster --------------------------------------------------------------------------
@@ -395,6 +412,65 @@ def test_f4_volumes_grow_though_members_are_not_healthy(sick: list[int]) -> None
     assert meanwhile(s, refuse("a person decides")).do is Do.GROW_VOLUME
     lost = latching(s, cluster_id="")
     assert decide(lost).do is meanwhile(lost, decide(lost)).do is Do.REFUSE
+
+
+# --- TLS ----------------------------------------------------------------------------------------
+
+
+def over_tls(s: Seen, *numbers: int) -> Seen:
+    """Give members peer URLs of TLS, as they are by now."""
+    names = {f"c-{n}" for n in numbers}
+    urls = (replace(m, url="https:" if m.name in names else "") for m in s.members or ())
+    return replace(s, members=tuple(urls))
+
+
+def test_peer_urls_change_one_by_one_and_a_member_that_has_one_leads_the_next() -> None:
+    s = wanting(healthy(3), tls=True)
+    plain = {name: replace(pod, plain=True) for name, pod in s.pods.items()}
+    assert decide(replace(s, pods=plain)).do is Do.NOTHING
+    step = decide(s)
+    assert (step.do, step.member) == (Do.UPDATE, "c-2")
+    assert step.latched is not None
+    s = replace(s, latched=step.latched)
+    assert decide(s) == step, "the call was lost"
+    s = over_tls(s, 2)
+    assert decide(silent(s, 3)).do is Do.WAIT
+    assert (decide(s).do, decide(s).member) == (Do.DELETE_POD, "c-2")
+    s = pod(s, 2, uid="new")
+    step = decide(s)
+    assert (step.do, step.member, step.body) == (Do.MOVE_LEADER, "c-1", {"targetID": "a2"})
+    s = replace(s, voices={n: replace(v, leader="a2") for n, v in s.voices.items()})
+    step = decide(s)
+    assert (step.do, step.member) == (Do.UPDATE, "c-1")
+    s = pod(over_tls(latching(s, moved="p-c-1"), 1, 2), 1, uid="new")
+    assert decide(silent(s, 1)).do is Do.WAIT, "it does not reach the leader by TLS"
+
+
+def test_no_peer_url_changes_while_a_member_is_unknown() -> None:
+    s = wanting(healthy(3), tls=True)
+    assert decide(replace(s, members=(*(s.members or ()), Listed("f", "")))).do is Do.REFUSE
+
+
+def test_the_only_member_that_was_adopted_without_tls_gets_such_a_peer_url() -> None:
+    assert decide(over_tls(healthy(1), 1)).do is Do.UPDATE
+
+
+def test_members_listen_without_tls_as_long_as_a_peer_url_is_without() -> None:
+    s = wanting(healthy(3), tls=True)
+    for secure, urls in ((True, (1, 2, 3)), (False, (1, 2))):
+        step = decide(over_tls(latching(s, secure=not secure), *urls))
+        assert step.latched is not None
+        assert step.latched.secure == secure
+
+
+def test_tls_comes_before_the_backup_of_an_upgrade() -> None:
+    s = wanting(healthy(3), tls=True, template="tls", version="3.7.3", backup=True)
+    s = replace(s, pods={name: replace(pod, plain=True) for name, pod in s.pods.items()})
+
+    changed = member(decide(s), 2)
+    assert (changed.version, changed.template) == (OLD, "tls")
+    s = over_tls(latching(wanting(healthy(3), tls=True), secure=True), 1, 2, 3)
+    assert decide(wanting(s, template="tls", version="3.7.3", backup=True)).do is Do.BACK_UP
 
 
 # --- versions -----------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ def test_with_tls_all_urls_are_https_and_both_sides_show_certificates() -> None:
 
     assert not any("=http:" in flag for flag in given if "metrics" not in flag)
     assert {"--client-cert-auth", "--peer-client-cert-auth"} < {*given}
+    assert "--listen-peer-urls=https://0.0.0.0:2380,https://0.0.0.0:2382" in given
 
 
 def test_what_is_rolled_out_is_all_but_the_version_and_how_a_pod_boots() -> None:
@@ -93,12 +94,15 @@ def test_a_cluster_of_the_same_name_never_meets_old_data() -> None:
 def test_a_member_is_known_by_its_peer_url() -> None:
     urls = (
         "http://c-12.c.ns.svc:2380",
+        "https://c-12.c.ns.svc:2382",
+        "https://c-12.c.ns.svc:2380",  # such as of an operator before 2382 was used
         "http://c-12.c.ns2.svc:2380",
         "http://d-1.c.ns.svc:2380",
         "",
     )
 
-    assert [manifests.member_at(cluster(), url) for url in urls] == ["c-12", "", "", ""]
+    own = ["c-12"] * 3
+    assert [manifests.member_at(cluster(), url) for url in urls] == [*own, "", "", ""]
 
 
 @pytest.mark.parametrize(("size", "voters", "least"), [(3, 3, 2), (5, 3, 3), (3, 5, 3), (1, 0, 1)])

@@ -75,7 +75,7 @@ class Etcd(World):
     def fill(self, name: str, content: str, number: str) -> None:
         """Fill an empty volume with a backup, which is another cluster in etcd."""
         self.logs.add(self.volumes[name])
-        self.members, self.id = {name: Listed(self.number(), name, plain=True)}, f"{number:0>4}"
+        self.members, self.id = {name: Listed(self.number(), name)}, f"{number:0>4}"
         self.content, self.late, self.downgrade, self.storage = content, set(), "", "3.6.0"
 
 
@@ -346,7 +346,7 @@ class Realm:
             if etcd.late and etcd.leader and etcd.slow < 0:
                 etcd.late.remove(name := min(etcd.late))
                 if all(not listed.learner for listed in etcd.members.values()):
-                    listed = Listed(etcd.number(), name, True, started=False, plain=True)
+                    listed = Listed(etcd.number(), name, True, started=False)
                     etcd.members.setdefault(name, listed)
         match 0 if self.quiet else dice.randrange(6):
             case 1 | 2 if self.restores:

@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import structs
 
 from etcd_operator.client import Listed, Voice
 from etcd_operator.decide import HIBERNATES, UNWANTED, Do, Pod, Seen, Step, Wanted, decide, quorum
@@ -20,6 +21,7 @@ from etcd_operator.versions import minor
 VERSIONS = ("3.6.16", "3.6.17", "3.7.3", "3.7.4")
 BAD = ("3.6.99", "3.7.99")
 TEMPLATES = ("t1", "t2", "t3")
+TLS = "https:"
 
 
 @dataclass
@@ -54,6 +56,8 @@ class World:
     noted: str = "3.6.16"
     #: The Pods that listen without TLS.
     open: set[str] = field(default_factory=set)
+    #: The Pod of the member that has got a URL of TLS last, and has not started again since.
+    moved: str = ""
     #: Its uid in Kubernetes, and its ID in etcd.
     uid: str = ""
     id: str = "c1"
@@ -74,7 +78,7 @@ class World:
         if volume in self.logs:
             return name in self.members
         if pod.boot == "new" and not self.members:
-            self.members[name] = Listed(self.number(), name, plain=pod.plain)
+            self.members[name] = Listed(self.number(), name, url="" if pod.plain else TLS)
         elif pod.boot != "join" or name not in self.members or self.members[name].started:
             return False
         self.members[name] = replace(self.members[name], started=True)
@@ -127,7 +131,7 @@ class World:
             for name, pod in self.pods.items()
         }
         members = tuple(self.members.values()) if quorate else None
-        more = f"+{self.latched.plain}" if self.wanted.tls else ""
+        more = f"+{self.latched.secure}" if self.wanted.tls else ""
         s = Seen(
             "c",
             replace(self.wanted, template=self.wanted.template + more),
@@ -167,9 +171,9 @@ class World:
                 version = next(e.version for e in self.latched.members if e.name == name)
                 made = f"p{self.number()}", version, s.wanted.template, step.boot, "a"
                 self.pods[name] = Pod(*made, plain=not s.wanted.tls)
-                if s.latched.plain or not s.wanted.tls:
+                if not s.latched.secure or not s.wanted.tls:
                     self.open.add(self.pods[name].uid)
-                urls = {other: listed.plain for other, listed in self.members.items()}
+                urls = {other: listed.url for other, listed in self.members.items()}
                 assert step.boot != "join" or step.beside == urls, "etcd compares the lists"
             case Do.DELETE_POD:
                 member = next((e for e in self.latched.members if e.name == name), None)
@@ -186,9 +190,14 @@ class World:
                 del self.volumes[name]
             case Do.ADD:
                 listed = Listed(self.number(), name, learner=True, started=False)
-                self.members[name] = replace(listed, plain=s.latched.plain)
+                self.members[name] = replace(listed, url=TLS if s.latched.secure else "")
             case Do.UPDATE:
-                self.members[name] = replace(self.members[name], plain=False)
+                secure = [other for other in self.members if not self.members[other].plain]
+                assert not secure or self.leader in secure, "TLS has carried nothing yet"
+                assert all(name in s.voices for name in self.members), "all are there"
+                assert self.moved not in [pod.uid for pod in self.pods.values()], "it reconnects"
+                self.moved = self.pods[name].uid if len(self.members) > 1 else ""
+                self.members[name] = replace(self.members[name], url=TLS * s.wanted.tls)
             case Do.PROMOTE:
                 self.members[name] = replace(self.members[name], learner=False)
             case Do.REMOVE:
@@ -207,6 +216,7 @@ class World:
                 self.downgrade = step.body.get("version", "")
                 self.storage = f"{self.downgrade}.0" if self.downgrade else "3.6.0"
             case Do.BACK_UP:
+                assert s.latched.secure == s.wanted.tls, "its Job would reach only some members"
                 self.saved = True
         run = [name for name in s.voices if name in self.pods and name in self.members]
         assert all(self.reach(*pair) for pair in itertools.permutations(run, 2)), "cut off"
@@ -245,7 +255,10 @@ class World:
             case 8:
                 self.bad = dice.choice(TEMPLATES)
             case 9:
-                self.wanted = replace(self.wanted, tls=True)
+                version = dice.choice((self.wanted.version, *VERSIONS))
+                self.wanted = replace(self.wanted, tls=True, version=version)
+                if dice.random() < 0.5:  # the status is restored by hand
+                    self.latched = structs.replace(self.latched, secure=False)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -297,19 +310,20 @@ def settle(world: World, dice: random.Random | None = None) -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_an_adopted_cluster_has_the_members_and_the_data_that_it_had(seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311
-    world = World(Wanted(dice.randint(1, 5), "3.6.16", "t1"))
+    world = World(Wanted(dice.randint(1, 5), "3.6.16", "t1", tls=seed % 3 == 0))
     settle(world)
     members, volumes = dict(world.members), dict(world.volumes)
 
     world.pods, world.volumes, world.latched = {}, {}, Status()  # it is deleted, and comes again
-    world.wanted = replace(world.wanted, adopt="old", template="t2")
+    world.wanted = replace(world.wanted, adopt="old", template="t2", tls=seed % 3 < 2)
     world.kept = {**volumes, "c-9": "removed"}  # that of one that was just removed
     world.logs.add("removed")
     lost = dice.choice(sorted(volumes)) if len(volumes) > 2 else ""
     world.kept.pop(lost, None)
     settle(world, dice)
 
-    assert members.items() - {(lost, members.get(lost))} <= world.members.items()
+    stay = {(n, listed.id) for n, listed in members.items() if n != lost}
+    assert stay <= {(n, listed.id) for n, listed in world.members.items()}
     assert volumes.items() - {(lost, volumes.get(lost))} <= world.volumes.items()
     assert len(world.voters()) == len(world.volumes) == world.wanted.size
     assert lost not in world.members, "a name came back"
