@@ -52,7 +52,8 @@ def _signed(
 
 def authority(days: int = DAYS) -> Signer:
     """Make an authority."""
-    return _signed("sample", None, [x509.BasicConstraints(ca=True, path_length=0)], days)
+    subject = f"sample {x509.random_serial_number():x}"  # OpenSSL takes those of one name for one
+    return _signed(subject, None, [x509.BasicConstraints(ca=True, path_length=0)], days)
 
 
 def _name(host: str) -> x509.GeneralName:

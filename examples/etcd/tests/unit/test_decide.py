@@ -219,7 +219,6 @@ def test_a_downgrade_waits_until_each_storage_is_the_older_one() -> None:
 
 def test_a_leader_moves_before_it_leaves() -> None:
     step = decide(entry(healthy(3, size=2), 1, leaving="why"))
-
     assert (step.do, step.ask) == (Do.MOVE_LEADER, "c-1")
 
 
