@@ -222,7 +222,8 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
 
 def freeze(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Return the clock of the states, which stands still."""
-    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    clock = SimpleNamespace(now=0.0)
+    clock.monotonic = lambda: clock.now
     monkeypatch.setattr("kopf_runtime.reporting.status_writer.time", clock)
     return clock
 
