@@ -220,7 +220,7 @@ def desired(backup: EtcdBackup, context: kr.StepContext[Settings]) -> list[Manif
         folder=f"{namespace}/{name}/{backup.metadata.name}",  # what `keep` says is about these
         address=f"{name}-client.{namespace}.svc",
         host=f"client.{name}.{namespace}.svc",
-        tls=cluster.status.get("secure", False),  # until then, all serve without
+        tls=cluster.status.get("secure", cluster.spec.tls is not None),
         cluster_id=cluster.status.get("clusterId", ""),
         cluster_uid=cluster.metadata.uid,
         keep=spec.keep.last,

@@ -436,7 +436,7 @@ class Eye:
                 mine[member] = left.pop(name).version
         members, alarms = await self._membership(pods, voices)
         tasks = spec.maintenance
-        made = settings.etcd_repository, self.authority, not latched.secure
+        made = settings.etcd_repository, self.authority, latched.secure
         template = manifests.template(self.cluster, *made)
         runs = spec.size, spec.version, template, tasks.defragment_hours * HOUR
         saved = tasks.backup_before_upgrade is not None
@@ -559,8 +559,8 @@ def desired(
     ]
     if step.do is Do.CREATE_POD and step.member not in pods and uids.get(step.member) == step.uid:
         version, hashed = entries[step.member].version, look.seen.wanted.template
-        plain = not look.seen.latched.secure
-        makes.append(Make(step.member, version, step.boot, step.beside, hashed, plain))
+        secure = look.seen.latched.secure
+        makes.append(Make(step.member, version, step.boot, step.beside, hashed, secure))
     for make in makes:
         yield manifests.pod(cluster, make, context.settings.etcd_repository, look.authority)
 

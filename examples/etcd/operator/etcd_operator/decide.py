@@ -492,7 +492,7 @@ def _secure(s: Seen) -> Step | None:
 
     So TLS is added in three turns: all members get both, then other peer URLs, then only TLS.
     """
-    secure = s.wanted.tls and not any(listed.plain for listed in s.members or ())
+    secure = s.wanted.tls and not any(m and m.plain for m in map(s.listed, s.latched.members))
     known = s.members is not None and secure != s.latched.secure
     return latch(s, "the peer URLs", secure=secure) if known else None
 
@@ -769,7 +769,8 @@ def _readdress(s: Seen) -> Step | None:
     it shows while the rest still is a quorum.
     """
     pairs = [(e, listed) for e in sorted(s.voters, key=s.leads) if (listed := s.listed(e))]
-    if len(pairs) < len(s.members or ()) or not all(s.healthy(e) for e, _ in pairs):
+    unsure = s.count == 2 < s.wanted.size or len(pairs) < len(s.members or ())
+    if unsure or not all(s.healthy(e) for e, _ in pairs):
         return None
     done = [e for e, listed in pairs if not listed.plain]
     for member in done:
@@ -782,8 +783,7 @@ def _readdress(s: Seen) -> Step | None:
             continue
         if done and (leader := next((e for e, old in pairs if old.plain and s.leads(e)), None)):
             return _move_leader(s, leader, done)
-        moved = s.pods[member.name].uid if len(pairs) > 1 else ""
-        latched = replace(s.latched, moved=moved)
+        latched = replace(s.latched, moved=s.pods[member.name].uid if len(pairs) > 1 else "")
         return Step(Do.UPDATE, member.name, body={"ID": listed.id}, latched=latched)
     return None
 

@@ -266,8 +266,8 @@ class Status(Shown, frozen=True):
     """When that was."""
     flushed: bool = False
     """Whether no member's log has entries of 3.5, which 3.7 cannot read."""
-    secure: bool = False
-    """Whether all peer URLs are with TLS; until that is known, members listen without it, too."""
+    secure: bool | None = None
+    """Whether all peer URLs are with TLS; until that is known, peers listen without it, too."""
     moved: Text = ""
     """The uid of the Pod of the last member whose peer URL was changed."""
 

@@ -169,17 +169,17 @@ class Make:
     #: Which members it knows at its start, and by which peer URLs.
     beside: Mapping[str, str] = field(default_factory=dict)
     template: str = ""
-    #: Whether it listens without TLS, too, while that is added.
-    plain: bool = False
+    #: As in the status: it listens without TLS to peers unless it is True, to clients if False.
+    secure: bool | None = True
 
 
-def template(cluster: EtcdCluster, repository: str, authority: str, plain: bool = False) -> str:
+def template(cluster: EtcdCluster, repository: str, authority: str, secure: bool | None) -> str:
     """Return a hash of all that a Pod is made from, except its version and how it boots.
 
     `authority` is a hash of the authorities' certificates. A member reads these only when it
     starts, but its own certificate at each handshake.
     """
-    make = Make("member", "3.6.0", plain=plain)
+    make = Make("member", "3.6.0", secure=secure)
     return kr.short_hash(repr(pod(cluster, make, repository, authority)))
 
 
@@ -262,9 +262,9 @@ def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
     spec, member, tls = cluster.spec, make.member, cluster.spec.tls
     beside = make.beside or {member: peer_url(cluster, member)}
     clients = [f"{host(cluster, member)}:{CLIENT}", *spec.service.advertised]
-    both = tls is not None and (make.plain or tls.plain_clients)
+    both = tls is not None and (make.secure is False or tls.plain_clients)
     served = ["http", "https"] if both else [scheme(spec)]
-    peers = f"{'http' if make.plain else scheme(spec)}://0.0.0.0:2380"
+    peers = f"{scheme(spec) if make.secure else 'http'}://0.0.0.0:2380"
     flags: dict[str, str | int | None] = {
         "name": member,
         "data-dir": f"{DATA}/data",

@@ -28,7 +28,7 @@ def healthy(count: int = 3, size: int | None = None, version: str = OLD) -> Seen
     return Seen(
         "c",
         Wanted(size or count, version, "t"),
-        Status(cluster_id="c1", last_member=count, members=entries),
+        Status(cluster_id="c1", last_member=count, members=entries, secure=False),
         {name: Pod(f"p-{name}", version, "t", "member", "a", ready=True) for name in names},
         {name: f"v{n}" for n, name in enumerate(names, 1)},
         tuple(Listed(f"a{n}", name) for n, name in enumerate(names, 1)),
@@ -459,6 +459,14 @@ def test_members_listen_without_tls_as_long_as_a_peer_url_is_without() -> None:
         step = decide(over_tls(latching(s, secure=not secure), *urls))
         assert step.latched is not None
         assert step.latched.secure == secure
+    stranger = Listed("77", "x")
+    s = over_tls(latching(s, secure=True), 1, 2, 3)
+    assert decide(replace(s, members=(*(s.members or ()), stranger))).do is Do.REFUSE
+
+
+def test_two_members_that_a_third_joins_change_no_peer_url() -> None:
+    s = latching(wanting(healthy(2), size=3, tls=True), secure=False)
+    assert decide(s).do is not Do.UPDATE
 
 
 def test_tls_comes_before_the_backup_of_an_upgrade() -> None:

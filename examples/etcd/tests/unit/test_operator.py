@@ -77,11 +77,20 @@ def test_with_tls_all_urls_are_https_and_both_sides_show_certificates() -> None:
     assert "--listen-peer-urls=https://0.0.0.0:2380,https://0.0.0.0:2382" in given
 
 
+@pytest.mark.parametrize("known", [None, False])
+def test_clients_are_served_without_tls_only_if_that_is_being_added(known: bool | None) -> None:
+    given = flags(cluster(tls={"peerSecret": "p", "clientSecret": "c"}), secure=known)
+
+    assert "--listen-peer-urls=http://0.0.0.0:2380,https://0.0.0.0:2382" in given
+    [served] = [flag for flag in given if flag.startswith("--listen-client-urls=")]
+    assert ("=http://" in served) is (known is False)
+
+
 def test_what_is_rolled_out_is_all_but_the_version_and_how_a_pod_boots() -> None:
-    same = manifests.template(cluster(), "etcd", "a")
-    assert manifests.template(cluster(version="3.7.3", size=5), "etcd", "a") == same
-    assert manifests.template(cluster(), "etcd", "b") != same
-    assert manifests.template(cluster(pod={"labels": {"a": "b"}}), "etcd", "a") != same
+    same = manifests.template(cluster(), "etcd", "a", None)
+    assert manifests.template(cluster(version="3.7.3", size=5), "etcd", "a", None) == same
+    assert manifests.template(cluster(), "etcd", "b", None) != same
+    assert manifests.template(cluster(pod={"labels": {"a": "b"}}), "etcd", "a", None) != same
 
 
 def test_a_cluster_of_the_same_name_never_meets_old_data() -> None:

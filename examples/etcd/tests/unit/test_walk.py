@@ -258,7 +258,7 @@ class World:
                 version = dice.choice((self.wanted.version, *VERSIONS))
                 self.wanted = replace(self.wanted, tls=True, version=version)
                 if dice.random() < 0.5:  # the status is restored by hand
-                    self.latched = structs.replace(self.latched, secure=False)
+                    self.latched = structs.replace(self.latched, secure=dice.choice((False, None)))
 
 
 @pytest.mark.parametrize("seed", range(200))

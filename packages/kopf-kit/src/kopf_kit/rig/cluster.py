@@ -157,8 +157,7 @@ def address_here(cluster: Cluster) -> str:
     """
     minified = "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
     server = output([*cluster.kubectl_command, *minified]).strip()
-    if not cluster.existing:
-        address = engine.gateway(urlsplit(server).port or 443)
+    if not cluster.existing and (address := engine.gateway(urlsplit(server).port or 443)):
         try:
             with socket.socket() as probe:
                 probe.bind((address, 0))  # the engine may run in a virtual machine
