@@ -180,13 +180,23 @@ class Member:
 
     async def status(self) -> Voice:
         """Return the status that the member reports of itself."""
-        told = await self.call("maintenance/status", {}, _Status, STATUS)
-        head, down = told.header, told.downgrade_info
-        ids = _hex(head.member_id), _hex(head.cluster_id), told.version, _hex(told.leader)
-        raft = head.revision, told.raft_index, told.raft_applied_index, told.is_learner
-        size = told.db_size, told.db_size_in_use, told.db_size_quota
-        target = down.target_version if down.enabled else ""
-        return Voice(*ids, *raft, *size, told.storage_version, target)
+        response = await self.call("maintenance/status", {}, _Status, STATUS)
+        down = response.downgrade_info
+        return Voice(
+            _hex(response.header.member_id),
+            _hex(response.header.cluster_id),
+            response.version,
+            _hex(response.leader),
+            response.header.revision,
+            response.raft_index,
+            response.raft_applied_index,
+            response.is_learner,
+            response.db_size,
+            response.db_size_in_use,
+            response.db_size_quota,
+            response.storage_version,
+            down.target_version if down.enabled else "",
+        )
 
     async def members(self, name_of: Callable[[str], str]) -> tuple[Listed, ...]:
         """Return the members as a quorum knows them; `name_of` knows them by their peer URLs."""

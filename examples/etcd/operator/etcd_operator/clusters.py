@@ -436,16 +436,34 @@ class Eye:
                 mine[member] = left.pop(name).version
         members, alarms = await self._membership(pods, voices)
         tasks = spec.maintenance
-        made = settings.etcd_repository, self.authority, latched.secure
-        template = manifests.template(self.cluster, *made)
-        runs = spec.size, spec.version, template, tasks.defragment_hours * HOUR
-        saved = tasks.backup_before_upgrade is not None
-        wanted = Wanted(*runs, saved, spec.storage.adopt, spec.tls is not None)
-        meta, now = self.cluster.metadata, self.context.now
-        volumes = {name: claim.uid for name, claim in claims.items() if not claim.deleting}
-        etcd = members, voices, alarms, now, frozenset(small), frozenset(growing), self._backup()
-        kept = tuple(sorted(left)), mine
-        return Seen(meta.name, wanted, latched, pods, volumes, *etcd, *kept, meta.uid)
+        template = manifests.template(
+            self.cluster, settings.etcd_repository, self.authority, latched.secure
+        )
+        return Seen(
+            self.cluster.metadata.name,
+            Wanted(
+                spec.size,
+                spec.version,
+                template,
+                tasks.defragment_hours * HOUR,
+                tasks.backup_before_upgrade is not None,
+                spec.storage.adopt,
+                spec.tls is not None,
+            ),
+            latched,
+            pods,
+            {name: claim.uid for name, claim in claims.items() if not claim.deleting},
+            members,
+            voices,
+            alarms,
+            self.context.now,
+            frozenset(small),
+            frozenset(growing),
+            self._backup(),
+            tuple(sorted(left)),
+            mine,
+            self.cluster.metadata.uid,
+        )
 
     def _backup(self) -> str | None:
         """Return how the backup before an upgrade has ended; None before that."""

@@ -127,8 +127,11 @@ class Bucket:
         from obstore.store import S3Store
 
         self._obstore = obstore
-        options: Any = {"allow_http": True, "timeout": timedelta(seconds=SLOW)}
-        options["connect_timeout"] = timedelta(seconds=10)
+        options: Any = {
+            "allow_http": True,
+            "connect_timeout": timedelta(seconds=10),
+            "timeout": timedelta(seconds=SLOW),
+        }
         if ca:
             options["root_certificate"] = ca
         settings: Any = {"checksum_algorithm": "SHA256", **config}
@@ -157,8 +160,10 @@ class Bucket:
 
     async def create(self, name: str, content: bytes) -> None:
         """Write a small file, which must not exist."""
-        put = self._obstore.put_async
-        await self._answer(put(self._store, name, content, mode="create", use_multipart=False))
+        put = self._obstore.put_async(
+            self._store, name, content, mode="create", use_multipart=False
+        )
+        await self._answer(put)
 
     async def size(self, name: str) -> int:
         """Return the size of a file."""
