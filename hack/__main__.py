@@ -13,7 +13,6 @@ PROGRAM = Program(
         "sabotage": Entry(_TEST, "hack.sabotage:command", "change code: a test must notice each"),
         "soak": Entry(_TEST, "hack.own_tiers:soak_command", "churn for an hour: the memory stays"),
         "test-make": Entry(_TEST, "hack.own_tiers:make_command", "test the Makefile's commands"),
-        "test-upgrades": Entry(_TEST, "hack.own_tiers:upgrades_command", "rehearse releases"),
     },
 )
 

@@ -1,7 +1,7 @@
-"""Tiers of this repository alone: `make`, `upgrades`, `soak` and `matrix`.
+"""Tiers of this repository alone: `make`, `soak` and `matrix`.
 
-Those of `make` and `upgrades` run on the tests' own kind cluster. They install and remove the
-operator, the CRD and OLM many times, so no cluster of a user will do. `matrix` runs what depends on
+Those of `make` run on the tests' own kind cluster. They install and remove the operator, the CRD
+and OLM many times, so no cluster of a user will do. `matrix` runs what depends on
 the API server, the fault tests with the mark `api` or the quick ones of the operator that
 PROJECT names, on each supported Kubernetes; the variable KUBERNETES picks one version.
 """
@@ -14,7 +14,7 @@ from kopf_kit.cli import e2e, lanes
 from kopf_kit.program import passing_on
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import cluster as clusters
-from kopf_kit.rig import control_plane, olm, paths, tools, versions
+from kopf_kit.rig import control_plane, paths, tools, versions
 from kopf_kit.rig.run import KitError, elapsed
 from kopf_kit.rig.steps import say
 
@@ -35,12 +35,6 @@ def make(arguments: list[str]) -> int:
         )
     cluster = clusters.up(clusters.TEST_NAME)
     return e2e.run_pytest(str(_TESTS / "make"), *arguments, KUBECONFIG=str(cluster.kubeconfig))
-
-
-def upgrades(arguments: list[str]) -> int:
-    """Run the tests with OLM in the cluster, as `make` runs its own."""
-    cluster = olm.up(clusters.TEST_NAME)
-    return e2e.run_pytest(str(_TESTS / "upgrades"), *arguments, KUBECONFIG=str(cluster.kubeconfig))
 
 
 def soak(arguments: list[str]) -> int:
@@ -105,6 +99,5 @@ def _on(minor: str, report: Path, folder: Path, arguments: list[str]) -> int:
 
 
 make_command = passing_on(make, "PYTEST'S OPTIONS")
-upgrades_command = passing_on(upgrades, "PYTEST'S OPTIONS")
 soak_command = passing_on(soak, "PYTEST'S OPTIONS")
 matrix_command = passing_on(matrix, "PYTEST'S OPTIONS")
