@@ -8,7 +8,6 @@
 # BUNDLE_IMG=…         a release's OLM bundle image, CATALOG_IMG=… that of its catalog
 # KEYS=…               the folder with the keys that sign a release, by default build/keys; COSIGN_PASSWORD is their passphrase
 # REGISTRY=…           where to push bundle, catalog, charts and images: host[:port][/path]; default: beside the kind cluster
-# UNTESTED=yes         release what `make test-all` has not passed
 # PROJECT=examples/memcached  another operator of this repository; generate, verify and its tests are limited to it
 # PLATFORMS=…          build images for these: linux/amd64,linux/arm64; default: this machine's
 # MINUTES=10           the time of the tier `soak`, and of the one of etcd in `examples-long`, instead of an hour
@@ -16,7 +15,7 @@
 CLUSTER ?= kind
 IMG ?=
 unexport PROJECT
-export BUNDLE_IMG CATALOG_IMG CLUSTER IMAGES IMG KEYS KUBERNETES MESSAGE_IMG PLATFORMS REGISTRY UNTESTED
+export BUNDLE_IMG CATALOG_IMG CLUSTER IMAGES IMG KEYS KUBERNETES MESSAGE_IMG PLATFORMS REGISTRY
 # Each line of a recipe handles failures itself: make 3.81, which macOS has, ignores .SHELLFLAGS.
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
@@ -59,7 +58,7 @@ check: $(READY) ## all tiers of tests that need no cluster (ARGS="--tier unit -k
 	@$(KIT) check $(ARGS)
 test: $(READY) ## all that must pass before a change lands (ARGS="--tier faults --tier e2e", PROJECT=…)
 	@$(KIT) test $(ARGS)
-test-all: $(READY) ## all tests there are, from where the last run of it stopped (ARGS="--part olm")
+test-all: $(READY) ## all tests there are (ARGS="--part olm")
 	@$(KIT) test-all $(ARGS)
 judges: $(READY) ## have programs of others judge chart, Dockerfile, workflows and image; all have to be had
 	@$(PY) -m kopf_kit.cli.judges --all $(ARGS)

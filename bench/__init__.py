@@ -1,6 +1,6 @@
 """The benchmark: compares this operator with its peers, with a watch and the audit log.
 
-`make bench` measures and writes docs/benchmarks.{json,md,ko.md,png}; docs/benchmarks.md says how
+`make bench` measures and writes docs/benchmarks.{json,md}; docs/benchmarks.md says how
 and why. The modules, lowest first:
 
     api           requests to the API server, for the benchmark itself

@@ -11,19 +11,26 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from bench import korean
 from bench.peers import DEFAULT, FLOOR, MEMCACHED, MEMCACHEDS, OURS, PEERS, TUNED
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
 
 Data = dict[str, Any]
 Say = Callable[[str], str]
+_KOREAN: dict[str, str] = {
+    "plain kopf": "kopf만",
+    "controller-runtime, 10 workers": "controller-runtime, 워커 10개",
+    "backlog of {messages:,} Messages: last Pod": "밀린 Message {messages:,}개: 마지막 파드",
+    "{messages:,} edits: last correct Pod": "수정 {messages:,}건: 마지막 올바른 파드",
+    "one create, p50": "하나 생성, p50",
+    "CPU of the start and the backlog": "시작과 밀린 작업의 CPU",
+    "memory, 10,000 Messages": "메모리, Message 10,000개",
+}
 #: The pages, each with the translation of the labels; the first pages have one table.
 PAGES: dict[str, Say] = {
     "docs/benchmarks.md": str,
-    "docs/benchmarks.ko.md": korean.said,
     "README.md": str,
-    "README.ko.md": korean.said,
+    "README.ko.md": lambda label: _KOREAN.get(label, label),
 }
 #: The columns and the rows of the table on the first pages.
 _FIRST = {"kopf-tutorial": "plain kopf", OURS.name: "kopf-runtime", TUNED.name: TUNED.title}

@@ -63,7 +63,6 @@ class Clone:
         return {
             **os.environ,
             **NOBODY,
-            "UNTESTED": "yes",
             "PYTHONPATH": paths.python_path(self.folder),
             **self.environment,
         }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench import korean, peers, report, run
+from bench import peers, report, run
 from bench.examples import Progress
 from bench.world import World
 from kopf_kit.rig import paths, versions
@@ -136,32 +136,6 @@ def test_only_goals_that_are_not_met_are_listed() -> None:
     assert missed.startswith("1 of 2 measured goals are met:")
     assert "| memory, no Message | 60 MB | 70 MB |" in missed
     assert "1,000 Messages" not in missed
-
-
-def test_each_label_of_the_tables_has_its_korean() -> None:
-    asked: list[str] = []
-
-    def say(label: str) -> str:
-        asked.append(label)
-        return korean.said(label)
-
-    data = json.loads((DOCS / "benchmarks.json").read_text())
-    reviews = dict.fromkeys(("convert_p99", "convert_all", "admit_p99", "admit_all"), 9.0)
-    for peer, number in (
-        ("ours", {"traced_cpu": 9.0, "late_ratio": 1.0, "slices_busier": 0.6, "slices_both": 1.2}),
-        ("kopf-tutorial", {"edit_status": None}),
-        ("memcached", reviews),
-    ):
-        data["runs"].append({"peer": peer, "repeat": 0, "numbers": number})
-
-    data["settings"]["reviews"] = 1000
-    report.parts(data, say)
-    report.first(data, say)
-    report.parts({**data, "runs": data["runs"][:1]}, say)
-
-    same = {label for label in asked if korean.said(label) == label}
-    assert same == {"message-operator", "examples/memcached", "kopf-runtime"}
-    assert korean.LABELS.keys() == set(asked) - same
 
 
 def test_the_pages_have_the_tables_of_the_data() -> None:

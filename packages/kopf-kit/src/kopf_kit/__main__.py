@@ -11,9 +11,6 @@ _START, _TEST, _DEVELOP = "Start here", "Test", "Develop"
 _CLUSTER, _IMAGE, _RELEASE = "Cluster", "Image", "Release"
 COMMANDS = {
     "new": Entry(_START, f"{_IN}new:command", "write the repository of an operator", "nothing"),
-    "remove": Entry(
-        _START, f"{_IN}new:remove_command", "take out what `new kind` has added", "nothing"
-    ),
     "adopt": Entry(
         _START, f"{_IN}new:adopt_command", "package an operator on plain kopf", "nothing"
     ),
@@ -26,9 +23,7 @@ COMMANDS = {
     "test": Entry(
         _TEST, f"{_IN}test:test", "run the tiers that pass before a change lands", "project"
     ),
-    "test-all": Entry(
-        _TEST, f"{_IN}test:test_all", "run all tiers, from where the last run stopped", "project"
-    ),
+    "test-all": Entry(_TEST, f"{_IN}test:test_all", "run all tiers", "project"),
     "faults": Entry(
         _TEST, f"{_IN}test:faults", "kill and fault the operator at every write", "project"
     ),
@@ -83,7 +78,6 @@ VARIABLES = {
     "KEYS": "the folder of the keys that sign a release; by default build/keys",
     "COSIGN_PASSWORD": "the passphrase of these keys",
     "BUNDLE_IMG, CATALOG_IMG": "a release's OLM images that are in a registry already",
-    "UNTESTED=yes": "release what test-all has not passed",
     "PROJECT": "the folder of another operator in the same repository",
 }
 PROGRAM = click.version_option(package_name="kopf-kit", prog_name="kopf-kit")(

@@ -67,11 +67,7 @@ def _run(output: str, folder: str, words: list[str]) -> None:
     # There is neither a cluster, an engine nor a registry, and a plugin goes into `build`.
     os.environ |= {"PWD": folder, "HOME": f"{folder}/build", "CLUSTER": "existing"}
     os.environ |= {"XDG_CACHE_HOME": str(_CACHE), "KUBECONFIG": f"{folder}/build/kubeconfig"}
-    os.environ |= {
-        "DOCKER_HOST": "unix:///not-there",
-        "REGISTRY": "localhost:9/a",
-        "UNTESTED": "yes",
-    }
+    os.environ |= {"DOCKER_HOST": "unix:///not-there", "REGISTRY": "localhost:9/a"}
     sys.argv = ["kopf-kit", *words]
     code: Any = 70
     try:

@@ -1,4 +1,4 @@
-"""`make test`: tiers run in two lanes, are ended together, told in a table, and kept by content."""
+"""`make test`: tiers run in two lanes, are ended together, and told in a table."""
 
 import contextlib
 import json
@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.cli import lanes, release
+from kopf_kit.cli import lanes
 from kopf_kit.cli import test as command
-from kopf_kit.project import releases
 from kopf_kit.rig import paths
-from kopf_kit.rig.run import KitError
 
 REAL = command.TIERS
 #: Runs `make test` with other tiers in another folder.
@@ -34,21 +32,13 @@ sys.exit(__main__.main())
 """
 
 
-#: What a run is limited by, as by the run that this test is in.
-LIMITS = (*lanes.LIMITS, lanes.WITHIN)
-
-
 class Tiers:
     """Tiers of small commands of a shell, in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = {
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if name not in LIMITS and not name.endswith("_IMG")
-            },
+            **{name: value for name, value in os.environ.items() if name != lanes.WITHIN},
             "CLUSTER": "kind",
         }
 
@@ -194,94 +184,6 @@ def test_an_interrupt_ends_both_lanes_with_all_their_processes(
     assert tiers.ran() == []
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    """A git repository with a file in it."""
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    (tmp_path / "file").write_text("one\n")
-    return tmp_path
-
-
-def test_a_content_keeps_its_hash_when_it_is_committed(here: Path) -> None:
-    before = lanes.tree(here)
-    ours = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    subprocess.run(["git", "-C", str(here), "add", "."], check=True)
-    subprocess.run(["git", "-C", str(here), *ours, "commit", "-qm", "it"], check=True)
-    committed = lanes.tree(here)
-    (here / "file").write_text("two\n")
-    subprocess.run(["git", "-C", str(here), "diff", "--cached", "--quiet"], check=True)
-
-    assert before == committed
-    assert lanes.tree(here) != before
-
-
-def test_all_goes_on_where_it_stopped(tiers: Tiers) -> None:
-    gate = tiers.folder / "gate"
-    tiers.write(
-        a={"run": notes(tiers, "a")},
-        b={"run": f"{notes(tiers, 'b')}; test -e {gate}", "set": "all"},
-        c={"run": notes(tiers, "c"), "set": "all"},
-    )
-
-    first, _ = tiers.run("all")
-    gate.touch()
-    second, said = tiers.run("all")
-    third, _ = tiers.run("all")
-    again, _ = tiers.run("all", "--again", "--part", "a")
-
-    assert (first, second, third, again) == (1, 0, 0, 0)
-    assert tiers.ran() == ["a", "b", "c", "b", "a"]
-    assert "passed before with this content: a " in said
-
-
-COMMITS = [("raised", "release: raise the version to 1.0.0"), ("tested", "core: it"), ("old", "a")]
-
-
-@pytest.fixture
-def released(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> Tiers:
-    """A commit that releasing made, on one of which all but `b` has passed."""
-    tiers.write(a={"run": "true"}, b={"run": "true", "set": "all"})
-    log = "".join(f"{content} {subject}\n" for content, subject in COMMITS)
-    monkeypatch.setattr(releases, "_git", lambda *_: log)
-    monkeypatch.delenv("UNTESTED", raising=False)
-    ours = (tiers.folder / "tiers.toml", tiers.folder)
-    monkeypatch.setattr(command.missing, "__defaults__", ours)
-    lanes.record(tiers.folder, "tested", "a", 1.0, "1 passed")
-    lanes.record(tiers.folder, "old", "b", 1.0, "1 passed")
-    return tiers
-
-
-def test_a_release_is_refused_with_what_has_not_passed(released: Tiers) -> None:
-    with pytest.raises(
-        KitError, match=r"have not passed for this commit: b\. Run `kopf-kit test-all`"
-    ):
-        release._check_tested()
-
-
-def test_a_release_goes_on_once_all_has_passed_for_what_it_is_made_of(released: Tiers) -> None:
-    lanes.record(released.folder, "tested", "b", 1.0, "1 passed")
-
-    release._check_tested()
-
-
-@pytest.mark.usefixtures("released")
-def test_untested_yes_overrides_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNTESTED", "yes")
-
-    release._check_tested()
-
-
-def test_what_is_chosen_or_limited_is_not_kept(tiers: Tiers) -> None:
-    tiers.write(a={"run": "true {options}"})
-
-    tiers.run("test", "--tier", "a", "-k", "some")
-    tiers.environment["KUBERNETES"] = "1.35"
-    tiers.run("test")
-
-    assert not (tiers.folder / "tested").exists()
-    assert command.missing("0" * 40, tiers.folder / "tiers.toml", tiers.folder) == ["a"]
-
-
 def test_a_part_is_the_quick_and_the_long_tier(tiers: Tiers) -> None:
     long = {"run": notes(tiers, "long"), "set": "all"}
     tiers.write(**{"a": {"run": notes(tiers, "a")}, "a-long": long, "b": {"run": "exit 1"}})
@@ -337,15 +239,3 @@ def test_check_needs_no_cluster_and_each_path_exists() -> None:
         for word in f"{each.run} {each.pytest}".split():
             if word.startswith("tests/"):
                 assert (paths.CHECKOUT / word).exists(), word
-
-
-def test_another_image_of_the_pods_is_tested_for_no_release(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in (*LIMITS, "BUNDLE_IMG", "CATALOG_IMG", "CLUSTER", "MESSAGE_IMG"):
-        monkeypatch.delenv(name, raising=False)
-    assert lanes.may_record()
-
-    monkeypatch.setenv("MESSAGE_IMG", "registry.example.com/busybox:1")
-
-    assert not lanes.may_record()

@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 
 from kopf_kit.chart import templates
-from kopf_kit.cli import test
 from kopf_kit.image import build
 from kopf_kit.olm import catalog
 from kopf_kit.program import Entry, Program
@@ -308,7 +307,6 @@ def _check(version: str, signer: Signer, destination: str) -> None:
     catalog.check_records(version)
     releases.check_clean()
     files.check()
-    _check_tested()
     signer.check()
     if registry.is_local(destination):
         registry.up()
@@ -320,21 +318,6 @@ def _check(version: str, signer: Signer, destination: str) -> None:
             "(docker login), or name another one"
         ) from error
     artifacts.check()
-
-
-def _check_tested() -> None:
-    """Raise KitError unless all tests passed for what is released, or UNTESTED=yes.
-
-    What releasing commits itself, such as the raised version, need not be tested again.
-    """
-    if os.environ.get("UNTESTED") == "yes":
-        return
-    parts = min((test.missing(tree) for tree in releases.trees()), key=len)
-    if parts:
-        raise KitError(
-            f"these have not passed for this commit: {', '.join(parts)}. Run `kopf-kit test-all`, "
-            "which goes on where it stopped, or set UNTESTED=yes to release it all the same"
-        )
 
 
 def _commit_version(version: str) -> None:

@@ -5,11 +5,9 @@ A repository without that file has the kit's own tiers: `kopf_kit.cli.lanes.DEFA
     kopf-kit test --tier unit,chart          only these tiers
     kopf-kit test --tier faults -k frozen    further words go to pytest
     kopf-kit test-all --part olm             of a tier, the quick and the long part
-    kopf-kit test-all --again                also what has passed for this content
     kopf-kit test --list                     tell what would run, and end
 
-Each tier's output and pytest's reports are in build/test. What has passed is kept in build/tested:
-`test-all` leaves it out, so that it goes on where it stopped, and `kopf-kit release` asks for it.
+Each tier's output and pytest's reports are in build/test.
 """
 
 import os
@@ -37,18 +35,17 @@ def _of_a_set(set_name: Set, text: str) -> click.Command:
     @click.command(context_settings=PASSES_ON, help=text)
     @click.option("--tier", "--part", "names", multiple=True, help="Only these: NAME[,NAME…].")
     @click.option("--list", "tell", is_flag=True, help="Print what would run, and exit.")
-    @click.option("--again", is_flag=True, help="Also run what has passed for this content.")
     @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
-    def command(names: tuple[str, ...], *, tell: bool, again: bool, rest: tuple[str, ...]) -> int:
+    def command(names: tuple[str, ...], *, tell: bool, rest: tuple[str, ...]) -> int:
         chosen = [name for part in names for name in part.split(",")]
-        return run(set_name, rest, names=chosen, tell=tell, again=again)
+        return run(set_name, rest, names=chosen, tell=tell)
 
     return command
 
 
 check = _of_a_set("check", "Run the tiers of tests that need no cluster.")
 test = _of_a_set("test", "Run the tiers that must pass before a change lands.")
-test_all = _of_a_set("all", "Run all tiers, from where the last run stopped.")
+test_all = _of_a_set("all", "Run all tiers.")
 
 
 @click.command(context_settings=PASSES_ON)
@@ -74,7 +71,6 @@ def run(
     *,
     names: Sequence[str] = (),
     tell: bool = False,
-    again: bool = False,
 ) -> int:
     """Run a set's tiers, or the named ones; return 0 only if none failed.
 
@@ -83,18 +79,12 @@ def run(
     tiers = lanes.read(file)
     chosen = lanes.choose(tiers, names, with_long=set_name == "all")
     chosen = _possible(chosen or lanes.of_set(tiers, set_name))
-    content = lanes.tree() if lanes.may_record() and not options else ""
-    if content and set_name == "all" and not again:
-        before = lanes.passed(build, content)
-        for done in (done for done in chosen if done.name in before):
-            say(f"  passed before with this content: {done.name} (--again repeats it)")
-        chosen = [due for due in chosen if due.name not in before]
     _tell(_COMMANDS[set_name], chosen, build / "test")
     if tell or not chosen:
         return 0
     if any(due.cluster for due in chosen):
         _check_machine()
-    return _run(chosen, options, build, content)
+    return _run(chosen, options, build)
 
 
 def _check_machine() -> None:
@@ -104,13 +94,7 @@ def _check_machine() -> None:
         public_images.are_in_reach()
 
 
-def missing(content: str, file: Path = TIERS, build: Path = paths.BUILD) -> list[str]:
-    """Return the tiers of `kopf-kit test-all` that have not passed for a content."""
-    passed = lanes.passed(build, content)
-    return [due.name for due in lanes.of_set(lanes.read(file), "all") if due.name not in passed]
-
-
-def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -> int:
+def _run(tiers: list[Tier], options: Sequence[str], build: Path) -> int:
     # A tier of a run that is within a test of another one leaves the latter's files alone.
     folder = build / "test" / os.environ.get(lanes.WITHIN, "")
     folder.mkdir(parents=True, exist_ok=True)
@@ -120,11 +104,6 @@ def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -
             former.unlink()
 
     def ended(result: Result) -> None:
-        name = result.tier.name
-        if content and result.code:
-            lanes.forget(build, content, name)
-        elif content:
-            lanes.record(build, content, name, result.seconds, str(result.report))
         if len(tiers) > 1:
             say(str(result))
 

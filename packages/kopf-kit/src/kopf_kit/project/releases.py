@@ -186,17 +186,6 @@ def head() -> str:
     return _git("rev-parse", "HEAD").strip()
 
 
-def trees() -> list[str]:
-    """Return git's hash of the content that is checked out, and of what releasing changed in it."""
-    former = []
-    for line in _git("log", "-5", "--format=%T %s").splitlines():
-        tree, _, subject = line.partition(" ")
-        former.append(tree)
-        if not subject.startswith("release: "):
-            break
-    return former
-
-
 def is_same(revision: str) -> bool:
     """Tell whether a commit has what is checked out, in all but catalog/."""
     done = git(paths.CHECKOUT, "diff", "--quiet", revision, "HEAD", "--", ".", ":!catalog")

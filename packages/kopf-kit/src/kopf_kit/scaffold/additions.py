@@ -42,7 +42,6 @@ _STEPS = """\
         env:
           TAG: ${{{{ github.ref_name }}}}
           REGISTRY: ghcr.io/${{{{ github.repository_owner }}}}
-          UNTESTED: "yes" # the steps above are the tests
 """
 
 
