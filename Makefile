@@ -79,7 +79,7 @@ bump: $(READY) ## raise the version wherever it is written (VERSION=x.y.z)
 	@$(KIT) bump "$(VERSION)"
 	@$(KIT) generate
 # It takes a database that knows nothing, such as a proxy's empty answer, for good news.
-AUDIT := $(VENV)/bin/pip-audit --strict --disable-pip --vulnerability-service osv --timeout 60 --progress-spinner off
+AUDIT := $(VENV)/bin/uvx -q --system-certs pip-audit@2.10.1 --strict --disable-pip --vulnerability-service osv --timeout 60 --progress-spinner off
 scan: $(READY) ## look up known vulnerabilities of the locked packages; asks api.osv.dev
 	@! echo django==1.11 | $(AUDIT) --no-deps --requirement=/dev/stdin >/dev/null 2>&1 || { \
 	  echo "make: no vulnerability of django 1.11 is known there, which has many: nothing was looked up" >&2; exit 1; }

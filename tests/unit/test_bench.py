@@ -84,60 +84,6 @@ def test_a_memcached_is_well_when_its_operator_says_so_and_not_before() -> None:
     assert (progress.unwell, progress.last_status) == (set(), 4)
 
 
-def test_only_a_deployment_of_the_wanted_size_counts() -> None:
-    progress = Progress(["a"], "/memcacheds")
-
-    progress.take_deployment("ADDED", {"metadata": {"name": "a"}, "spec": {"replicas": 2}}, 1)
-    assert progress.childless == {"a"}
-
-    progress.take_deployment("MODIFIED", {"metadata": {"name": "a"}, "spec": {"replicas": 1}}, 2)
-    assert (progress.childless, progress.last_child) == (set(), 2)
-
-
-def test_a_table_has_what_was_measured() -> None:
-    data = _data(
-        memcached={"memcached_cpu": [1.0, 2.0, 9.0]}, memcached_in_go={"memcached_cpu": [2.0, 8.0]}
-    )
-    parts = report.parts(data)
-
-    assert parts["memcached"].splitlines() == [
-        "| | examples/memcached | the tutorial's operator in Go |",
-        "|---|---|---|",
-        "| CPU of the start and the backlog (s) | 2.00 | 5.00 (0.38×) |",
-    ]
-    assert parts["speed"] == "Not measured."
-
-
-def test_a_table_is_bold_where_a_peer_is_better_and_says_what_never_happened() -> None:
-    data = _data(
-        ours={"create_p50": [0.003], "beside_ratio": [1.1]},
-        controller_runtime_1={"create_p50": [0.002], "beside_ratio": [None]},
-    )
-    parts = report.parts(data)
-
-    assert "| one create, p50 (ms) | 3.0 | 2.0 (**1.50×**) |" in parts["create"]
-    data["runs"] += _data(controller_runtime_1={"lost_pod": [2.0]})["runs"]
-    assert "relative to usual (×) | 1.10 | never |" in report.parts(data)["trouble"]
-
-
-def test_the_answer_is_the_ratio_to_the_fastest_peer() -> None:
-    data = _data(ours={"rss_10000": [50.0]}, controller_runtime_10={"rss_10000": [200.0]})
-
-    answer = report.parts(data)["answer"]
-
-    assert answer == "- **0.25×** memory, 10,000 Messages (50 MB, the peer 200 MB)"
-
-
-def test_only_goals_that_are_not_met_are_listed() -> None:
-    data = _data(ours={"rss_0": [70.0], "rss_1000": [50.0]})
-
-    missed = report.parts(data)["missed"]
-
-    assert missed.startswith("1 of 2 measured goals are met:")
-    assert "| memory, no Message | 60 MB | 70 MB |" in missed
-    assert "1,000 Messages" not in missed
-
-
 def test_the_pages_have_the_tables_of_the_data() -> None:
     data = json.loads((DOCS / "benchmarks.json").read_text())
 

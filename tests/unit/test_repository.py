@@ -20,12 +20,6 @@ from kopf_offline import golang
 HOME = home.declared().page
 
 
-def in_checkout(url: str) -> Path | None:
-    """Return the file or folder that a link into the project names; None for other links."""
-    inside = re.fullmatch(rf"{HOME}/(?:blob|tree)/main/([^#]*)(?:#.*)?", url)
-    return CHECKOUT / inside[1] if inside else None
-
-
 # --- The project's home, which PROJECT has --------------------------------------------------------
 
 ELSEWHERE = {
@@ -71,27 +65,6 @@ def test_no_other_home_is_named() -> None:
 
     assert set(re.findall(pattern, text)) == {owner, "you"}  # as in `registry.example.com/you`
     assert set(re.findall(r"[\w.+-]+@myorg\.dev", text)) == {home.declared().email}
-
-
-# --- .github/security-insights.yml, as schema.cue of its specification has it, 2.1.0 --------------
-
-
-INSIGHTS = CHECKOUT / ".github" / "security-insights.yml"
-
-
-def test_the_links_of_the_security_insights_lead_somewhere() -> None:
-    links = re.findall(r"https://\S+", INSIGHTS.read_text())
-    files = [file for link in links if (file := in_checkout(link)) is not None]
-
-    assert len(files) > 10
-    assert [str(file) for file in files if not file.exists()] == []
-
-
-@pytest.mark.parametrize("tool", ["pip-audit", "zizmor", "ruff", "hypothesis"])
-def test_the_tools_of_the_security_insights_are_locked(tool: str) -> None:
-    assert re.search(rf"^ +- name: {tool}$", INSIGHTS.read_text(), re.MULTILINE | re.IGNORECASE)
-    lock = (CHECKOUT / "requirements.txt").read_text()
-    assert re.search(rf"^{tool}==", lock, re.MULTILINE)
 
 
 # --- llms.txt: https://llmstxt.org ----------------------------------------------------------------

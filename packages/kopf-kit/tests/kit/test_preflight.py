@@ -1,6 +1,5 @@
 """kopf_kit.rig.preflight and engine: what is missing is told in a sentence, or installed."""
 
-import getpass
 import os
 import platform
 from collections.abc import Callable
@@ -39,15 +38,14 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Docker:
     ("script", "sentence"),
     [
         ("", r"lacks the command docker\. .*docs\.docker\.com.*CLUSTER=existing"),
-        ("echo podman version 5.2.1", r"`docker` is Podman.*docs\.docker\.com"),
-        (_FAILING.format("permission denied"), r"the right to use .*usermod -aG docker"),
+        (_FAILING.format("permission denied"), r"(?s)usermod -aG docker.*permission denied"),
         (
             _FAILING.format("Cannot connect at tcp://192.0.2.7:2375."),
             r"(?s)a Docker engine that answers.*systemctl start docker.*192\.0\.2\.7:2375",
         ),
         ('case "$1" in buildx) exit 1 ;; *) echo 27.3.1 ;; esac', r"lacks .*buildx"),
     ],
-    ids=["none", "podman", "no right", "not started", "no buildx"],
+    ids=["none", "no right", "not started", "no buildx"],
 )
 def test_a_machine_without_an_engine_that_builds_is_told_how_to_get_it(
     script: str, sentence: str, docker: _Docker
@@ -57,12 +55,6 @@ def test_a_machine_without_an_engine_that_builds_is_told_how_to_get_it(
 
     with pytest.raises(KitError, match=sentence):
         engine.up()
-
-
-def test_an_engine_that_answers_and_builds_is_taken_as_it_is(docker: _Docker) -> None:
-    docker("echo 27.3.1")
-
-    engine.up()
 
 
 @pytest.mark.parametrize("what", ["root on Debian", "not root", "not Debian", "elsewhere"])
@@ -125,84 +117,3 @@ def test_a_full_disk_is_told_before_anything_is_built(monkeypatch: pytest.Monkey
 
     with pytest.raises(KitError, match=r"free disk space.*XDG_CACHE_HOME"):
         preflight.check(preflight.ROOM)
-
-
-@pytest.mark.parametrize(
-    ("programs", "users", "told"),
-    [
-        ([], "", r"apt-get install mmdebstrap uidmap"),
-        (["mmdebstrap"], "", r"apt-get install mmdebstrap uidmap"),
-        (["mmdebstrap", "newuidmap"], "somebody:100000:65536", r"usermod --add-subuids"),
-    ],
-)
-def test_who_builds_images_without_being_root_is_told_what_that_takes(
-    programs: list[str],
-    users: str,
-    told: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian"})
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for program in programs:
-        (tmp_path / program).touch(0o755)
-    subordinate = tmp_path / "subuid"
-    subordinate.write_text(users)
-    monkeypatch.setattr(preflight, "_SUBORDINATE_IDS", subordinate)
-
-    with pytest.raises(KitError, match=told):
-        preflight.check(preflight.FROM_SOURCE)
-
-
-# Fails as often as a file next to it has lines, and writes down how it was called.
-_APT = """#!/bin/sh
-for word; do case "$word" in update|install) action=$word;; esac; done
-echo "$action" >>"$0.calls"
-rest=$(sed 1d "$0.$action.failures" 2>/dev/null)
-if [ -s "$0.$action.failures" ]; then printf '%s' "$rest" >"$0.$action.failures"; exit 100; fi
-"""
-
-
-@pytest.fixture
-def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in for Debian's package manager, which makes nothing appear."""
-    program = tmp_path / "apt-get"
-    program.write_text(_APT)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(preflight, "_PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian"})
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    return program
-
-
-def _calls(apt: Path) -> list[str]:
-    return Path(f"{apt}.calls").read_text().split()
-
-
-def test_packages_that_cannot_be_had_are_asked_for_again_with_new_lists(apt: Path) -> None:
-    Path(f"{apt}.install.failures").write_text("1\n2\n")
-
-    preflight.install("An engine", ["engine"], needs=("no-such-program",))
-
-    assert _calls(apt) == ["update", "install"] * 3
-
-
-def test_packages_that_cannot_be_had_at_all_are_told_at_the_third_attempt(apt: Path) -> None:
-    Path(f"{apt}.install.failures").write_text("1\n2\n3\n")
-
-    with pytest.raises(KitError, match="An engine: Debian packages: failed"):
-        preflight.install("An engine", ["engine"], needs=("no-such-program",))
-
-
-@pytest.mark.parametrize("failures", [1, 2, 3])
-def test_lists_are_asked_for_three_times_and_can_do_without_a_vendors(
-    apt: Path, failures: int
-) -> None:
-    Path(f"{apt}.update.failures").write_text("1\n" * failures)
-
-    preflight.update()
-
-    assert _calls(apt) == ["update"] * min(failures + 1, 3)

@@ -8,16 +8,9 @@ import pytest
 from kopf_kit.rig import preflight, public_images
 from kopf_kit.rig.run import KitError
 
-_REFUSED = 'Get "https://registry-1.docker.io/v2/": dial tcp 192.0.2.1:443: connect: %s'
 _UNREACHABLE = [
     'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such host',
-    'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: '
-    "Temporary failure in name resolution",
-    _REFUSED % "connection refused",
-    _REFUSED % "network is unreachable",
-    _REFUSED % "no route to host",
-    'Get "https://registry-1.docker.io/v2/": net/http: request canceled while waiting for '
-    "connection (Client.Timeout exceeded while awaiting headers)",
+    'Get "https://registry-1.docker.io/v2/": dial tcp 192.0.2.1:443: connect: connection refused',
     'Get "https://registry-1.docker.io/v2/": net/http: TLS handshake timeout',
     'Get "https://registry-1.docker.io/v2/": tls: failed to verify certificate: x509: '
     "certificate signed by unknown authority",
@@ -25,8 +18,6 @@ _UNREACHABLE = [
 _REFUSING = [
     "toomanyrequests: You have reached your unauthenticated pull rate limit.",
     "pull access denied for busybox, repository does not exist or may require 'docker login'",
-    "no matching manifest for linux/riscv64 in the manifest list entries",
-    "received unexpected HTTP status: 503 Service Unavailable",
 ]
 
 Engine = Callable[[str], None]
@@ -129,17 +120,3 @@ def test_a_wrong_choice_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(KitError, match=r"IMAGES=bulid .*IMAGES=pull.*IMAGES=build"):
         public_images.are_in_reach()
-
-
-@pytest.mark.usefixtures("can_build")
-def test_a_registry_that_did_not_answer_in_time_is_asked_once_more(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    engine("net/http: TLS handshake timeout")
-    docker, asked = tmp_path / "docker", tmp_path / "asked"
-    second = f'[ "$1" = pull ] && [ -e {asked} ] && exit; [ "$1" != pull ] || touch {asked}'
-    docker.write_text(docker.read_text().replace("cat", f"{second}\ncat"))
-
-    assert public_images.are_in_reach()
-
-    assert "no answer in time" in capsys.readouterr().err

@@ -109,12 +109,6 @@ def test_an_attestation_is_listed_and_is_no_platform() -> None:
     assert registry.listed(f"{REPOSITORY}:1") == [f"{REPOSITORY}@sha256:{n}" for n in (1, 2, 3)]
 
 
-def test_without_platforms_none_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PLATFORMS", "")
-
-    assert dockerfiles.requested() == ()
-
-
 def test_platforms_are_listed_with_commas_or_spaces_each_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -133,14 +127,3 @@ def test_a_platform_that_nothing_is_built_for_is_refused(
         KitError, match=f"images cannot be built for {name}; .*linux/amd64,linux/arm64"
     ):
         dockerfiles.requested()
-
-
-@pytest.mark.parametrize(
-    ("reference", "expected"),
-    [
-        ("localhost:5001/you/name:1.0", "localhost:5001/you/name:1.0-arm64"),
-        ("localhost:5001/you/name", "localhost:5001/you/name:latest-arm64"),
-    ],
-)
-def test_the_image_of_a_platform_is_a_tag_beside_that_of_all(reference: str, expected: str) -> None:
-    assert dockerfiles.images(reference, ["linux/arm64"]) == {"linux/arm64": expected}

@@ -4,11 +4,9 @@
 check takes well under a second, and reports what is missing before minutes are spent.
 """
 
-import getpass
 import os
 import platform
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,9 +20,6 @@ QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
 
 # Another program, such as an unattended upgrade, may be at work; a mirror may fail for a moment.
 _PATIENT = ("-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=5")
-
-# Seconds before the second and the third attempt.
-_PAUSES = (3.0, 15.0)
 
 
 def is_debian() -> bool:
@@ -52,46 +47,31 @@ def install(what: str, packages: Sequence[str], needs: Sequence[str]) -> None:
             f"{what}: {', '.join(needs)} is missing. On Debian run this as root, or install:\n"
             f"    apt-get install {' '.join(packages)}"
         )
-    for after in (*_PAUSES, None):
-        update()
-        try:
-            with tools.lock("apt"), step(f"{what}: Debian packages") as work:
-                work.run(
-                    ["apt-get", *_PATIENT, "install", "-qy", "--no-install-recommends", *packages],
-                    timeout=10 * 60,
-                    env=QUIET,
-                )
-            return
-        except KitError as error:
-            if after is None:
-                raise
-            say(f"    {error}\n    The mirror may have changed in between: again in {after:.0f} s")
-            time.sleep(after)
+    update()
+    with tools.lock("apt"), step(f"{what}: Debian packages") as work:
+        work.run(
+            ["apt-get", *_PATIENT, "install", "-qy", "--no-install-recommends", *packages],
+            timeout=10 * 60,
+            env=QUIET,
+        )
 
 
 def update() -> None:
     """Update apt's package lists.
 
-    A source that keeps failing, such as a vendor's, is ignored: a missing package is reported
-    later. Without its error mode apt would be content with an old list at the first failure.
+    A source that fails, such as a vendor's, is ignored: a missing package is reported later.
     """
-    command = ["apt-get", *_PATIENT, "-o", "APT::Update::Error-Mode=any", "update", "-q"]
     with tools.lock("apt"), step("Debian package lists") as work:
-        for after in (*_PAUSES, None):
-            try:
-                work.run(command, timeout=5 * 60, env=QUIET)
-                return
-            except KitError:
-                if after is not None:
-                    time.sleep(after)
-        say(f"    `apt-get update` printed warnings, see {work.log}; continuing")
+        try:
+            work.run(["apt-get", *_PATIENT, "update", "-q"], timeout=5 * 60, env=QUIET)
+        except KitError:
+            say(f"    `apt-get update` printed warnings, see {work.log}; continuing")
 
 
 #: Disk space in bytes for building everything: sources, compiler caches, programs and images.
 _ROOM = 15 * 10**9
 
 _DEBIANS_DOCKER = "/usr/bin/docker"
-_SUBORDINATE_IDS = Path("/etc/subuid")
 
 _EXISTING = "To use a cluster that is there already, set CLUSTER=existing."
 
@@ -158,10 +138,6 @@ def _engine_error() -> str:
     return ""
 
 
-def _is_docker() -> bool:
-    return "podman" not in (answer(["docker", "--version"]) or "").lower()
-
-
 _INSTALL_ENGINE = (
     "Install it: https://docs.docker.com/engine/install (on Debian, the same command run as root "
     f"does it). {_EXISTING}"
@@ -169,20 +145,11 @@ _INSTALL_ENGINE = (
 ENGINE = (
     Need("the command docker", lambda: shutil.which("docker") is not None, _INSTALL_ENGINE),
     Need(
-        "Docker: its command `docker` is Podman, which does not run this cluster",
-        _is_docker,
-        _INSTALL_ENGINE,
-    ),
-    Need(
-        "the right to use its Docker engine as this user",
-        lambda: "permission denied" not in _engine_error().lower(),
-        "Say: sudo usermod -aG docker $USER, then log out and in again.",
-    ),
-    Need(
         "a Docker engine that answers",
         engine_answers,
         "Start it (`sudo systemctl start docker`; on macOS and WSL Docker Desktop, or `colima "
-        f"start`), then run the same command again. {_EXISTING}",
+        "start`), or get the right to use it (`sudo usermod -aG docker $USER`, then log in again). "
+        f"{_EXISTING}",
         reason=lambda: _engine_error().strip(),
     ),
     Need(
@@ -194,14 +161,6 @@ ENGINE = (
 
 
 # --- all images built here --------------------------------------------------------------------
-
-
-def _has_subordinate_ids() -> bool:
-    try:
-        lines = _SUBORDINATE_IDS.read_text().splitlines()
-    except OSError:
-        return False
-    return any(line.split(":")[0] in (getpass.getuser(), str(os.getuid())) for line in lines)
 
 
 _REACH = (
@@ -222,11 +181,6 @@ FROM_SOURCE = (
         "mmdebstrap and newuidmap, which build images where none can be pulled",
         lambda: os.geteuid() == 0 or all(map(shutil.which, ("mmdebstrap", "newuidmap"))),
         "Install them with: sudo apt-get install mmdebstrap uidmap.",
-    ),
-    Need(
-        "subordinate user ids of this user, with which images are built",
-        lambda: os.geteuid() == 0 or _has_subordinate_ids(),
-        "Say: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER.",
     ),
 )
 

@@ -24,11 +24,10 @@ BUILD_TIME = "about 7 minutes"
 LIMIT = 60 * 60.0
 
 _FROM_ENGINE = "Error response from daemon: "
-#: What the engine says if the next try may well succeed, and if no registry answers it at all.
-_LATE = re.compile(r"timeout|timed out|deadline exceeded", re.IGNORECASE)
+#: What the engine says if no registry answers it at all.
 _UNREACHABLE = re.compile(
-    rf"{_LATE.pattern}|x509|certificate|tls: |no such host|server misbehaving|name resolution"
-    r"|connection refused|unreachable|no route to host|connection reset|: EOF",
+    r"timeout|timed out|deadline exceeded|x509|certificate|tls: |no such host|server misbehaving"
+    r"|name resolution|connection refused|unreachable|no route to host|connection reset|: EOF",
     re.IGNORECASE,
 )
 
@@ -48,9 +47,6 @@ def are_in_reach() -> bool:
         return True
     with step("Look for an image registry") as work:
         error = _pull(BUSYBOX, work)
-        if error and _LATE.search(error):
-            say(f"    no answer in time ({error}); asking once more")
-            error = _pull(BUSYBOX, work)
         if error is None:
             return True
         if chosen == "pull" or not _UNREACHABLE.search(error):
