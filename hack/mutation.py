@@ -3,10 +3,13 @@
 The table packages/kopf-runtime/tests/mutation/modules.toml names the modules, the tests near each,
 and why each mutant that survives may. A mutant is a copy of the package with one change; a forked
 process, which has imported all but the package, runs the tests that reach the changed line, the
-quickest first, until one fails.
+quickest first, until one fails. One whose tests take too long is named: it may hang, or the machine
+may have been busy.
 """
 
+import contextlib
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -15,7 +18,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,6 +31,7 @@ from kopf_kit.rig.steps import say
 
 PACKAGE = Path(__file__).parents[1] / "packages" / "kopf-runtime"
 TABLE = PACKAGE / "tests" / "mutation" / "modules.toml"
+HANGS = 1000
 _OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no")
 
 
@@ -36,7 +40,6 @@ _OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header
 @click.option("--sample", type=int)
 def command(part: str, sample: int | None) -> int:
     """Try the mutants of the modules whose path has this text; fail if nothing explains one."""
-    _import_the_others()
     unexplained = 0
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         copy = Path(folder) / PACKAGE.name
@@ -48,10 +51,12 @@ def command(part: str, sample: int | None) -> int:
     return 1 if unexplained else 0
 
 
-def _import_the_others() -> None:
-    """Import what the tests import, but not what is mutated."""
-    import trustme  # noqa: F401
-
+def _import(names: Iterable[str]) -> None:
+    """Import what the tests import, but for what imports the package: no mutant has to."""
+    for name in names:
+        if not name.startswith(("kopf_", "runtime", "conftest", "tests", "__")):
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
     assert "kopf_runtime" not in sys.modules
 
 
@@ -70,9 +75,10 @@ class Module:
         began, source = time.monotonic(), self.file.read_text()
         reached = _Reached(self.file)
         every = list(mutants(source))
-        if _fails(self.copy, self.tests, 1800.0, reached):
+        if _end(self.copy, self.tests, 1800.0, reached):
             raise click.ClickException(f"{self.name}: its tests fail without a mutant, too")
-        seconds, lines = json.loads(reached.report.read_text())
+        seconds, lines, modules = json.loads(reached.report.read_text())
+        _import(modules)
         chosen = every
         if sample is not None:
             chosen = _same_of(every, sample)
@@ -88,7 +94,9 @@ class Module:
             limit = 60.0 + 5 * sum(seconds[test] for test in near)
             self.file.write_text(mutant.source)
             os.utime(self.file, (number, number))  # or bytecode of the same second would be read
-            if near and _fails(self.copy, near, limit):
+            if near and (ended := _end(self.copy, near, limit)):
+                if ended == HANGS:
+                    say(f"takes {limit:.0f} s: {self.name}:{mutant.line}: {mutant.change}")
                 continue
             survivors += 1
             if mutant.change not in self.explained:
@@ -140,11 +148,11 @@ class _Reached:
 
     def pytest_sessionfinish(self) -> None:
         lines = {line: sorted(tests) for line, tests in self.lines.items()}
-        self.report.write_text(json.dumps([self.seconds, lines]))
+        self.report.write_text(json.dumps([self.seconds, lines, list(sys.modules)]))
 
 
-def _fails(copy: Path, tests: Sequence[str], limit: float, plugin: _Reached | None = None) -> bool:
-    """Return whether a test fails in a copy, or they take longer than these seconds."""
+def _end(copy: Path, tests: Sequence[str], limit: float, plugin: _Reached | None = None) -> int:
+    """Return pytest's exit code in a copy, or `HANGS` after these seconds."""
     child = os.fork()
     if not child:
         os.setpgid(0, 0)
@@ -153,11 +161,11 @@ def _fails(copy: Path, tests: Sequence[str], limit: float, plugin: _Reached | No
     while time.monotonic() < end:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return os.waitstatus_to_exitcode(status) != 0
+            return os.waitstatus_to_exitcode(status)
         time.sleep(0.05)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return True
+    return HANGS
 
 
 def _run(copy: Path, tests: Sequence[str], plugins: Sequence[object]) -> int:
