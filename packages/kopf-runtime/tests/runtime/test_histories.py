@@ -186,7 +186,7 @@ class World:
         children = known.children[CONFIG_MAP]
         self.sources: dict[Kind, Source[Any]] = {WIDGET: known.owners, CONFIG_MAP: children}
         self.told: dict[tuple[Kind, Key], Any] = {}
-        self.left_out: dict[tuple[Kind, Key], Unreadable] = {}
+        self.skipped: dict[tuple[Kind, Key], Unreadable] = {}
         self.dead: set[str] = set()  # the uids of what is gone
         self.hidden: set[str] = set()  # the uids of what could not be read or selected for a while
         for source in self.sources.values():
@@ -213,13 +213,13 @@ class World:
             reset(namespace)
             self.resetting = False
 
-        def leave_out(left_out: Unreadable) -> None:
-            self.left_out[source.kind, left_out.key] = left_out
-            leave(left_out)
+        def skip(skipped: Unreadable) -> None:
+            self.skipped[source.kind, skipped.key] = skipped
+            leave(skipped)
 
-        reset, leave, self.resetting = source.reset, source._left_out, False
+        reset, leave, self.resetting = source.reset, source._skipped, False
         source._changed, source.reset = listen, forget  # type: ignore[method-assign]
-        source._left_out = leave_out
+        source._skipped = skip
 
     def _check(self, kind: Kind, record: Any, former: Any) -> None:
         """Check news as long as there is only one history."""
@@ -343,7 +343,7 @@ class World:
             if await source.fetch(key) is None:
                 self.wire.forget_past()
         except UnreadableError as error:
-            source.leave_out(error)
+            source.skip(error)
             return
         now, cached = self.server.objects.get((source.kind, key)), source.cache.get(key)
         unchanged = now is stored and now and now.raw["metadata"]["resourceVersion"] == version
@@ -391,10 +391,10 @@ class World:
                         unreadable.add(key)
             assert {record.key: record for record in source.cache} == there
             assert {key: r for (k, key), r in self.told.items() if k == kind} == there
-            left_out = {record.key: record for record in source.unreadable}
-            assert left_out.keys() == unreadable
-            for key, record in left_out.items():
-                assert replace(self.left_out[kind, key], version=record.version) == record
+            skipped = {record.key: record for record in source.unreadable}
+            assert skipped.keys() == unreadable
+            for key, record in skipped.items():
+                assert replace(self.skipped[kind, key], version=record.version) == record
 
 
 def _watched(stored: Stored | None) -> bool:
@@ -435,10 +435,10 @@ def test_c1_other_content_of_one_version_is_told(texts: tuple[Any, Any]) -> None
     for text in texts:
         source.take(Raw(json.dumps({**raw, "spec": {"text": text}}).encode()))
 
-    left_out = source.unreadable.get(place[1])
+    skipped = source.unreadable.get(place[1])
     assert world.told.get(place) == source.cache.get(place[1])
-    assert left_out is None or world.left_out[place] == left_out
-    assert (left_out is None) is isinstance(texts[1], str)
+    assert skipped is None or world.skipped[place] == skipped
+    assert (skipped is None) is isinstance(texts[1], str)
 
 
 @pytest.mark.long

@@ -458,11 +458,11 @@ def test_f6_a_condition_that_is_not_returned_stays_as_it_was() -> None:
     up = kr.Condition("Available", True, "Up")
     former = conditions.build({}, 1, with_conditions(up))
 
-    left_out = conditions.build(former, 2, with_conditions())["conditions"]
+    skipped = conditions.build(former, 2, with_conditions())["conditions"]
     unknown = kr.Condition("Available", None, "Unseen")
     told = conditions.build(former, 2, with_conditions(unknown))["conditions"]
 
-    assert left_out[0] == former["conditions"][0]
+    assert skipped[0] == former["conditions"][0]
     assert (told[0]["type"], told[0]["status"]) == ("Available", "Unknown")
 
 

@@ -115,12 +115,12 @@ class Changes:
                 self._external.forget(owner.key)
             self._add(owner.key)
 
-    def unreadable(self, left_out: Unreadable) -> None:
+    def unreadable(self, skipped: Unreadable) -> None:
         """Queue an object that cannot be read, or can be again, and who wants what it has."""
-        self._add(left_out.key)
+        self._add(skipped.key)
         for unique in self._declaration.uniques.values():
             for key in {
-                key for value in left_out.holds(unique.name) for key in unique.by_index(value)
+                key for value in skipped.holds(unique.name) for key in unique.by_index(value)
             }:
                 self._queue.add(key, listed=True)
 

@@ -171,8 +171,8 @@ class Runtime:
 
     async def differences(self, key: Key) -> list[str]:
         """Return what `--dry-run` prints of an object; raise if that cannot be told."""
-        if (left_out := self.caches.owners.unreadable.get(key)) is not None:
-            raise UnreadableError(None, left_out.reason)
+        if (skipped := self.caches.owners.unreadable.get(key)) is not None:
+            raise UnreadableError(None, skipped.reason)
         texts, owner = [], self.caches.owners.cache.get(key)
         for action in await self._reconciler.preview(owner, dry=True) if owner is not None else ():
             wanted, child, client = action.wanted, action.child, self._deps.client

@@ -202,19 +202,19 @@ class StatusReporter:
             again = min(outcome.again or again, again)
         return structs.replace(outcome, again=outcome.again if again is None else again, told=True)
 
-    async def unreadable(self, left_out: Unreadable) -> Outcome:
+    async def unreadable(self, skipped: Unreadable) -> Outcome:
         """Report once that an object cannot be read."""
-        if left_out.told:
+        if skipped.told:
             return TOLD
         try:
-            await self._writer.write_unreadable(left_out)
+            await self._writer.write_unreadable(skipped)
         except ApiError as error:
             if error.status != 404:  # it is gone, or its kind has no status subresource
                 if error.final:
                     self._refusals.inc()
                 return _refused(error)
-        cached = self._owners.unreadable.get(left_out.key)  # our own write made a newer one
-        if cached is not None and left_out.is_as(cached):
+        cached = self._owners.unreadable.get(skipped.key)  # our own write made a newer one
+        if cached is not None and skipped.is_as(cached):
             self._owners.unreadable.put(structs.replace(cached, told=True))
         return TOLD
 

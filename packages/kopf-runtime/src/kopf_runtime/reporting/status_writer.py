@@ -161,9 +161,9 @@ class StatusWriter:
                 fields,
             )
 
-    async def write_unreadable(self, left_out: Unreadable) -> None:
+    async def write_unreadable(self, skipped: Unreadable) -> None:
         """Write the status of an object that cannot be read; raise `ApiError`."""
-        target = self._owners.kind.at(left_out.key)
+        target = self._owners.kind.at(skipped.key)
         raw = await self._client.request("GET", target)
         try:
             self._owners.read(raw)
@@ -177,7 +177,7 @@ class StatusWriter:
         wanted = build(former, meta.generation, Status(False, "Unreadable", reason))
         if patch := difference(former, wanted):
             body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
-            target = self._owners.kind.at(left_out.key, "status")
+            target = self._owners.kind.at(skipped.key, "status")
             await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
 
 

@@ -119,10 +119,8 @@ class Teller:
             raise ApiError("PATCH", path, 422, error.reason, error.message) from error
         self._owners.learn(raw)
 
-    async def write_unreadable(self, left_out: Unreadable) -> None:
+    async def write_unreadable(self, skipped: Unreadable) -> None:
         """Tell that an object cannot be read."""
-        owner = Owner(
-            left_out.key, left_out.uid, left_out.version, 0, False, (), {}, None, (), "", 0
-        )
+        owner = Owner(skipped.key, skipped.uid, skipped.version, 0, False, (), {}, None, (), "", 0)
         reference = about(self._owners.kind, owner)
-        self._recorder.warning(reference, "Unreadable", left_out.reason)
+        self._recorder.warning(reference, "Unreadable", skipped.reason)

@@ -111,8 +111,8 @@ class References:
             Watched(read.kind, read.type),
             self._record,
             self._changed,
-            self._left_out,
-            lambda left_out: any(map(namers.index.by_index, self._names_of(left_out))),
+            self._skipped,
+            lambda skipped: any(map(namers.index.by_index, self._names_of(skipped))),
         )
 
     def names(self, thing: Object) -> Iterator[Any]:
@@ -157,26 +157,26 @@ class References:
         self._namers.check(owner, self.kind, named)
         self._check_seen(owner, named[0], self.source.unreadable.get(named))
 
-    def _check_seen(self, owner: Owner, namespace: str, left_out: Unreadable | None) -> None:
+    def _check_seen(self, owner: Owner, namespace: str, skipped: Unreadable | None) -> None:
         if why := self.source.why_unseen(namespace, gone=owner.deleting):
             text = f"{self.kind.plural} cannot be read: {why}"
             raise NotReadableError("KindNotServed", text, after=UNSEEN)
-        if left_out is not None:
-            raise unreadable(self.kind, left_out.key, left_out.reason)
+        if skipped is not None:
+            raise unreadable(self.kind, skipped.key, skipped.reason)
 
     async def _fetch(self, key: Key) -> None:
         try:
             await self.source.fetch(key)
         except UnreadableError as error:
-            self.source.leave_out(error)
+            self.source.skip(error)
             raise unreadable(self.kind, key, str(error)) from error
 
-    def _names_of(self, left_out: Unreadable) -> list[Name]:
+    def _names_of(self, skipped: Unreadable) -> list[Name]:
         """Return by what an object that cannot be read may be named."""
-        return [(self.kind, left_out.key)]
+        return [(self.kind, skipped.key)]
 
-    def _left_out(self, left_out: Unreadable) -> None:
-        for name in self._names_of(left_out):
+    def _skipped(self, skipped: Unreadable) -> None:
+        for name in self._names_of(skipped):
             self._namers.queue(name)
 
     def _record(self, thing: Object, _: Seen | None) -> Seen:

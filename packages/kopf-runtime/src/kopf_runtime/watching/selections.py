@@ -100,8 +100,8 @@ class Selections(References):
             )
         every = self.source.unreadable.within(labels.namespace or None)
         ours = (u for u in every if self._namers.selected(u.key[0]))
-        left_out = next((u for u in ours if labels.match(u.key[0], u.labels)), None)
-        self._check_seen(owner, labels.namespace, left_out)
+        skipped = next((u for u in ours if labels.match(u.key[0], u.labels)), None)
+        self._check_seen(owner, labels.namespace, skipped)
 
     def turned(self, namespace: str) -> None:
         """Queue who selects objects of a namespace that has just been (de)selected."""
@@ -141,6 +141,6 @@ class Selections(References):
         for labels in has ^ had if same else has | had:
             self._namers.queue((self.kind, labels))
 
-    def _names_of(self, left_out: Unreadable) -> list[Name]:
-        selecting = self._selecting(left_out.key, left_out.labels)
+    def _names_of(self, skipped: Unreadable) -> list[Name]:
+        selecting = self._selecting(skipped.key, skipped.labels)
         return [(self.kind, labels) for labels in selecting]

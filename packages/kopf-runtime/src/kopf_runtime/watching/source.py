@@ -83,10 +83,10 @@ class Source(Generic[R]):
         self._decoder = watched.decoder or models.decoder(watched.type)
         self._read: Callable[[Any, R | None], R] = read
         self._changed: Callable[[R | None, R | None], object] = changed
-        self._left_out = unreadable
+        self._skipped = unreadable
         self._metrics = metrics
         #: Returns whether to warn of an object that it cannot be read.
-        self._needed = needed or (lambda left_out: watched.selected(left_out.key[0]))
+        self._needed = needed or (lambda skipped: watched.selected(skipped.key[0]))
         #: Objects that are left out because they cannot be read.
         self.unreadable: Cache[Unreadable] = Cache()
         metrics.count_unreadable(
@@ -156,12 +156,12 @@ class Source(Generic[R]):
 
     def why_unread(self, owner: Owner, label: str) -> str:
         """Return why an object with an owner's uid in a label cannot be read; empty if all can."""
-        left_out = (
+        skipped = (
             f"{'/'.join(record.key)} cannot be read: {record.reason}"
             for record in self.unreadable.within(owner.key[0])
             if record.labels.get(label) == owner.uid
         )
-        return next(left_out, "")
+        return next(skipped, "")
 
     def absent(self, namespace: str) -> bool:
         """Return whether it is an optional kind that the API server does not know now."""
@@ -312,10 +312,10 @@ class Source(Generic[R]):
         if self._gone.has(record.uid, asked):
             return False
         former = self.cache.get(record.key)
-        if (left_out := self.unreadable.get(record.key)) is not None:
-            if max(record.version, at) < left_out.version:
+        if (skipped := self.unreadable.get(record.key)) is not None:
+            if max(record.version, at) < skipped.version:
                 return False
-            self._take_back(left_out)
+            self._take_back(skipped)
         news = self.cache.put(record, at)
         if not news and record != former and self.cache.get(record.key) is record:
             # Once etcd was restored, a version may be of another change. But an author's view may
@@ -355,7 +355,7 @@ class Source(Generic[R]):
                 return meta.key, meta.version, False
             record = self._record(thing)
         except UnreadableError as error:
-            return self.leave_out(error, at, asked)
+            return self.skip(error, at, asked)
         return record.key, record.version, self._put(record, thing, at, asked)
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
@@ -365,8 +365,8 @@ class Source(Generic[R]):
             key, version = (meta.namespace, meta.name), number(meta.resource_version)
         except (msgspec.MsgspecError, ValueError):
             return None
-        if (left_out := self.unreadable.get(key)) is not None:
-            self._take_back(left_out)
+        if (skipped := self.unreadable.get(key)) is not None:
+            self._take_back(skipped)
         cached = self.cache.get(key)
         if self.cache.remove(key, version) and cached is not None:
             self._changed(None, cached)
@@ -375,8 +375,8 @@ class Source(Generic[R]):
     def replace(self, listed: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
         """Remove the objects that are missing from a full list; return their keys."""
         ghosts = self.cache.replace(listed, version, namespace)
-        for left_out in self.unreadable.replace(listed, version, namespace):
-            self._left_out(left_out)
+        for skipped in self.unreadable.replace(listed, version, namespace):
+            self._skipped(skipped)
         for ghost in ghosts:
             self._changed(None, ghost)
         return [ghost.key for ghost in ghosts]
@@ -392,10 +392,10 @@ class Source(Generic[R]):
 
     def warn(self, namespace: str) -> None:
         """Log the unreadable objects of a namespace, if it is selected."""
-        for left_out in self.unreadable.within(namespace):
-            self._warn(left_out)
+        for skipped in self.unreadable.within(namespace):
+            self._warn(skipped)
 
-    def leave_out(
+    def skip(
         self, error: UnreadableError, at: int = 0, asked: float = 0.0
     ) -> tuple[Key, int, bool] | None:
         """Leave an object out; return its key, its version and False if they are known."""
@@ -410,7 +410,7 @@ class Source(Generic[R]):
             return key, version, False
         labels = identity.labels if isinstance(identity.labels, dict) else {}
         labels = {name: value for name, value in labels.items() if isinstance(value, str)}
-        left_out = Unreadable(
+        skipped = Unreadable(
             key,
             identity.uid,
             version,
@@ -420,27 +420,27 @@ class Source(Generic[R]):
             held=held(error.status),
         )
         former = self.unreadable.get(key)
-        known = former if left_out.is_as(former) else None
+        known = former if skipped.is_as(former) else None
         if known is not None:
-            left_out = replace(left_out, told=known.told)
-        if not self.unreadable.put(left_out, at) and self.unreadable.get(key) is not left_out:
+            skipped = replace(skipped, told=known.told)
+        if not self.unreadable.put(skipped, at) and self.unreadable.get(key) is not skipped:
             return key, version, False
         if (cached := self.cache.get(key)) is not None:
             self.cache.drop(cached)
             self._changed(None, cached)  # its owner has to know
         if known is None:
-            self._warn(left_out)
-        if known is None or replace(known, version=version) != left_out:
-            for each in filter(None, (former, left_out)):
-                self._left_out(each)
+            self._warn(skipped)
+        if known is None or replace(known, version=version) != skipped:
+            for each in filter(None, (former, skipped)):
+                self._skipped(each)
         return key, version, False
 
-    def _take_back(self, left_out: Unreadable) -> None:
+    def _take_back(self, skipped: Unreadable) -> None:
         """Forget and tell that an object was unreadable: it can be read again, or is gone."""
-        self.unreadable.drop(left_out)
-        self._left_out(left_out)
+        self.unreadable.drop(skipped)
+        self._skipped(skipped)
 
-    def _warn(self, left_out: Unreadable) -> None:
-        if self._needed(left_out):
-            details = self.kind.kind, *left_out.key, left_out.reason
+    def _warn(self, skipped: Unreadable) -> None:
+        if self._needed(skipped):
+            details = self.kind.kind, *skipped.key, skipped.reason
             logger.warning("%s %s/%s cannot be read and is left out: %s", *details)

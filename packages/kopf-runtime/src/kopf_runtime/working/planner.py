@@ -200,7 +200,7 @@ class Planner:
                 try:
                     await owners.fetch(key)
                 except UnreadableError as error:
-                    owners.leave_out(error)
+                    owners.skip(error)
             self._list_read = number
 
 

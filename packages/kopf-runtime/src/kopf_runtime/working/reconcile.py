@@ -64,8 +64,8 @@ class Reconciler:
         if self._caches.why_unserved(key[0]):
             return DONE  # it is reconciled once the namespace is served
         if owner is None:
-            if (left_out := self._owners.unreadable.get(key)) is not None:
-                return await self._reporter.unreadable(left_out)
+            if (skipped := self._owners.unreadable.get(key)) is not None:
+                return await self._reporter.unreadable(skipped)
             return await attempt(self._leave(key)) if self._caches.selects else DONE
         steps = self._pause if owner.paused else self._end if owner.deleting else self._work
         outcome = await attempt(steps(owner))
