@@ -310,9 +310,9 @@ def test_c14_one_of_several_that_list_a_kind_is_enough_to_tell_that_it_is_not_se
         labels = {"resource": "secrets", "watched_namespace": ""}
         return metrics.registry.get_sample_value(metrics.full("unserved"), labels)
 
-    metrics.tell_unserved("secrets", "", first, waited=True)
-    metrics.tell_unserved("secrets", "", second, waited=False)
+    metrics.set_unserved("secrets", "", first, waited=True)
+    metrics.set_unserved("secrets", "", second, waited=False)
     assert value() == 1
 
-    metrics.tell_unserved("secrets", "", first, waited=False)
+    metrics.set_unserved("secrets", "", first, waited=False)
     assert value() == 0

@@ -156,7 +156,7 @@ _PLAIN = {"self", "cls", "function", "args", "argv", "kind", "type_", "namespace
 _PLAIN |= {"index", "value", "method", "path", "status", "message", "fields", "text", "error"}
 _PLAIN |= {"old", "new", "rules", "choices", "condition", "restarts", "labels", "subresource", "_"}
 _PLAIN |= {"context", "seen", "crt", "ca", "reason", "operations", "on", "group", "version"}
-_OURS = {"event", "leads", "serves", "saw_other", "tell_unserved", "count_unreadable", "of_objects"}
+_OURS = {"event", "leads", "serves", "saw_other", "set_unserved", "count_unreadable", "of_objects"}
 _FIELDS_OF_A_CRD = "The parameters that have the name of a field of a CustomResourceDefinition"
 
 

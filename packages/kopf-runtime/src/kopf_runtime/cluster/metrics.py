@@ -199,7 +199,7 @@ class Metrics:
     def _count_others(self) -> int:
         return sum(time.monotonic() - at < RECENT for at in self._others.values())
 
-    def tell_unserved(self, resource: str, namespace: str, who: object, *, waited: bool) -> None:
+    def set_unserved(self, resource: str, namespace: str, who: object, *, waited: bool) -> None:
         """Set whether one of those that list a resource cannot; several may list the same."""
         those = self._unserved.setdefault((resource, namespace), set())
         (those.add if waited else those.discard)(id(who))

@@ -28,7 +28,7 @@ class User:
     groups: Sequence[str] = ()
 
 
-class Tell(Protocol):
+class RecordEvent(Protocol):
     """Tells something as an Event."""
 
     def __call__(self, reason: str, message: str, *, warning: bool = False) -> None:
@@ -185,7 +185,7 @@ class CallContext(StepContext[S]):
     #: Tells a step as an Event of the object: `context.event("MemberAdded", "Added member m-3.")`.
     #: It does not wait, and an Event that cannot be posted is dropped. An object may have 25 at
     #: once, and one more every five minutes.
-    event: Tell = _no_event
+    event: RecordEvent = _no_event
     #: The kinds of children and descendants that cannot be seen now, with the reasons.
     unseen: Mapping[Kind, str] = field(default_factory=dict)
 
@@ -236,7 +236,7 @@ class Unread(Mapping[Kind, Any]):
     __hash__ = None  # type: ignore[assignment]
 
 
-class _Untold:
+class _Unknown:
     """A field that may hold the error of a plan that depends on it, and then raises that."""
 
     def __set_name__(self, _: type, name: str) -> None:
@@ -255,7 +255,7 @@ class _Untold:
 class Dry(StepContext[Any]):
     """The context of a dry run, which calls neither `sync` nor `check`."""
 
-    sync_result, check_result = _Untold(), _Untold()
+    sync_result, check_result = _Unknown(), _Unknown()
 
 
 def _word(kind: Kind, key: Key) -> str:

@@ -1,4 +1,4 @@
-"""What a `Controller` was told about a kind; `process.runtime` is built from it."""
+"""What an author has declared about a kind; `process.runtime` is built from it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -19,7 +19,7 @@ STATE = "-state"
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Which objects of a kind that others define are served, and where their state is told."""
+    """Which objects of a kind that others define are served, and where their state is written."""
 
     #: The labels that they have; without any, all are served.
     labels: tuple[tuple[str, str], ...] = ()
@@ -28,7 +28,7 @@ class Foreign:
     #: The type of the condition that tells it instead.
     condition: str = ""
 
-    def told(self, thing: Any) -> str:
+    def state_of(self, thing: Any) -> str:
         """Return what an object tells of the state."""
         if not self.condition:
             return str((thing.metadata.annotations or {}).get(self.annotation, ""))

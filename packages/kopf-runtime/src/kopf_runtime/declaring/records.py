@@ -307,7 +307,7 @@ class Unreadable(Struct, frozen=True):
     #: Why it cannot be read.
     reason: str
     #: Whether its status reports it.
-    told: bool = False
+    reported: bool = False
     controller_uid: str = ""
     labels: dict[str, str] = {}
     #: The unique values that are recorded in its status, by their names: it keeps them.

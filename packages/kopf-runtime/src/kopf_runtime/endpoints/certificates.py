@@ -223,7 +223,7 @@ class Certificates:
                 query=f"fieldManager={self._client.manager}-certificates",
             )
         if crd and asker and not asking:
-            self._tell(f"{name} is converted by somebody else, or not at all, and left alone")
+            self._warn_once(f"{name} is converted by somebody else, or not at all, and left alone")
         return len(asking) == len(names)
 
     async def _asker(self, kind: Kind, name: str) -> dict[str, Any] | None:
@@ -234,7 +234,7 @@ class Certificates:
             crd = kind is CUSTOM_RESOURCE_DEFINITION
             if error.status != 403 or not crd or not self._settings.namespaces:
                 raise
-        self._tell(
+        self._warn_once(
             f"{name} is left to those who install it, as this operator has no right to it: they "
             f"write {_CA} of the Secret {self._settings.webhook_secret} into its "
             "spec.conversion.webhook.clientConfig.caBundle"
@@ -250,7 +250,7 @@ class Certificates:
             and (service["namespace"], service["name"]) == self._service
         }
 
-    def _tell(self, text: str) -> None:
+    def _warn_once(self, text: str) -> None:
         if text not in self._logged:
             self._logged.add(text)
             logger.warning("%s", text)

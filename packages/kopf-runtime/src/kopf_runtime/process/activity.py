@@ -12,7 +12,7 @@ from kopf_runtime.reporting import logs
 logger = logging.getLogger(__name__)
 
 
-async def tell_ready(why_not: Callable[[], str], runtimes: Sequence[Runtime]) -> None:
+async def log_readiness(why_not: Callable[[], str], runtimes: Sequence[Runtime]) -> None:
     """Log that the process is ready; later on and before, why it is not, at growing intervals."""
     await logs.until_ready(why_not)
     sources = [source for runtime in runtimes for source in runtime.caches.sources]
@@ -36,7 +36,7 @@ def guarded(function: Callable[[], str]) -> Callable[[], str]:
     return why
 
 
-def tell(runtimes: Sequence[Runtime]) -> None:
+def log_tasks(runtimes: Sequence[Runtime]) -> None:
     """Log what every worker, and every other named task, does now."""
     for line in lines(runtimes):
         logger.info("%s", line)

@@ -1,7 +1,7 @@
 """Looks at which handlers of kopf's an author has registered, by no name that kopf keeps to itself.
 
 kopf gives out the registry, but not what is in it. Each sort of handlers has a registry of its own
-there, under a name that may change; what a handler is can be told by what it has.
+there, under a name that may change; what a handler has shows its sort.
 """
 
 from collections.abc import Iterator

@@ -53,10 +53,10 @@ class Election:
         client: Client,
         settings: Settings,
         metrics: Metrics,
-        tell: Callable[[str], object] = lambda _: None,
+        report: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`tell` is called with what lets this replica never lead, again and again."""
-        self._tell = tell
+        """`report` is called with what lets this replica never lead, again and again."""
+        self._report = report
         self.identity = f"{settings.identity}_{secrets.token_hex(4)}"
         self._client = client
         self._metrics = metrics
@@ -169,7 +169,7 @@ class Election:
         return taken
 
     def _complain(self, error: ApiError) -> None:
-        """Log why the Lease could not be used; tell what lasts, such as a right that is missing."""
+        """Log why the Lease could not be used; report what lasts, as a missing right."""
         now = clock()
         if not (error.final or error.status == 404):  # 404: of its namespace
             logger.warning("The Lease could not be read or written: %s", error)
@@ -186,7 +186,7 @@ class Election:
             self._complained = now
             logger.warning("This replica cannot lead: %s", self._refusal)
             if why:
-                self._tell(why)
+                self._report(why)
 
     async def _attempt(self) -> bool:
         """Acquire or renew the Lease; return False if another may hold it; raise `ApiError`."""

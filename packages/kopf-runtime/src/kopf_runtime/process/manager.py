@@ -68,7 +68,7 @@ class Manager(Generic[S]):
 
     kopf's own handlers run only while this replica leads: kopf starts them once it does, and the
     process ends when it does not any more. kopf writes nothing after that, and a replica that is
-    told to end releases the Lease once kopf's daemons and timers have ended. Those of
+    asked to end releases the Lease once kopf's daemons and timers have ended. Those of
     `@kopf.on.validate` and `@kopf.on.mutate` run on every replica.
     kopf looks only once which kinds there are. If that of a handler may be installed later, set
     `settings.scanning.disabled = False` in a `@kopf.on.startup()` handler below the manager; kopf
@@ -257,7 +257,7 @@ class Manager(Generic[S]):
         self._task = asyncio.create_task(self._run(configured), name=self.program.name)
         self._task.add_done_callback(self._ended)
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR1, activity.tell, self.runtimes)
+        loop.add_signal_handler(signal.SIGUSR1, activity.log_tasks, self.runtimes)
         if self._configured is not None:  # not under `kopf run`
             loop.call_soon(self._catch_signals)  # after kopf has set its own
         else:
@@ -386,11 +386,11 @@ class Manager(Generic[S]):
                     for reflecting in runtime.reflect(namespace):
                         group.create_task(reflecting)
             group.create_task(self._deps.recorder.run(), name="events")
-            group.create_task(activity.tell_ready(self._ready, self.runtimes), name="ready")
+            group.create_task(activity.log_readiness(self._ready, self.runtimes), name="ready")
             work = functools.partial(self._work, settings)
             if settings.leader_elect:
-                tell = functools.partial(self._deps.recorder.of_replica, settings, "LeaseRefused")
-                self._election = election = Election(self.client, settings, self.metrics, tell)
+                report = functools.partial(self._deps.recorder.of_replica, settings, "LeaseRefused")
+                self._election = election = Election(self.client, settings, self.metrics, report)
                 self.client.may_write = election.leads
                 group.create_task(election.lead(work), name="election")
             else:

@@ -165,12 +165,12 @@ class Runtime:
                 changed = functools.partial(self._changes.listed, scope, source is owners)
                 stands_by = lambda: not self.queue.running  # noqa: E731
                 reflectors.append(source.reflect(scope, period, changed, stands_by))
-        # Children come after what owns them: only then can be told whether they were altered.
+        # Children come after what owns them: only then is it known whether they were altered.
         first = owners.reflectors.get(namespace) or owners.reflectors[None]
         return [watch.run(first.tried if watch is not first else None) for watch in reflectors]
 
     async def differences(self, key: Key) -> list[str]:
-        """Return what `--dry-run` prints of an object; raise if that cannot be told."""
+        """Return what `--dry-run` prints of an object; raise if that is not known."""
         if (skipped := self.caches.owners.unreadable.get(key)) is not None:
             raise UnreadableError(None, skipped.reason)
         texts, owner = [], self.caches.owners.cache.get(key)
@@ -227,12 +227,12 @@ class Runtime:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(self.caches.keys))
             adds = self.declaration.contribution or self.declaration.finalize
-            if self.caches.selects and (adds or self._tells):
+            if self.caches.selects and (adds or self._writes_state):
                 group.create_task(keep(self._find_left))
 
     @property
-    def _tells(self) -> bool:
-        """Whether the objects of others tell a state, for which they have no label."""
+    def _writes_state(self) -> bool:
+        """Whether the state is written into the objects of others, for which they have no label."""
         foreign = self.declaration.foreign
         return foreign is not None and bool(foreign.annotation or foreign.condition)
 
@@ -242,7 +242,7 @@ class Runtime:
         while not all(reflector.synced for reflector in owners.reflectors.values()):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for space in owners.reflectors:
-            labels = "" if self._tells else self.marks.served
+            labels = "" if self._writes_state else self.marks.served
             lister = Lister(self._deps.client, self.kind.path(space), labels)
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, _ in pages:

@@ -1,1 +1,1 @@
-"""What people are told: status, readiness, Events, troubles and log lines."""
+"""What people read: status, readiness, Events, troubles and log lines."""

@@ -93,9 +93,9 @@ def configure(level: str, form: str) -> None:
 
 async def until_ready(why_not: Callable[[], str]) -> None:
     """Wait until nothing keeps the operator from serving; log what does, at growing intervals."""
-    told, pause = time.monotonic(), UNSERVED
+    logged, pause = time.monotonic(), UNSERVED
     while why := why_not():
-        if time.monotonic() - told >= pause:
+        if time.monotonic() - logged >= pause:
             logger.warning("Not ready: %s", why)
-            told, pause = time.monotonic(), min(2 * pause, RARELY)
+            logged, pause = time.monotonic(), min(2 * pause, RARELY)
         await asyncio.sleep(0.05)

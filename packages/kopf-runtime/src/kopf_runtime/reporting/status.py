@@ -1,6 +1,6 @@
 """Reports an object's state in its status, in Events, and in the log.
 
-`reconcile` tells the `StatusReporter` what was done and what failed. An author's `status` then
+`reconcile` calls the `StatusReporter` with what was done and what failed. An author's `status` then
 computes the object's state, and `StatusWriter` writes it if it differs from the stored one.
 """
 
@@ -21,9 +21,9 @@ from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Deps, about
+from kopf_runtime.reporting.foreign_state import ForeignStateWriter
 from kopf_runtime.reporting.status_writer import StatusWriter
-from kopf_runtime.reporting.teller import Teller
-from kopf_runtime.reporting.troubles import TOLD, Outcome, StepError, Trouble
+from kopf_runtime.reporting.troubles import REPORTED, Outcome, StepError, Trouble
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
 
@@ -89,15 +89,17 @@ class StatusReporter:
         self._refusals = metrics.statuses_refused.labels(metrics.name_of(owners.kind))
         self._owners, self._observer = owners, observer
         self._recorder, self._status = deps.recorder, status or _default
-        #: What tells the state: in the status, unless that is somebody else's.
-        self._writer: StatusWriter | Teller = (
-            StatusWriter(deps.client, owners) if foreign is None else Teller(deps, owners, foreign)
+        #: What writes the state: into the status, unless that is somebody else's.
+        self._writer: StatusWriter | ForeignStateWriter = (
+            StatusWriter(deps.client, owners)
+            if foreign is None
+            else ForeignStateWriter(deps, owners, foreign)
         )
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
         self._refused: set[Key] = set()  # the objects whose status cannot be written
         self._would: dict[Key, str] = {}  # what would be done for an object that is paused
         self._kept: dict[Key, str] = {}  # what stays although it is not wanted
-        self._strays: dict[Key, frozenset[str]] = {}  # the uids of what was told to be left alone
+        self._strays: dict[Key, frozenset[str]] = {}  # the uids that were reported as left alone
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
@@ -116,8 +118,8 @@ class StatusReporter:
 
     async def take_back(self, owner: Owner) -> None:
         """Take the state from an object of others that is not served any more."""
-        if isinstance(self._writer, Teller):
-            await self._writer.tell(owner, None)
+        if isinstance(self._writer, ForeignStateWriter):
+            await self._writer.write_state(owner, None)
 
     def in_trouble(self, key: Key) -> bool:
         """Return whether the last reconcile of the object ended in trouble."""
@@ -148,9 +150,9 @@ class StatusReporter:
 
     def left_alone(self, owner: Owner, strays: Sequence[Child]) -> None:
         """Report once each of the objects that have an owner's marks and are not deleted for it."""
-        told = self._strays.pop(owner.key, frozenset())
+        reported = self._strays.pop(owner.key, frozenset())
         for child in strays:
-            if child.uid not in told:
+            if child.uid not in reported:
                 text = troubles.stray(self._owners.kind.kind, child)
                 self._recorder.warning(about(self._owners.kind, owner), "LeftAlone", text)
         if strays:
@@ -161,11 +163,11 @@ class StatusReporter:
 
     # --- how it fares -------------------------------------------------------------------------
 
-    async def well(self, owner: Owner) -> Outcome:
+    async def succeeded(self, owner: Owner) -> Outcome:
         """Report an object without trouble; return when the next attempt follows."""
         cached = self._owners.cache.get(owner.key)
         if cached is None or cached.state != owner.state:
-            return TOLD  # it changed meanwhile, and is queued again
+            return REPORTED  # it changed meanwhile, and is queued again
         self._troubles.pop(owner.key, None)
         return await self.report(owner.key, None)
 
@@ -190,22 +192,24 @@ class StatusReporter:
         at_once = outcome.not_before > LONG or outcome.timed_out
         event = outcome.event
         try:
-            told = await self.report(owner.key, outcome.trouble, event=event, at_once=at_once)
+            reported = await self.report(owner.key, outcome.trouble, event=event, at_once=at_once)
         except Exception:  # it must not hide how long the next attempt has to wait
             logger.exception("The status failed")
             return structs.replace(outcome, fails=True)
-        if told.fails:
-            after = max(outcome.not_before, told.not_before)
+        if reported.fails:
+            after = max(outcome.not_before, reported.not_before)
             return structs.replace(outcome, fails=True, not_before=after)
-        again = told.again  # the status is written later
+        again = reported.again  # the status is written later
         if again is not None:
             again = min(outcome.again or again, again)
-        return structs.replace(outcome, again=outcome.again if again is None else again, told=True)
+        return structs.replace(
+            outcome, again=outcome.again if again is None else again, reported=True
+        )
 
     async def unreadable(self, skipped: Unreadable) -> Outcome:
         """Report once that an object cannot be read."""
-        if skipped.told:
-            return TOLD
+        if skipped.reported:
+            return REPORTED
         try:
             await self._writer.write_unreadable(skipped)
         except ApiError as error:
@@ -215,8 +219,8 @@ class StatusReporter:
                 return _refused(error)
         cached = self._owners.unreadable.get(skipped.key)  # our own write made a newer one
         if cached is not None and skipped.is_as(cached):
-            self._owners.unreadable.put(structs.replace(cached, told=True))
-        return TOLD
+            self._owners.unreadable.put(structs.replace(cached, reported=True))
+        return REPORTED
 
     async def report(
         self,
@@ -233,7 +237,7 @@ class StatusReporter:
         """
         owner = self._owners.cache.get(key)
         if owner is None:
-            return TOLD
+            return REPORTED
         children = self._observer.wanted(owner)
         missing = len(self._observer.served(owner)) - len(children)
         if trouble is not None and not owner.wanted:  # which are wanted may be unknown
@@ -254,7 +258,7 @@ class StatusReporter:
         except StepError as error:
             return error.outcome
         except ApiError as error:
-            self._tell_refusal(owner, error)
+            self._report_refusal(owner, error)
             return _refused(error)
         if wait is None:  # the status was written, or is as it should be
             self._refused.discard(key)
@@ -263,9 +267,9 @@ class StatusReporter:
         if failed is not None:
             raise failed
         again = None if now.requeue_after is None else max(troubles.SOONEST, now.requeue_after)
-        return structs.replace(TOLD, again=wait).sooner(again)
+        return structs.replace(REPORTED, again=wait).sooner(again)
 
-    def _tell_refusal(self, owner: Owner, error: ApiError) -> None:
+    def _report_refusal(self, owner: Owner, error: ApiError) -> None:
         """Report once, in the log and in an Event, that the status stays at a former state."""
         if not error.final:
             return
@@ -282,7 +286,7 @@ class StatusReporter:
         """Return the state of an object, the status that says so, and the author's error.
 
         If the author's code fails, that is the state: the former one may not be true any more. But
-        a trouble comes first: it may be why the code fails, and an author may forget to tell it.
+        a trouble comes first: it may be why the code fails, and an author may forget to report it.
         """
         failed, trouble = None, observed.trouble if observed is not None else None
         try:

@@ -52,7 +52,7 @@ class Trouble(Struct, frozen=True):
 
 
 class Rule(NamedTuple):
-    """When the next attempt follows after a trouble, and how it is told."""
+    """When the next attempt follows after a trouble, and how it is reported."""
 
     #: Seconds until then at the least, unless an event comes earlier.
     again: float
@@ -101,7 +101,7 @@ class Outcome(Struct, frozen=True):
     #: Whether an author's function waits.
     waits: bool = False
     #: Whether the status says so already.
-    told: bool = False
+    reported: bool = False
 
     @property
     def outdated(self) -> bool:
@@ -119,7 +119,7 @@ class Outcome(Struct, frozen=True):
 
 
 #: Nothing stops the next step; and there is nothing else to report.
-DONE, TOLD = Outcome(), Outcome(told=True)
+DONE, REPORTED = Outcome(), Outcome(reported=True)
 
 
 class StepError(Exception):
@@ -205,7 +205,7 @@ def contribution_conflict(word: str, message: str) -> Outcome:
 def left_to(other: str, again: float) -> Outcome:
     """Return the outcome for what is left to another installation, which also tells the status."""
     text = f"it is left to another installation of the operator, {other}"
-    return Outcome(Trouble("AnotherInstallation", text), text, again, told=True)
+    return Outcome(Trouble("AnotherInstallation", text), text, again, reported=True)
 
 
 def author_waits(reason: str, message: str, again: float) -> Outcome:

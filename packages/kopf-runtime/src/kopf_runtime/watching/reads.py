@@ -40,7 +40,7 @@ class Reads:
     # --- who names what -----------------------------------------------------------------------
 
     def named(self, thing: Object) -> tuple[Name, ...]:
-        """Return what an object names; nothing if that cannot be told, as `prepare` tells."""
+        """Return what an object names; nothing if that is not known, as `prepare` reports."""
         with suppress(NotReadableError):
             return self.names(thing)
         return ()
@@ -134,5 +134,5 @@ class Reads:
         return not any(self.parts[kind].unread(named) for kind, named in owner.names)
 
     def _named(self, owner: Owner) -> tuple[Name, ...]:
-        """Return what an object names; raise `NotReadableError` if that cannot be told."""
+        """Return what an object names; raise `NotReadableError` if that is not known."""
         return owner.names or (self.names(owner.thing) if owner.thing is not None else ())

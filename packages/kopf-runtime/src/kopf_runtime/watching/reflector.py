@@ -142,7 +142,7 @@ class Reflector:
         """Take the new availability, and tell if that matters, or a full list has ended."""
         former, self.availability = self.availability, new
         waited = new.is_waited_for
-        self._metrics.tell_unserved(self._resource, self._namespace or "", self, waited=waited)
+        self._metrics.set_unserved(self._resource, self._namespace or "", self, waited=waited)
         turned = (former.state, former.status) != (new.state, new.status)
         if turned or listed:
             self._changed(not turned)

@@ -45,16 +45,16 @@ class Selection:
     def _changed(self, record: Selected | None, former: Selected | None) -> None:
         if record is None:
             assert former is not None
-            self._tell("The namespace %s is not selected any more: it is left alone", former)
+            self._log("The namespace %s is not selected any more: it is left alone", former)
             self._turned(former.key[1])
             return
         if former is None:
-            self._tell("The namespace %s is selected by its labels now", record)
+            self._log("The namespace %s is selected by its labels now", record)
         # During a gap of the watch, the label or the namespace may have gone and come back.
         if former is None or former.uid != record.uid or not self.synced:
             self._turned(record.key[1])
 
-    def _tell(self, text: str, about: Selected) -> None:
+    def _log(self, text: str, about: Selected) -> None:
         if self.synced:
             logger.info(text, about.key[1])
 

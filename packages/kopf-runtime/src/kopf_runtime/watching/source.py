@@ -64,7 +64,7 @@ class Watched:
 
 
 class Source(Generic[R]):
-    """The objects of one kind; `read` makes a record of one, `changed` is told of both."""
+    """The objects of one kind; `read` makes a record of one, `changed` gets both."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class Source(Generic[R]):
     def drop(self, record: R) -> None:
         """Drop an object that the API server says is gone, so that no late answer brings it back.
 
-        It is not told.
+        `changed` is not called.
         """
         self._gone.add(record.uid)
         cached = self.cache.get(record.key)
@@ -422,7 +422,7 @@ class Source(Generic[R]):
         former = self.unreadable.get(key)
         known = former if skipped.is_as(former) else None
         if known is not None:
-            skipped = replace(skipped, told=known.told)
+            skipped = replace(skipped, reported=known.reported)
         if not self.unreadable.put(skipped, at) and self.unreadable.get(key) is not skipped:
             return key, version, False
         if (cached := self.cache.get(key)) is not None:

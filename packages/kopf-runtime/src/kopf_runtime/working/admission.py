@@ -60,7 +60,7 @@ class Asking(ABC):
         except TimeoutError:
             return self._failed(f"no answer within {self._webhook.timeout:g} s")
         except Exception as error:
-            self._tell(error)
+            self._log(error)
             return self._failed(f"{type(error).__name__}: {describe_error(error)}")
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Asking(ABC):
         logger.warning("%s; the write is let through", text)
         return {"allowed": True, "warnings": [f"It was not checked: {text}"[:_MAX_LENGTH]]}
 
-    def _tell(self, error: Exception) -> None:
+    def _log(self, error: Exception) -> None:
         """Log where a function failed, once for each place: users may make it fail as they like."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
@@ -147,7 +147,7 @@ class Asked(Asking):
         before, after = map(stored, plain)
         if _fixed(before) != _fixed(after):
             raise ValueError("it changed more than the spec, the labels and the annotations")
-        msgspec.convert(after, self._type)  # what is invalid is told here, with its reason
+        msgspec.convert(after, self._type)  # what is invalid is refused here, with its reason
         return _differences(before, after, raw, "")
 
 

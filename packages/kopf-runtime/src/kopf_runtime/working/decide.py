@@ -1,6 +1,6 @@
 """Decides what is done for an object: pure functions of what is observed.
 
-`reconcile` has each decision carried out by `act`; `--dry-run` and a paused object only tell it. A
+`reconcile` has each decision carried out by `act`; `--dry-run` and a paused object only show it. A
 decision depends on no history, so it is right no matter which events were missed, repeated or
 interrupted.
 """
@@ -31,7 +31,7 @@ _VERBS = {
 
 
 class Action(Struct, frozen=True):
-    """What is done next for a child, or told of it."""
+    """What is done next for a child, or reported of it."""
 
     plan: Plan
     wanted: Wanted | None = None
@@ -41,7 +41,7 @@ class Action(Struct, frozen=True):
     #: Whether another child has to be ready first.
     held_back: bool = False
     #: What is done for the object itself.
-    told: str = ""
+    owner_step: str = ""
 
     @property
     def waits(self) -> bool:
@@ -51,8 +51,8 @@ class Action(Struct, frozen=True):
     @property
     def text(self) -> str:
         """What would be done, for people; empty for nothing."""
-        if self.told:
-            return self.told
+        if self.owner_step:
+            return self.owner_step
         if self.wanted is None and self.child is not None:
             what = f"delete {self.child.kind.kind} {self.child.key[1]}"
         elif self.held_back:
@@ -186,7 +186,7 @@ def plan(seen: Seen, word: str) -> Plan:
 
 
 def _lost(owner: Owner, wanted: Wanted, child: Child, owned: Owned) -> str:
-    """Return why it cannot be told that a child is its owner's, whatever its other fields are."""
+    """Return why it is not certain that a child is its owner's, whatever its other fields are."""
     if wanted.outlives and child.parent != owner.key[1]:
         return "it had lost its owner's name"
     if child.retained is not wanted.outlives:

@@ -150,7 +150,7 @@ class Holds:
         return served and all(holder is None or holder.uid == owner.uid for holder in holders)
 
     def _rank(self, owner: Owner) -> tuple[bool, float, Key]:
-        """Return what the first of several is told by: who has children keeps what they serve."""
+        """Return by what the first of several is known: who has children keeps what they serve."""
         space, name = owner.key
         has = any(
             child.parent == name and child.proven

@@ -119,9 +119,9 @@ class Others:
         if count >= TAKEOVERS:  # the other one has changed it back, so it is at work
             self._see(child)
             if wanted is None:
-                self._tell(owner, child, "deletes it for the last time")
+                self._record(owner, child, "deletes it for the last time")
             elif self._name < child.installation:
-                self._tell(owner, child, "changes that, and the other one has to step back")
+                self._record(owner, child, "changes that, and the other one has to step back")
 
     def left(self, owner: Owner) -> Outcome:
         """Return what stops the reconcile of an object that is left to another installation."""
@@ -161,7 +161,7 @@ class Others:
             _Left(other, isinstance(child, Part), owner.generation, now, until),
         )
         self._see(child)
-        self._tell(owner, child, f"leaves this {self._kind.kind} to it")
+        self._record(owner, child, f"leaves this {self._kind.kind} to it")
         return left_to(other, FOLLOWS)
 
     def _see(self, child: Child | Part) -> None:
@@ -174,7 +174,7 @@ class Others:
                 child.key[1],
             )
 
-    def _tell(self, owner: Owner, child: Child | Part, does: str) -> None:
+    def _record(self, owner: Owner, child: Child | Part, does: str) -> None:
         text = (
             f"Another installation of this operator, {child.installation}, has changed "
             f"{child.kind.kind} {child.key[1]} back; this one, {self._name}, {does}. Uninstall one "

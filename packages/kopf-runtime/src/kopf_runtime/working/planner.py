@@ -93,7 +93,7 @@ class Planner:
     def _untold(self) -> dict[str, PlanError]:
         """Return the results that a dry run lacks, with the error for a plan that asks for one.
 
-        What would be changed in the cluster cannot be told then.
+        What would be changed in the cluster is not known then.
         """
         calls = {"sync_result": self._declaration.sync, "check_result": self._declaration.check}
         return {

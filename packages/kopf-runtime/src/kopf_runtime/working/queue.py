@@ -237,7 +237,7 @@ class WorkQueue:
                 result = "requeue"
                 self._retry(item, outcome)
                 tracing.failed("RetryError", outcome.why)
-                logger.log(logging.DEBUG if outcome.told else logging.INFO, "%s", outcome.why)
+                logger.log(logging.DEBUG if outcome.reported else logging.INFO, "%s", outcome.why)
             else:
                 item.failures, item.not_before = 0, 0.0
                 if outcome.again is not None:

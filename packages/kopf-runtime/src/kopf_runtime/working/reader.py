@@ -58,8 +58,8 @@ class Reader:
         foreign = self._foreign
         content = hash((_items(meta.labels), _items(meta.annotations), _fields(thing)))
         if foreign is not None:  # its status is one of the fields that it has
-            told = {name for name in (foreign.annotation,) if name}
-            annotations = {k: v for k, v in (meta.annotations or {}).items() if k not in told}
+            stated = {name for name in (foreign.annotation,) if name}
+            annotations = {k: v for k, v in (meta.annotations or {}).items() if k not in stated}
             but = ("metadata", "status") if foreign.condition else ("metadata",)
             fields = _fields(thing, *but), foreign.of_others(thing)
             content = hash((_items(meta.labels), _items(annotations), fields))
@@ -80,7 +80,7 @@ class Reader:
             recorded=self._ownership.recorded(meta.managed_fields),
             watched=foreign is None or foreign.selects(meta.labels),
             contributed=self._ownership.contributed(meta.managed_fields) if foreign else "",
-            annotated=foreign.told(thing) if foreign else "",
+            annotated=foreign.state_of(thing) if foreign else "",
             stated=foreign is not None and foreign.is_by(self._marks.manager, meta),
         )
         if former is not None and former.state == record.state:

@@ -69,18 +69,18 @@ class Reconciler:
             return await attempt(self._leave(key)) if self._caches.selects else DONE
         steps = self._pause if owner.paused else self._end if owner.deleting else self._work
         outcome = await attempt(steps(owner))
-        if outcome.told or outcome.outdated:
+        if outcome.reported or outcome.outdated:
             return outcome
         if outcome:
             waits = [self._external.due(key, began), self._caches.reads.due(owner)]
-            told = await self._reporter.stopped(owner, outcome)
+            reported = await self._reporter.stopped(owner, outcome)
         else:
-            told = await self._reporter.well(owner)
+            reported = await self._reporter.succeeded(owner)
             waits = [self._external.due(key), self._caches.reads.due(owner)]
         due = min((seconds for seconds in waits if seconds is not None), default=None)
-        if told.fails:  # nothing else calls or asks for it again
-            return replace(told, due=due if outcome else None)
-        return told.sooner(due)
+        if reported.fails:  # nothing else calls or asks for it again
+            return replace(reported, due=due if outcome else None)
+        return reported.sooner(due)
 
     async def _leave(self, key: Key) -> Outcome:
         """Undo what was done for an object that the author's labels do not select any more."""
@@ -111,7 +111,7 @@ class Reconciler:
         """Clean up for an object that is being deleted, and report which finalizers remain."""
         if self._external.needs_cleanup(owner):
             await self._external.clean_up(owner, await self._caches.reads.unread(owner))
-            return troubles.TOLD
+            return troubles.REPORTED
         held = troubles.holding(owner.finalizers)
         text = f"The {self._word} is being deleted; {held} holds it."
         return await self._reporter.report(owner.key, Trouble("Terminating", text))
@@ -301,7 +301,7 @@ class Reconciler:
                 raise StepError(stop)
             return actions
         steps = self._external.pending(owner, dry=dry)
-        actions = [Action(KEEP, told=f"{step} the {self._word}") for step in steps]
+        actions = [Action(KEEP, owner_step=f"{step} the {self._word}") for step in steps]
         if owner.deleting or not (dry or self._external.may_plan(owner)):
             return actions
         if stop := await self._planner.read(owner):
@@ -309,7 +309,7 @@ class Reconciler:
         owner = await self._planner.planned(owner)
         held = not dry and self._external.unchecked(owner) and self._caches.has_children(owner)
         if held:
-            actions.append(Action(KEEP, told=f"check the {self._word}"))
+            actions.append(Action(KEEP, owner_step=f"check the {self._word}"))
         family, known = self._observation.family(owner), First()
         look = self._reporter.in_trouble(owner.key)
         for wanted in filter(family.can_be_served, family.wanted):
@@ -317,7 +317,7 @@ class Reconciler:
             actions.append(decide(seen, self._word))
         actions += [] if held else self._removals(owner, "it is not wanted any more")
         if not held and self._actor.contribution.pending(owner):
-            actions.append(Action(KEEP, told=f"change what it adds to the {self._word}"))
+            actions.append(Action(KEEP, owner_step=f"change what it adds to the {self._word}"))
         return [action for action in actions if action.text]
 
     def _removals(self, owner: Owner, why: str) -> list[Action]:

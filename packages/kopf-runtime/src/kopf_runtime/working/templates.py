@@ -331,7 +331,7 @@ def _each(manifests: Iterable[T]) -> Iterator[T]:
 def _encoded(secret: dict[str, Any]) -> dict[str, Any]:
     """Return a Secret with its `stringData` as `data`, which is what the API server keeps.
 
-    Who owns a field of `stringData`, or has changed it, cannot be told.
+    Who owns a field of `stringData`, or has changed it, is not known.
     """
     texts, rest = secret.get("stringData"), {k: v for k, v in secret.items() if k != "stringData"}
     try:

@@ -1,9 +1,8 @@
-"""Tells the state of an object whose status is somebody else's.
+"""Reports the state of an object whose status is somebody else's.
 
-Events do, and if the author names one, an annotation or a condition.
-
-Nothing is told of an object that is well from the start, so neither a start nor a change of the
-leader writes anything.
+It is in Events and, if the author names one, in an annotation or a condition. Nothing is reported
+of an object that is ready from the start, so neither a start nor a change of the leader writes
+anything.
 """
 
 from typing import Any
@@ -20,31 +19,31 @@ from kopf_runtime.reporting.status_writer import Repeats, Settling
 from kopf_runtime.watching.source import Source
 
 
-class Teller:
-    """Tells the states of the objects of one kind, in place of a `StatusWriter`."""
+class ForeignStateWriter:
+    """Writes the states of the objects of one kind, in place of a `StatusWriter`."""
 
     def __init__(self, deps: Deps, owners: Source[Owner], foreign: Foreign) -> None:
         self._recorder, self._owners, self._foreign = deps.recorder, owners, foreign
         self._client = deps.client
         self._settling, self._repeats = Settling(), Repeats()
-        #: What was told last: whether it is ready, and the reason.
-        self._told: dict[Key, tuple[bool, str]] = {}
+        #: What was reported last: whether it is ready, and the reason.
+        self._reported: dict[Key, tuple[bool, str]] = {}
         self.sending: frozenset[Key] = frozenset()  # nothing of it is in the status
         metrics = deps.metrics
         metrics.unready.labels(metrics.name_of(owners.kind)).set_function(
-            lambda: sum(not ready for ready, _ in self._told.values())
+            lambda: sum(not ready for ready, _ in self._reported.values())
         )
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
         self._settling.forget(key)
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
         self._repeats.forget(key)
 
     async def write(
         self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
     ) -> tuple[float | None, bool]:
-        """Tell the state if it differs from what was told, and a transient one once it has lasted.
+        """Report the state if it is another one, and a transient one once it has lasted.
 
         Return the seconds until then, and that no Event is needed: this is one.
         """
@@ -52,22 +51,22 @@ class Teller:
         state, message = (now.ready, now.reason), now.message
         if paused.get("status") == "True":
             state, message = (now.ready, "Paused"), str(paused.get("message"))
-        former = self._told.get(owner.key)
+        former = self._reported.get(owner.key)
         if state != former:
             if now.transient and not at_once:
                 remaining = self._settling.remaining(owner.key, (owner.uid, now.reason))
                 if remaining is not None:
                     return remaining, False
-            self._told[owner.key] = state
+            self._reported[owner.key] = state
             if former is not None or not now.ready or state[1] == "Paused":
-                tell = self._recorder.normal if now.ready else self._recorder.warning
-                tell(about(self._owners.kind, owner), state[1], message)
+                record = self._recorder.normal if now.ready else self._recorder.warning
+                record(about(self._owners.kind, owner), state[1], message)
         self._settling.forget(owner.key)
         ours = Condition(self._foreign.condition, now.ready, state[1], message)
-        return await self.tell(owner, ours), False
+        return await self.write_state(owner, ours), False
 
-    async def tell(self, owner: Owner, state: Condition | None) -> float | None:
-        """Have the object tell its state, or nothing; return the seconds until then, if any.
+    async def write_state(self, owner: Owner, state: Condition | None) -> float | None:
+        """Write the state into the object, or take it away; return the seconds until then, if any.
 
         What others take away again comes back after a while, which is longer each time.
         """
@@ -79,8 +78,8 @@ class Teller:
             return None
         if owner.annotated == text or not (entry or owner.stated):
             return None
-        said = owner.uid, text
-        if entry and (wait := self._repeats.remaining(owner.key, said)) is not None:
+        written_state = owner.uid, text
+        if entry and (wait := self._repeats.remaining(owner.key, written_state)) is not None:
             return wait
         if self._foreign.condition:
             await self._apply(owner, state)
@@ -88,7 +87,7 @@ class Teller:
             changes = {"metadata": {"annotations": {self._foreign.annotation: text or None}}}
             await self._owners.patch(owner.key, str(owner.version), changes, role=STATE)
         if entry:
-            self._repeats.wrote(owner.key, said)
+            self._repeats.wrote(owner.key, written_state)
         return None
 
     async def _apply(self, owner: Owner, state: Condition | None) -> None:
@@ -120,7 +119,7 @@ class Teller:
         self._owners.learn(raw)
 
     async def write_unreadable(self, skipped: Unreadable) -> None:
-        """Tell that an object cannot be read."""
+        """Report that an object cannot be read."""
         owner = Owner(skipped.key, skipped.uid, skipped.version, 0, False, (), {}, None, (), "", 0)
         reference = about(self._owners.kind, owner)
         self._recorder.warning(reference, "Unreadable", skipped.reason)
