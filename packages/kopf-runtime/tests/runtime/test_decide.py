@@ -13,7 +13,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, PO
 from kopf_runtime.declaring.objects import Object
 from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting import troubles
-from kopf_runtime.working.decide import Family, Seen, decide, plan, stripped
+from kopf_runtime.working.decide import ObservedChildren, Seen, decide, plan, stripped
 
 OWNER = Owner(("ns", "one"), "o", 5, 2, False, (), {}, None, (), "", 0)
 WANTED = Wanted(CONFIG_MAP, ("ns", "w-one"), "new", "shape")
@@ -163,18 +163,18 @@ def test_whatever_is_seen_of_a_child_no_data_is_deleted_and_no_stranger_touched(
 # --- what is not wanted any more -----------------------------------------------------------------
 
 
-def family(
+def observed(
     *children: Child,
     wanted: tuple[Wanted, ...] = (),
     missing: Mapping[tuple[Kind, str], str] | None = None,
     absent: tuple[tuple[Kind, str], ...] = (),
     **owned: Any,
-) -> Family:
+) -> ObservedChildren:
     kinds = (CONFIG_MAP, PERSISTENT_VOLUME_CLAIM)
     declared = {kind: replace(OWNED, kind=kind, **{"prune": None} | owned) for kind in kinds}
     served = {(kind, "ns"): "" for kind in kinds}
     named = {(child.kind, child.key): child for child in children}
-    return Family(
+    return ObservedChildren(
         owner=replace(OWNER, wanted=wanted),
         word="Widget",
         owned=declared,
@@ -195,20 +195,20 @@ ABSENT = ((PERSISTENT_VOLUME_CLAIM, "ns"),)
 @pytest.mark.parametrize(
     ("case", "names", "reason"),
     [
-        (family(CHILD), ["w-one"], ""),
-        (family(CLAIM), [], ""),
-        (family(CLAIM, prune=True), ["w-one"], ""),
-        (family(CHILD, prune=False), [], ""),
-        (family(replace(CHILD, proven=False)), [], ""),
-        (family(replace(CHILD, controller_uid="x")), [], ""),
-        (family(replace(CHILD, parent="other")), [], ""),
-        (family(replace(CHILD, deleting=True)), [], ""),
-        (family(CHILD, OTHER, wanted=(WANTED,)), ["other"], ""),
-        (family(OLDER, OTHER, wanted=(WANTED,)), [], ""),
-        (family(OLDER, OTHER, wanted=(WANTED,), prune=True), ["other"], ""),
-        (family(OTHER, wanted=(WANTED,)), [], ""),
-        (family(CHILD, missing=MISSING), [], "KindNotServed"),
-        (family(CHILD, missing=MISSING, absent=ABSENT), ["w-one"], ""),
+        (observed(CHILD), ["w-one"], ""),
+        (observed(CLAIM), [], ""),
+        (observed(CLAIM, prune=True), ["w-one"], ""),
+        (observed(CHILD, prune=False), [], ""),
+        (observed(replace(CHILD, proven=False)), [], ""),
+        (observed(replace(CHILD, controller_uid="x")), [], ""),
+        (observed(replace(CHILD, parent="other")), [], ""),
+        (observed(replace(CHILD, deleting=True)), [], ""),
+        (observed(CHILD, OTHER, wanted=(WANTED,)), ["other"], ""),
+        (observed(OLDER, OTHER, wanted=(WANTED,)), [], ""),
+        (observed(OLDER, OTHER, wanted=(WANTED,), prune=True), ["other"], ""),
+        (observed(OTHER, wanted=(WANTED,)), [], ""),
+        (observed(CHILD, missing=MISSING), [], "KindNotServed"),
+        (observed(CHILD, missing=MISSING, absent=ABSENT), ["w-one"], ""),
     ],
     ids=[
         "not wanted",
@@ -227,7 +227,7 @@ ABSENT = ((PERSISTENT_VOLUME_CLAIM, "ns"),)
         "others cannot be there",
     ],
 )
-def test_what_is_removed(case: Family, names: list[str], reason: str) -> None:
+def test_what_is_removed(case: ObservedChildren, names: list[str], reason: str) -> None:
     actions, stop = case.removals()
 
     assert [action.child.key[1] for action in actions if action.child] == names

@@ -252,7 +252,7 @@ def stripped(owner: Owner, child: Child) -> list[str]:
 # --- what is not wanted any more --------------------------------------------------------------
 
 
-class Family(Struct, frozen=True, kw_only=True):
+class ObservedChildren(Struct, frozen=True, kw_only=True):
     """An object with its plan and all of its children."""
 
     owner: Owner

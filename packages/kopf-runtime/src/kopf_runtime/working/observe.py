@@ -15,7 +15,7 @@ from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Upda
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.watching.observer import served
 from kopf_runtime.working.apply import Applier
-from kopf_runtime.working.decide import Family, Seen
+from kopf_runtime.working.decide import ObservedChildren, Seen
 from kopf_runtime.working.pace import Pace
 
 #: The children that have to be ready first, by their kinds, and why they are not.
@@ -34,14 +34,14 @@ class Observation:
         self._kinds = (*declaration.owned, *declaration.watched)
         self.owned = {kind: _fated(declaration, o) for kind, o in declaration.owned.items()}
 
-    def family(self, owner: Owner) -> Family:
+    def observe(self, owner: Owner) -> ObservedChildren:
         """Return an object with its plan and its children, as they are cached."""
         caches = self._caches
         wanted = sorted(served(owner, caches.children), key=lambda child: self._order[child.kind])
         children = {kind: source.owned(owner) for kind, source in caches.children.items()}
         spaces = {owner.key[0], *(child.key[0] for child in wanted)}
         spaces.update(child.key[0] for each in children.values() for child in each)
-        return Family(
+        return ObservedChildren(
             owner=owner,
             word=self._word,
             owned=self.owned,
@@ -60,8 +60,8 @@ class Observation:
         """
         for kind in self.owned[wanted.kind].after:
             if kind not in known:
-                family = self.family(owner)
-                unready = ((w, family.why_unready(w)) for w in family.wanted if w.kind == kind)
+                observed = self.observe(owner)
+                unready = ((w, observed.why_unready(w)) for w in observed.wanted if w.kind == kind)
                 known[kind] = next(((w, why) for w, why in unready if why), None)
             if (first := known[kind]) is not None:
                 return first

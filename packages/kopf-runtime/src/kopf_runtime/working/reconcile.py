@@ -26,7 +26,7 @@ from kopf_runtime.reporting.troubles import (
 )
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working.act import TAKEN, Actor
-from kopf_runtime.working.decide import KEEP, Action, Family, decide
+from kopf_runtime.working.decide import KEEP, Action, ObservedChildren, decide
 from kopf_runtime.working.external import External
 from kopf_runtime.working.holds import Holds
 from kopf_runtime.working.observe import First, Observation
@@ -88,8 +88,8 @@ class Reconciler:
         if fetched is None or fetched[0].watched:  # if it is there, it is queued again
             return DONE
         owner = replace(fetched[0], wanted=(), problem="")
-        actions, stop = (family := self._observation.family(owner)).removals()
-        stop = stop or await self._remove(owner, family, actions)
+        actions, stop = (observed := self._observation.observe(owner)).removals()
+        stop = stop or await self._remove(owner, observed, actions)
         if stop:
             return stop
         if self._external.needs_cleanup(owner):
@@ -189,16 +189,16 @@ class Reconciler:
     async def _give_up(self, owner: Owner) -> Outcome:
         """Delete the children, if any, of an object that cannot have a unique value."""
         bare = replace(owner, wanted=(), problem="")
-        actions, stop = (family := self._observation.family(bare)).removals()
+        actions, stop = (observed := self._observation.observe(bare)).removals()
         if stop:
             return stop
         if actions:
             await self._planner.verified(owner, planned=False)
             if not self._holds.drops(owner):
                 raise changed(f"who has what the {self._word} wants changed meanwhile")
-            if stop := await self._remove(owner, family, actions):
+            if stop := await self._remove(owner, observed, actions):
                 return stop
-        settled = self._observation.family(bare).is_settled()
+        settled = self._observation.observe(bare).is_settled()
         if settled and self._holds.surplus(owner, everything=True):
             await self._holds.release(owner, everything=True)
         return DONE
@@ -219,7 +219,11 @@ class Reconciler:
             return stop
         if stop := await self._actor.contribution.settle(owner):
             return stop
-        if not held and self._holds.surplus(owner) and self._observation.family(owner).is_settled():
+        if (
+            not held
+            and self._holds.surplus(owner)
+            and self._observation.observe(owner).is_settled()
+        ):
             await self._holds.release(owner)
         return DONE
 
@@ -230,29 +234,29 @@ class Reconciler:
         A kind that cannot be served holds up no other; it is reported at the end. But nothing is
         deleted for a child that cannot be made: it may be what takes the other one's place.
         """
-        family, known = self._observation.family(owner), First()
+        observed, known = self._observation.observe(owner), First()
         if not held:
-            self._reporter.left_alone(owner, family.strays)
-            self._reporter.kept(owner, family.kept)
+            self._reporter.left_alone(owner, observed.strays)
+            self._reporter.kept(owner, observed.kept)
         outcomes = list[Outcome]()
-        for wanted in filter(family.can_be_served, family.wanted):
+        for wanted in filter(observed.can_be_served, observed.wanted):
             outcomes.append(await attempt(self._child(owner, wanted, known, held=held)))
             if outcomes[-1].outdated:
                 break
         if stop := foremost(outcomes):
             return stop
-        if stop := family.why_missing((wanted.kind, wanted.key) for wanted in family.wanted):
+        if stop := observed.why_missing((wanted.kind, wanted.key) for wanted in observed.wanted):
             return stop
         actions = list[Action]()
-        if not held and family.surplus:
-            actions, stop = (family := self._observation.family(owner)).removals()
+        if not held and observed.surplus:
+            actions, stop = (observed := self._observation.observe(owner)).removals()
             if not stop and actions and self._planner.depends_on_more:
                 actions = await self._confirmed(owner, actions)
-            if stop := stop or await self._remove(owner, family, actions):
+            if stop := stop or await self._remove(owner, observed, actions):
                 return stop
         left = ((action.child.kind, action.child.key) for action in actions if action.child)
         watched = ((kind, (owner.key[0], "")) for kind in self._caches.descendants)
-        return family.why_missing((*left, *watched))
+        return observed.why_missing((*left, *watched))
 
     async def _child(self, owner: Owner, wanted: Wanted, known: First, *, held: bool) -> Outcome:
         """Observe a child that is wanted, decide what to do about it, and do that."""
@@ -272,14 +276,16 @@ class Reconciler:
     async def _confirmed(self, owner: Owner, actions: list[Action]) -> list[Action]:
         """Return the deletions of what a plan of what is there now does not want either."""
         owner = await self._planner.verified(owner)
-        uids = {child.uid for child in self._observation.family(owner).surplus}
+        uids = {child.uid for child in self._observation.observe(owner).surplus}
         return [action for action in actions if action.child and action.child.uid in uids]
 
-    async def _remove(self, owner: Owner, family: Family, actions: list[Action]) -> Outcome:
+    async def _remove(
+        self, owner: Owner, observed: ObservedChildren, actions: list[Action]
+    ) -> Outcome:
         outcomes = list[Outcome]()
         for child in (action.child for action in actions):
-            if child is not None and family.can_be_served(child):
-                update = family.owned[child.kind].update
+            if child is not None and observed.can_be_served(child):
+                update = observed.owned[child.kind].update
                 outcomes.append(await attempt(self._actor.remove(owner, child, update)))
                 if outcomes[-1].outdated:
                     break
@@ -310,9 +316,9 @@ class Reconciler:
         held = not dry and self._external.unchecked(owner) and self._caches.has_children(owner)
         if held:
             actions.append(Action(KEEP, owner_step=f"check the {self._word}"))
-        family, known = self._observation.family(owner), First()
+        observed, known = self._observation.observe(owner), First()
         look = self._reporter.in_trouble(owner.key)
-        for wanted in filter(family.can_be_served, family.wanted):
+        for wanted in filter(observed.can_be_served, observed.wanted):
             seen = await self._observation.child(owner, wanted, known, held=held, look=look)
             actions.append(decide(seen, self._word))
         actions += [] if held else self._removals(owner, "it is not wanted any more")
@@ -321,6 +327,6 @@ class Reconciler:
         return [action for action in actions if action.text]
 
     def _removals(self, owner: Owner, why: str) -> list[Action]:
-        family = self._observation.family(owner)
-        actions, _ = family.removals(why)
-        return [each for each in actions if each.child and family.can_be_served(each.child)]
+        observed = self._observation.observe(owner)
+        actions, _ = observed.removals(why)
+        return [each for each in actions if each.child and observed.can_be_served(each.child)]
