@@ -44,7 +44,7 @@ def child(state: pods.PodState, **changes: Any) -> kr.Child:
         "uid": "u",
         "version": 1,
         "controller_uid": "o",
-        "made_for": "o",
+        "created_for": "o",
         "parent": "hello",
         "deleting": False,
         "deadline": 0.0,

@@ -26,7 +26,7 @@ CHILD = Child(
     uid="c",
     version=3,
     controller_uid="o",
-    made_for="o",
+    created_for="o",
     parent="one",
     deleting=False,
     deadline=0.0,
@@ -85,13 +85,13 @@ def seen(child: Child | None, update: Update = Update.APPLY, **more: Any) -> See
         ),
         (seen(replace(CHILD, deleting=True)), Step.WAIT, "", "wait for the former ConfigMap w-one"),
         (
-            seen(replace(CHILD, controller_uid="x", made_for="x", parent="one")),
+            seen(replace(CHILD, controller_uid="x", created_for="x", parent="one")),
             Step.WAIT,
             "ConfigMapTerminating",
             "wait for the former ConfigMap w-one",
         ),
         (
-            seen(replace(CHILD, controller_uid="x", made_for="x", parent="other")),
+            seen(replace(CHILD, controller_uid="x", created_for="x", parent="other")),
             Step.CONFLICT,
             "Conflict",
             "wait for the other owner of ConfigMap w-one",
@@ -111,7 +111,7 @@ def test_what_is_done_about_a_child(case: Seen, step: Step, reason: str, text: s
 CHILDREN = st.builds(
     lambda **parts: replace(CHILD, **parts),
     controller_uid=st.sampled_from(["", "o", "x"]),
-    made_for=st.sampled_from(["", "o", "x"]),
+    created_for=st.sampled_from(["", "o", "x"]),
     parent=st.sampled_from(["", "one", "other"]),
     deleting=st.booleans(),
     template=st.sampled_from(["", "new", "old"]),
@@ -127,7 +127,7 @@ SEEN = st.builds(
     altered=st.booleans(),
     as_admitted=st.booleans(),
     held=st.booleans(),
-    lives=st.sampled_from([lambda _: True, lambda _: False]),
+    owner_exists=st.sampled_from([lambda _: True, lambda _: False]),
     first=st.sampled_from([None, (FIRST, "it is Pending")]),
     pause=st.sampled_from([lambda _: 0.0, lambda _: 9.0]),
 )
@@ -147,7 +147,7 @@ def test_whatever_is_seen_of_a_child_no_data_is_deleted_and_no_stranger_touched(
 
     if case.owned.update is not Update.RECREATE:
         assert step is not Step.DELETE, "what is changed in place may hold data"
-    made = case.as_admitted or "o" in (child.controller_uid, child.made_for)
+    made = case.as_admitted or "o" in (child.controller_uid, child.created_for)
     if not made and child.parent == "other":
         assert step in (Step.CONFLICT, Step.WAIT, Step.KEEP), "it is another object's"
     if child.deleting and child.controller_uid == "o":
@@ -259,7 +259,7 @@ SECRET_CHILD = Child(
     *(("ns", "child"), "c", 1, "me", "me", "one", False, 0.0, 0.0, (), "now", 5, 0, (), "", ""),
     proven=True,
 )
-GONE = {"controller_uid": "", "made_for": "gone"}
+GONE = {"controller_uid": "", "created_for": "gone"}
 OLD, OUTDATED = {"template": "old"}, {"outdated": True}
 PARTED, RETAINED = {"controller_uid": ""}, {"retained": True}
 #: What is seen; the step in place, by a new child, and for what is created once; why, with flags.
@@ -307,15 +307,15 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "parted": (PARTED, "apply delete apply", "Healed verify: its owner reference was taken away"),
     "parted, no template": (PARTED | {"template": ""}, "apply delete apply", "Healed verify: its"),
     "parted, no name": (PARTED | {"parent": ""}, "apply delete apply", "Healed verify: its owner"),
-    "no marks": (PARTED | {"made_for": "", "parent": ""}, "conflict conflict conflict", ""),
+    "no marks": (PARTED | {"created_for": "", "parent": ""}, "conflict conflict conflict", ""),
     "somebody's": ({"controller_uid": "x", "parent": "two"}, "conflict conflict conflict", ""),
-    "a former one's": ({"controller_uid": "gone", "made_for": "gone"}, "wait wait wait", ""),
+    "a former one's": ({"controller_uid": "gone", "created_for": "gone"}, "wait wait wait", ""),
     "left behind": (GONE, "apply delete apply", "Healed verify: it was left behind by a former"),
     "left behind, going": (GONE | {"deleting": True}, "wait wait wait", ""),
     "left behind, nameless": (GONE | {"parent": ""}, "apply delete apply", "Healed verify: it was"),
     "left behind, no template": (GONE | {"template": ""}, "conflict conflict conflict", ""),
     "left behind by another": (GONE | {"parent": "two"}, "conflict conflict conflict", ""),
-    "of one that lives": (GONE | {"made_for": "alive"}, "conflict conflict conflict", ""),
+    "of one that lives": (GONE | {"created_for": "alive"}, "conflict conflict conflict", ""),
     "unlabelled": ({"unlabelled": ("a",)}, "apply admission -", "Healed: admission had changed it"),
     "unlabelled, once": ({"unlabelled": ("a",)}, "- - apply", "Healed verify: it had lost its mar"),
     "no reference": (RETAINED, "apply keep apply", "Healed verify: it had no owner reference"),
@@ -329,7 +329,11 @@ OUTLIVING: dict[str, tuple[dict[str, Any], str, str]] = {
         "apply keep apply",
         "Healed verify: it had lost its own",
     ),
-    "no uid": (RETAINED | PARTED | {"made_for": ""}, "apply delete apply", "Healed verify: it had"),
+    "no uid": (
+        RETAINED | PARTED | {"created_for": ""},
+        "apply delete apply",
+        "Healed verify: it had",
+    ),
     "taken": (PARTED, "apply delete apply", "Healed verify: its owner reference was taken away"),
     "unmade": (RETAINED | PARTED, "apply delete apply", "Healed verify: the operator had not"),
     "left behind, nameless": (GONE | {"parent": ""}, "conflict conflict conflict", ""),
@@ -356,7 +360,7 @@ def step(
         child=child,
         altered=altered,
         as_admitted=as_admitted,
-        lives="alive".__eq__,
+        owner_exists="alive".__eq__,
     )
     found = plan(seen, "Thing")
     flags = [flag for flag in ("edited", "verify") if getattr(found, flag)]

@@ -22,7 +22,7 @@ CHILD = Child(
     uid="u",
     version=1,
     controller_uid="o",
-    made_for="o",
+    created_for="o",
     parent="one",
     deleting=False,
     deadline=0.0,
@@ -65,7 +65,7 @@ def replacements(
         made += 1
         count = former.count if written is None else written
         child = replace(child, uid=f"u-{made}", created=now, replaced=count)
-        pace.made(POD, child)
+        pace.created(POD, child)
         if restart_each and made % restart_each == 0:
             pace = Pace()  # another replica: it knows only what stands in the child
     return made
@@ -143,12 +143,12 @@ def test_the_cause_of_a_deletion_outlives_the_news_of_it() -> None:
 def test_what_befell_the_child_of_a_former_object_of_the_name_counts_for_nothing() -> None:
     pace, successor = Pace(), replace(CHILD, uid="v")
     pace.deleted(POD, CHILD, 0.0, "o", ENDED)
-    pace.made(POD, successor)
+    pace.created(POD, successor)
     assert pace.replaced(successor) == 1
 
-    another = replace(CHILD, uid="w", controller_uid="p", made_for="p")
+    another = replace(CHILD, uid="w", controller_uid="p", created_for="p")
     pace.deleted(POD, successor, 0.0, "o", ENDED)
-    pace.made(POD, another)
+    pace.created(POD, another)
     assert pace.replaced(another) == 0
 
 
@@ -184,10 +184,10 @@ def test_m3_children_that_never_come_back_are_forgotten() -> None:
 def test_a_lost_child_is_forgotten_once_another_replica_has_made_the_next() -> None:
     pace = Pace()
     pace.lost(POD, CHILD, now=1.0)
-    pace.made(POD, replace(CHILD, version=2))  # late news of the lost one
+    pace.created(POD, replace(CHILD, version=2))  # late news of the lost one
     assert pace.former(WANTED, "o") is not None
 
-    pace.made(POD, replace(CHILD, uid="next"))
+    pace.created(POD, replace(CHILD, uid="next"))
 
     assert pace.former(WANTED, "o") is None
 

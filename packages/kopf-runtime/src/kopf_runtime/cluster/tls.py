@@ -69,9 +69,9 @@ def expiry(crt: str, ca: str) -> Expiry:
     chain, trusted = (x509.load_pem_x509_certificates(text.encode()) for text in (crt, ca))
     signers = [authority for authority in trusted if authority.subject == chain[-1].issuer]
     signers.sort(key=lambda signer: signer.not_valid_after_utc)
-    lives = [
+    validities = [
         (certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
         for certificate in (*chain, *signers[-1:])
     ]
-    late = min(end - min(LATE, LATE_PART * (end - start)) for start, end in lives)
-    return Expiry(min(end for _, end in lives), late)
+    late = min(end - min(LATE, LATE_PART * (end - start)) for start, end in validities)
+    return Expiry(min(end for _, end in validities), late)

@@ -255,7 +255,7 @@ class Child(Struct, _Named, frozen=True):
     #: The uid of its controlling owner; empty if there is none.
     controller_uid: str
     #: The uid of the owner that it was created for, according to its label.
-    made_for: str
+    created_for: str
     #: The name of the owner that controls it, or else the one in its annotation; may be empty.
     parent: str
     deleting: bool
@@ -294,7 +294,7 @@ class Child(Struct, _Named, frozen=True):
     @property
     def watched(self) -> bool:
         """Whether a watch reports its changes."""
-        return bool(self.made_for) and MANAGED_BY not in self.unlabelled
+        return bool(self.created_for) and MANAGED_BY not in self.unlabelled
 
 
 class Unreadable(Struct, frozen=True):

@@ -163,7 +163,7 @@ class Changes:
 
         def changed(record: Child | None, former: Child | None) -> None:
             if record is not None:
-                self._pace.made(kind, record)
+                self._pace.created(kind, record)
                 self._others.saw(record, former)
             elif former is not None:
                 parent = self._caches.parent(former)

@@ -124,7 +124,7 @@ class Caches:
             for kind, source in self.children.items()
         )
 
-    def lives(self, namespace: str, uid: str) -> bool:
+    def owner_exists(self, namespace: str, uid: str) -> bool:
         """Return whether an owner in this namespace has the uid: owners are in the same one."""
         caches = self.owners.cache, self.owners.unreadable
         return any(record.uid == uid for cache in caches for record in cache.within(namespace))

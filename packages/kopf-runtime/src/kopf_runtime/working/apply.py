@@ -238,7 +238,7 @@ class Applier:
 
     def _learn(self, owner: Owner, wanted: Wanted, body: bytes, raw: bytes, verb: str) -> Child:
         child = self._children[wanted.kind].learn(raw)
-        self._pace.made(wanted.kind, child)
+        self._pace.created(wanted.kind, child)
         logger.info("%s %s", verb, wanted)
         if stripped(owner, child):
             remember(self._stripped, child.uid, wanted.template)

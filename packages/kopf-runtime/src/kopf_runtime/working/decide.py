@@ -82,7 +82,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     #: Whether the child already lacked some of our marks when it was created.
     as_admitted: bool = False
     #: Returns whether an object of the owner's kind has a uid.
-    lives: Callable[[str], bool] = lambda _: False
+    owner_exists: Callable[[str], bool] = lambda _: False
     #: Whether children that exist stay as they are, except for an edit of their owner's.
     held: bool = False
     #: Whether the API server has said that the name is taken.
@@ -164,7 +164,7 @@ def plan(seen: Seen, word: str) -> Plan:
     # What is changed in place may hold data: whatever happened to its marks, it is never deleted.
     change = Step.APPLY if in_place else Step.DELETE
     if child.controller_uid != owner.uid:
-        return _of_another(owner, wanted, child, change, seen.lives)
+        return _of_another(owner, wanted, child, change, seen.owner_exists)
     if child.deleting:
         return WAIT
     if in_place and (why := _lost(owner, wanted, child, owned)):
@@ -214,27 +214,27 @@ def _admitted(*, in_place: bool) -> Plan:
 
 
 def _of_another(
-    owner: Owner, wanted: Wanted, child: Child, change: Step, lives: Callable[[str], bool]
+    owner: Owner, wanted: Wanted, child: Child, change: Step, owner_exists: Callable[[str], bool]
 ) -> Plan:
     """Return the step for an object of the child's name that the owner does not control.
 
-    `change` is what makes it right if it was created for the owner or for nobody who lives.
+    `change` is what makes it right if it was created for the owner or for no owner that exists.
     """
     named = child.parent == owner.key[1]
-    retained = child.retained or (wanted.outlives and child.controller_uid == child.made_for)
+    retained = child.retained or (wanted.outlives and child.controller_uid == child.created_for)
     if child.controller_uid and not retained:
         # It is somebody else's, or a deleted object's: only one at a time has the owner's name.
         return WAIT if named else CONFLICT
-    if child.deleting and child.made_for:
+    if child.deleting and child.created_for:
         return WAIT
-    if retained and child.template and not child.made_for and named:
+    if retained and child.template and not child.created_for and named:
         return Plan(change, "Healed", "it had lost its owner's uid", verify=True)
-    if child.made_for == owner.uid and (child.template or named):
+    if child.created_for == owner.uid and (child.template or named):
         why = "the operator had not made it" if retained else "its owner reference was taken away"
         return Plan(change, "Healed", why, verify=True)
-    if not (child.made_for and child.template):
+    if not (child.created_for and child.template):
         return CONFLICT
-    if lives(child.made_for) or ((wanted.outlives or child.parent) and not named):
+    if owner_exists(child.created_for) or ((wanted.outlives or child.parent) and not named):
         return CONFLICT  # the data of an object of another name are nobody else's
     # Restored from a backup, or orphaned by a deletion that did not cascade: the garbage collector
     # does not delete it, and its owner does not come back.

@@ -109,7 +109,7 @@ class Observation:
             child=child,
             altered=mine and await self._applier.is_altered(owner, wanted, child, owned.update),
             as_admitted=self._applier.as_admitted(wanted, child, owned.update),
-            lives=partial(self._caches.lives, owner.key[0]),
+            owner_exists=partial(self._caches.owner_exists, owner.key[0]),
             pause=partial(self._pause, child, wanted),
             hand_over=marks.hand_over(owner, child) if hands_over else "",
             contended=partial(self.others.contends, owner, child, wanted),

@@ -98,7 +98,7 @@ class Pace:
         former = self._former.get((kind, child.key))
         if former is None or former.uid != child.uid:
             # The label: admission may write another owner, whose child is collected at once.
-            self.deleted(kind, child, now, child.made_for or child.controller_uid, gone(kind))
+            self.deleted(kind, child, now, child.created_for or child.controller_uid, gone(kind))
 
     def deleted(self, kind: Kind, child: Child, now: float, owner: str, cause: Plan) -> None:
         """Record that the operator deleted a child, for which owner, and why."""
@@ -116,7 +116,7 @@ class Pace:
         former = self._former.get((wanted.kind, wanted.key))
         return former if former is not None and former.owner == owner else None
 
-    def made(self, kind: Kind, child: Child) -> None:
+    def created(self, kind: Kind, child: Child) -> None:
         """Record that a child exists, whichever replica created it; forget the former one.
 
         That of another owner, such as a former object of the same name, counts for nothing.
@@ -125,7 +125,7 @@ class Pace:
         if former is None or former.uid == child.uid:  # a late event of the former
             return
         del self._former[kind, child.key]
-        if former.count and former.owner == (child.made_for or child.controller_uid):
+        if former.count and former.owner == (child.created_for or child.controller_uid):
             self._replacements[child.uid] = former.count
             if len(self._replacements) > REMEMBERED:
                 self._replacements.popitem(last=False)

@@ -128,15 +128,15 @@ class Reader:
                 group = owner.api_version.rpartition("/")[0]
                 parent = _name(owner.name) if group == self._kind.group else ""
             labels, annotations = meta.labels or {}, meta.annotations or {}
-            made_for = labels.get(self._marks.uid, "")
+            created_for = labels.get(self._marks.uid, "")
             uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
             named = _name(annotations.get(self._marks.name, ""))
             if owner is None:
                 parent = named
             if retained := owner is None and owned.may_outlive:
                 # Its marks alone are no proof: somebody's copy of a child has them, too.
-                uid = made_for if self._ownership.any(meta.managed_fields) else ""
-            unlabelled = self._marks.missing(labels, uid or made_for)
+                uid = created_for if self._ownership.any(meta.managed_fields) else ""
+            unlabelled = self._marks.missing(labels, uid or created_for)
             proven = bool(uid and parent) and not unlabelled and named in ("", parent)
             view = owned.transform(thing)
             template = annotations.get(self._marks.template, "")[:64]
@@ -146,7 +146,7 @@ class Reader:
                 uid=meta.uid,
                 version=meta.version,
                 controller_uid=uid,
-                made_for=made_for,
+                created_for=created_for,
                 outdated=bool(parent and owner and owner.api_version != self._kind.api_version),
                 parent=parent,
                 deleting=meta.deletion_timestamp is not None,
@@ -178,7 +178,7 @@ class Reader:
         def read(thing: Object, former: Child | None) -> Child:
             record = child(thing, former)
             parent = (thing.metadata.annotations or {}).get(self._marks.name, "")
-            return replace(record, controller_uid=record.made_for, parent=_name(parent))
+            return replace(record, controller_uid=record.created_for, parent=_name(parent))
 
         return read
 
