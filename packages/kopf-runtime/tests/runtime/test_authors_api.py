@@ -154,14 +154,6 @@ async def test_a_stepwise_object_that_differs_each_time_is_written_once_a_second
     assert 0 < len(server.writes) - before < 8
 
 
-async def test_a_plan_that_is_not_stepwise_sees_no_children(server: ApiServer) -> None:
-    one = widgets.controller(lambda _, context: [config_map(c.key[1]) for c in context.children])
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: told(server)[0] == "InvalidPlan")
-    assert "'Context' object has no attribute 'children'" in told(server)[1]
-
-
 async def test_a_time_that_cannot_be_meant_is_told(server: ApiServer) -> None:
     one = widgets.controller()
     one.sync(every=lambda *_: 0)(_no_call)

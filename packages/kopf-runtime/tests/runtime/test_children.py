@@ -449,19 +449,6 @@ async def test_r5_a_former_child_that_does_not_end_is_told(
 # --- old news -----------------------------------------------------------------------------------
 
 
-@replaced
-@pytest.mark.parametrize("generation", ["99", "9" * 5000, "-1", "٣", ""])
-@pytest.mark.usefixtures("made")
-async def test_c1_a_generation_that_a_hand_altered_does_not_hold_up_an_edit(
-    server: ApiServer, generation: str
-) -> None:
-    altered = {widgets.GENERATION: generation}
-    server.edit(POD, CHILD, lambda raw: raw["metadata"]["annotations"].update(altered))
-    server.edit(WIDGET, KEY, edit("edited"))
-
-    await until(lambda: text(server) == "edited")
-
-
 # --- several children ---------------------------------------------------------------------------
 
 

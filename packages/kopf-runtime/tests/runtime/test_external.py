@@ -117,17 +117,6 @@ async def test_the_outside_is_made_once_and_told(
     assert (server.get(TICKET, KEY) or {})["status"]["booking"] == "B1"
 
 
-async def test_an_edit_is_brought_outside(server: ApiServer, service: BookingService) -> None:
-    server.put(TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: is_booked(server))
-        reroute(server)
-
-        await until(lambda: next(iter(service.bookings.values()))["wanted"]["route"] == "ICN-PUS")
-        await until(lambda: generation(server, TICKET) == 2)
-    assert len(service.bookings) == 1
-
-
 @pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
 async def test_what_is_outside_is_looked_at_again_and_given_back_by_a_deletion(
     server: ApiServer, service: BookingService, running: bool

@@ -70,6 +70,8 @@ async def test_a_session_refuses_writes_of_which_nothing_says_when_they_may_be_s
     recording: Recording,
 ) -> None:
     async with fence.session() as session:
+        assert session.connector
+        assert session.connector.limit == 0  # no call outside waits for another one
         with pytest.raises(ApiError, match="nothing says"):
             await session.post(recording.info.server)
         with fence.unfenced():

@@ -282,8 +282,8 @@ def test_our_condition_is_told_from_those_of_others() -> None:
         return msgspec.convert(raw | {"status": {"conditions": conditions}}, Service)
 
     said = {"type": "Mirrored", "status": "True", "reason": "A"}
-    assert ours.told(thing(theirs, said)) == "True A: "
-    assert ours.told(thing(theirs)) == ours.told(thing()) == ""
+    assert ours.state_of(thing(theirs, said)) == "True A: "
+    assert ours.state_of(thing(theirs)) == ours.state_of(thing()) == ""
     assert ours.of_others(thing(said, theirs)) == ours.of_others(thing(theirs))
     assert ours.of_others(thing(said)) != ours.of_others(thing(theirs))
 

@@ -29,14 +29,11 @@ from runtime.test_data import (
     claims,
     is_ready,
     named,
-    so_many,
     stored,
     told,
 )
-from runtime.test_owns import INVALID, owning
+from runtime.test_owns import owning
 from runtime.widgets import (
-    GENERATION,
-    TEMPLATE,
     WIDGET,
     Raw,
     Widget,
@@ -387,18 +384,6 @@ def events(server: ApiServer, reason: str) -> list[str]:
     return [event["message"] for event in server.events if event["reason"] == reason]
 
 
-def of_other(server: ApiServer) -> Raw:
-    """Return a reference to the other Widget."""
-    uid = stored(server, WIDGET, OTHER)["metadata"]["uid"]
-    return {
-        "apiVersion": WIDGET.api_version,
-        "kind": WIDGET.kind,
-        "name": "other",
-        "uid": uid,
-        "controller": True,
-    }
-
-
 def copy(server: ApiServer) -> None:
     """Do what `kubectl get -o yaml | sed | kubectl create -f -` does."""
     meta = stored(server, PVC, ("ns", "w-other"))["metadata"]
@@ -426,16 +411,6 @@ async def test_t1_a_copy_is_told_once_at_no_cost(server: ApiServer, surplus: boo
         "else set them, as on a copy. It is left alone. The garbage collector deletes it with this "
         "Widget, unless you remove its metadata.ownerReferences."
     )
-
-
-async def test_t10_each_surplus_child_that_is_deleted_is_an_event(server: ApiServer) -> None:
-    server.put(WIDGET, widget(text="3"))
-    async with operating(server, claims(so_many)):
-        await until(lambda: is_ready(server))
-        server.edit(WIDGET, KEY, edit("1"))
-        await until(lambda: len(server.all(PVC)) == 1 and len(events(server, "Deleted")) == 2)
-    gone = "Deleted PersistentVolumeClaim {}: the Widget does not want it any more."
-    assert sorted(events(server, "Deleted")) == [gone.format("w-1"), gone.format("w-2")]
 
 
 async def test_a_name_that_one_object_gives_up_goes_to_the_next(server: ApiServer) -> None:
@@ -498,32 +473,3 @@ async def test_c11_no_retained_child_is_made_for_an_owner_that_is_gone(server: A
         await until(lambda: caches(one).owners.cache.get(KEY) is None)
         await asyncio.sleep(0.2)  # what it would wrongly write
     assert server.all(PVC) == []
-
-
-async def test_s2_what_cannot_be_changed_in_place_stays_unless_declared(server: ApiServer) -> None:
-    """The API server would accept it as a new object."""
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, claims()):
-        await until(lambda: is_ready(server))
-        before = stored(server, PVC, CLAIM)
-        server.refuse("PATCH", "claims/w-one$", INVALID, times=float("inf"))
-        server.edit(WIDGET, KEY, edit("2Gi"))
-        await until(lambda: told(server).get("reason") == "Invalid")
-    assert stored(server, PVC, CLAIM) == before
-
-
-async def test_s10_a_child_without_a_generation_is_no_edit(server: ApiServer) -> None:
-    """An edit needs no look at the object itself, and is free of pauses."""
-
-    def harm(raw: Raw) -> None:
-        notes = raw["metadata"]["annotations"]
-        del notes[GENERATION]
-        notes[TEMPLATE] = "somebody's"
-
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, claims()):
-        await until(lambda: is_ready(server))
-        server.edit(PVC, CLAIM, harm)
-        await until(lambda: events(server, "Replaced"))
-    why = "its PersistentVolumeClaim's template changed"
-    assert events(server, "Replaced") == [f"Changed PersistentVolumeClaim w-one: {why}."]

@@ -26,8 +26,6 @@ from kopf_runtime.working.queue import Retries, WorkQueue
 from runtime.support.waiting import in_virtual_time, now, until
 
 A, B = ("ns", "a"), ("ns", "b")
-ELSEWHERE = ("elsewhere", "a")
-
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
 

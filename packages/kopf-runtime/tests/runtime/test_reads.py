@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.context import Unread
@@ -483,51 +482,6 @@ async def test_a_kind_that_cannot_be_seen_is_not_taken_for_one_without_objects(
         assert text(server) == "ns/s=first"
 
 
-async def test_a_restore_of_etcd_during_sync_is_not_taken_for_nothing(server: ApiServer) -> None:
-    called, go_on = asyncio.Event(), asyncio.Event()
-    lists: list[str] = []
-
-    def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
-        if context.find(SECRET, "s") is not None:
-            yield from widgets.config_map(one)
-
-    one = reading(desired, keys=lambda _: ["s"])
-
-    @one.sync()
-    async def sync(*_: Any) -> str:
-        called.set()
-        await go_on.wait()
-        return ""
-
-    async def the_third_list_hangs(request: web.Request) -> None:
-        if request.path.endswith("/secrets") and "watch" not in request.query:
-            lists.append(request.path)
-            if len(lists) == 3:  # by now, what was known is forgotten
-                await asyncio.sleep(60)
-
-    server.put(WIDGET, widget())
-    put_secret(server, "first")
-    async with operating(server, one) as operator:
-        go_on.set()
-        await until(lambda: server.get(CONFIG_MAP, ("ns", "w-one")) and server.watching == 3)
-        go_on.clear()
-        called.clear()
-        server.edit(WIDGET, ("ns", "one"), lambda raw: raw["metadata"].update(labels={"a": "b"}))
-        await called.wait()
-        server.answers.append(the_third_list_hangs)
-        restore = server.snapshot()
-        server.version += 1000
-        put_secret(server, "lost by the restore", "other")
-        await asyncio.sleep(0.1)
-        restore()
-        put_secret(server, "after the restore", "other")
-        await until(lambda: len(lists) == 3)
-        before = operator.reconciles()
-        go_on.set()
-        await until(lambda: operator.reconciles() > before)
-    assert not any(write.startswith("DELETE") for write in server.writes)
-
-
 async def test_a_change_is_compared_with_few_of_many_that_share_a_label(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -599,16 +553,6 @@ async def test_an_object_without_a_namespace_names_secrets_of_any(
         await until(lambda: told in ready(server.get(TENANT, ("", "one"))).get("message", ""))
         server.edit(TENANT, ("", "one"), edit("ns/s"))
         await until(lambda: text(server) == "ns/s=first")
-
-
-async def test_an_object_without_a_namespace_selects_secrets_of_all(server: ApiServer) -> None:
-    put_labelled(server, "first", "app=web")
-    put_labelled(server, "second", "app=web", namespace="other")
-    server.put(TENANT, {"metadata": {"name": "one"}})
-    async with operating(server, tenants(labels=lambda _: {"app": "web"})):
-        await until(lambda: text(server) == "ns/s=first other/s=second")
-        server.edit(SECRET, ("other", "s"), lambda raw: raw["data"].update(text="third"))
-        await until(lambda: text(server) == "ns/s=first other/s=third")
 
 
 async def test_a_namespace_that_is_not_served_is_not_read(server: ApiServer) -> None:

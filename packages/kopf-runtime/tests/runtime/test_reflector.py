@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -553,23 +552,6 @@ async def test_a_missed_event_is_made_good_by_a_resync_and_counted(server: ApiSe
         await until(lambda: operator.metric("resync_repairs_total", resource="widgets") == 1)
 
 
-async def test_c1_a_restore_to_before_the_last_resync_is_noticed(server: ApiServer) -> None:
-    """The watch was not as far: its position says nothing of that."""
-    server.put(WIDGET, widget())
-    one, often = widgets.controller(), kr.Settings(resync_period=0.3)
-    async with operating(server, one, settings=often):
-        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
-        backup = server.snapshot()
-        server.mute = True
-        server.remove(WIDGET, ("ns", "one"))
-        server.version += 100
-        server.mute = False
-        await until(lambda: caches(one).owners.cache.get(("ns", "one")) is None)
-        backup()
-        server.version += 50
-        await until(lambda: caches(one).owners.cache.get(("ns", "one")))
-
-
 async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> None:
     for name in ("one", "short"):
         server.put(WIDGET, widget(name))
@@ -628,33 +610,6 @@ async def test_minor_1_a_standby_lists_rarely_and_writes_nothing_until_it_leads(
         async with leading(one):
             await asyncio.sleep(1)
     assert len(pages(server)) >= 4
-
-
-async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: ApiServer) -> None:
-    """A resync's pages show what was there when it began; a mended object may have come since."""
-    server.put(WIDGET, widget())
-    async with operating(server, one := widgets.controller()) as operator:
-        await until(lambda: text(server, ("ns", "w-one")) == "hello")
-
-        def page(version: int, said: object) -> Raw:
-            raw = json.loads(server.objects[WIDGET, ("ns", "one")].encode())
-            raw["metadata"]["resourceVersion"], raw["spec"] = str(version), {"text": said}
-            return Raw(json.dumps(raw).encode())
-
-        now = int((server.get(WIDGET, ("ns", "one")) or {})["metadata"]["resourceVersion"])
-        await until(
-            lambda: (known := caches(one).owners.cache.get(("ns", "one"))) and known.version >= now
-        )
-        caches(one).owners.take(page(now - 1, 5))
-        assert caches(one).owners.cache.get(("ns", "one"))
-        server.remove(CONFIG_MAP, ("ns", "w-one"))
-        await until(lambda: text(server, ("ns", "w-one")) == "hello")
-
-        caches(one).owners.take(page(now + 1000, 5))
-        assert not caches(one).owners.cache.get(("ns", "one"))
-        caches(one).owners.take(page(now + 999, "stale"))
-        assert not caches(one).owners.cache.get(("ns", "one"))
-        assert operator.metric("unreadable_objects", resource="widgets") == 1
 
 
 async def test_d20_a_long_list_brings_back_nothing_that_is_gone(

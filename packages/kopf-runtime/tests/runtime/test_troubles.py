@@ -69,17 +69,6 @@ async def test_l1_l11_whatever_refuses_a_child_is_told_once_and_made_good(
     assert server.get(POD, CHILD)
 
 
-async def test_l1_a_status_is_not_ready_while_the_next_child_is_refused(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("status") == "True")
-        server.refuse("POST", "/pods$", RefusedError(500, "InternalError", "webhook"), FOREVER)
-        server.edit(WIDGET, KEY, edit("edited"))
-
-        await until(lambda: told(server).get("status") == "False")
-        await until(lambda: (server.get(WIDGET, KEY) or {})["status"]["observedGeneration"] == 2)
-
-
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
 async def test_l1_a_slow_server_is_told_while_it_is_slow(server: ApiServer, method: str) -> None:
     answer = asyncio.Event()
@@ -314,15 +303,6 @@ async def test_a_status_is_written_to_the_version_that_it_is_about_alone(server:
         await until(lambda: told(server).get("observedGeneration") == 3)
 
     assert not any(before[:2])
-
-
-async def test_a_status_altered_by_hand_is_repaired(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("status") == "True")
-        server.edit(WIDGET, KEY, lambda raw: raw.update(status={"conditions": "none"}))
-
-        await until(lambda: told(server).get("status") == "True")
 
 
 # --- L10, L11 -----------------------------------------------------------------------------------

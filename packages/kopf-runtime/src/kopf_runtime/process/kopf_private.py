@@ -1,7 +1,7 @@
 """All that is used of kopf beside its public names; it is imported only for handlers of kopf's.
 
 kopf may move any of it in any release. An operator without handlers of kopf's would not notice;
-one with them ends at once, and a test names each part.
+one with them ends at once, and says which part.
 """
 
 import importlib.metadata

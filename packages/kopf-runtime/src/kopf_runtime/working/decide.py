@@ -342,7 +342,7 @@ class ObservedChildren(Struct, frozen=True, kw_only=True):
 
     def is_settled(self) -> bool:
         """Return whether no child of a former plan is left that is to change."""
-        wanted = {(wish.kind, wish.key): wish.template for wish in self.owner.wanted}
+        wanted = {(child.kind, child.key): child.template for child in self.owner.wanted}
         for kind, children in self.children.items():
             once = self.owned[kind].update is Update.CREATE
             for child in children:

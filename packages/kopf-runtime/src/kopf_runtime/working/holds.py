@@ -39,7 +39,7 @@ class Holds:
 
     def taken(self, owner: Owner) -> Outcome:
         """Return what stops an object that cannot have all values that it wants."""
-        for unique, value in self._wishes(owner) if not owner.deleting else ():
+        for unique, value in self._claims(owner) if not owner.deleting else ():
             if (holder := self._holder(unique, value)) is None:
                 holder = self._first(unique, value)
             if holder is not None and holder.uid != owner.uid:
@@ -50,7 +50,7 @@ class Holds:
         """Return whether an object loses its children, because another one has what it wants."""
         others = (
             unique.drops
-            for unique, value in self._wishes(owner)
+            for unique, value in self._claims(owner)
             if (holder := self._holder(unique, value)) is not None and holder.uid != owner.uid
         )
         return any(others)
@@ -62,7 +62,7 @@ class Holds:
             return stop
         unconfirmed = [
             (unique.name, value)
-            for unique, value in self._wishes(owner)
+            for unique, value in self._claims(owner)
             if value not in owner.holds(unique.name)
         ]
         if unconfirmed:
@@ -77,7 +77,7 @@ class Holds:
 
     def lacks(self, owner: Owner) -> bool:
         """Return whether an object has no record of a value that it wants."""
-        return any(value not in owner.holds(unique.name) for unique, value in self._wishes(owner))
+        return any(value not in owner.holds(unique.name) for unique, value in self._claims(owner))
 
     def surplus(self, owner: Owner, *, everything: bool = False) -> bool:
         """Return whether an object has a value that it does not want, or any at all."""
@@ -91,13 +91,13 @@ class Holds:
         """Record that an object has no values but those that it wants, or none at all."""
         wanted = self._wanted(owner)
         await self._record(owner, dict.fromkeys(wanted, ()) if everything else wanted)
-        for unique, value in self._wishes(owner) if everything else ():
+        for unique, value in self._claims(owner) if everything else ():
             if self._holders.get((unique.name, value)) == owner.uid:
                 del self._holders[unique.name, value]
 
     def _wanted(self, owner: Owner) -> Held:
         wanted: Held = {unique.name: () for unique in self.uniques.values()}
-        for unique, value in self._wishes(owner):
+        for unique, value in self._claims(owner):
             wanted[unique.name] += (value,)
         return wanted
 
@@ -112,7 +112,7 @@ class Holds:
             for unique in self.uniques.values()
         }
 
-    def _wishes(self, owner: Owner) -> Iterator[tuple[Unique, str]]:
+    def _claims(self, owner: Owner) -> Iterator[tuple[Unique, str]]:
         for number, unique in self.uniques.items():
             for value in owner.values[number] if owner.values else ():
                 yield unique, str(value)
@@ -146,7 +146,7 @@ class Holds:
     def _may_have_all(self, owner: Owner) -> bool:
         """Return whether an object is served, and nobody else has a value that it wants."""
         served = self._selected(owner.key[0]) and not self._owners.why_not(Use.SERVE, owner.key[0])
-        holders = (self._holder(unique, value) for unique, value in self._wishes(owner))
+        holders = (self._holder(unique, value) for unique, value in self._claims(owner))
         return served and all(holder is None or holder.uid == owner.uid for holder in holders)
 
     def _rank(self, owner: Owner) -> tuple[bool, float, Key]:
