@@ -72,7 +72,7 @@ def places(part: Any, path: Place = ()) -> Iterator[Place]:
 
 def part_of(pod: Raw, place: Place) -> Any:
     """Return what is at a place, with our container as the first one."""
-    part = pod
+    part: Any = pod
     for key in place:
         if key == 0 and isinstance(part[0], dict) and "image" in part[0]:
             part = next(container for container in part if container["name"] == "message")
