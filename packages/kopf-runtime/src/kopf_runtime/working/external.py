@@ -274,7 +274,7 @@ class External:
             "leads": self._client.may_write,
             **({} if self._declaration.foreign else {"record": self._recorder(owner, thing)}),
             "unseen": self._observer.unseen(owner),
-            "event": partial(self._record_event, owner),
+            "event": partial(self._event, owner),
         }
         if unread is not None:
             given["reads"] = Unread(given["reads"], unread)
@@ -305,9 +305,7 @@ class External:
         self._stale.pop((owner.key, call.reason), None)
         return value, every
 
-    def _record_event(
-        self, owner: Owner, reason: str, message: str, *, warning: bool = False
-    ) -> None:
+    def _event(self, owner: Owner, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an Event of the author's."""
         if not _REASON.fullmatch(reason):
             raise ValueError(f"{reason!r:.80} is not a reason of an Event; use one CamelCase word")
