@@ -4,6 +4,7 @@ An author declares the kind, what it owns, and two pure functions. The runtime d
 docs/reliability.md describes it. docs/runtime.md says what it declares.
 """
 
+from kopf_runtime.cluster import kopf_alone  # noqa: F401 (before others import kopf)
 from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.cluster.tls import expiry, tls_context
 from kopf_runtime.declaring import kinds

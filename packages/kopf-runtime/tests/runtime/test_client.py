@@ -338,7 +338,7 @@ async def test_credentials_that_cannot_be_used_yet_leave_no_port_bound(
         with pytest.raises(FileNotFoundError):
             await manager._start(kopf.OperatorSettings())
 
-        assert manager._server._runners == []
+        assert manager._server._pages == []
     finally:
         await manager._server.stop()
 

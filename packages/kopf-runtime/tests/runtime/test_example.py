@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
+from kopf_kit.testing.process import free_port
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.process import kopf_registry
 from kopf_runtime.process.beside_kopf import BesideKopf
@@ -197,14 +199,18 @@ async def test_traces_that_cannot_be_sent_are_missed_in_a_sentence(
 
 async def test_only_what_an_operator_uses_is_imported(server: ApiServer, tmp_path: Path) -> None:
     put(server, "world")
-    async with process(server, tmp_path, *PYTHON, "-X", "importtime", str(EXAMPLE)) as log:
+    command = *PYTHON, "-X", "importtime", str(EXAMPLE)
+    served: Any = {"GREETING_OPERATOR_METRICS_BIND_ADDRESS": f"127.0.0.1:{free_port()}"}
+    async with process(server, tmp_path, *command, **served) as log:
         await until(lambda: text(server) == "Hello, world!", seconds=60)
 
     imported = {line.rpartition("|")[2].strip() for line in log.read_text().splitlines()}
-    assert "kopf_runtime.cluster.tracing" in imported
+    assert {"kopf.on", "kopf_runtime.cluster.tracing"} <= imported
     assert not imported & {
+        "aiohttp.client",
         "cryptography",
         "kopf_runtime.cluster.otel",
+        "kopf_runtime.cluster.sessions",
         "kopf_runtime.converting.versions",
         "kopf_runtime.endpoints.certificates",
         "kopf_runtime.endpoints.reviews",
@@ -326,9 +332,36 @@ async def test_on_sigusr1_it_says_what_each_task_does(server: ApiServer, tmp_pat
 SOURCES = Path(kopf_registry.__file__).parents[1]
 
 
-def run(code: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of its own."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def run(code: str, *folders: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program of its own, which looks for modules in these folders first."""
+    environment = {"PYTHONPATH": os.pathsep.join((*map(str, folders), PYTHON_PATH))}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+LATER = """
+import sys, {first}
+from kopf._cogs.clients import auth
+from kopf._kits import webhooks
+print("aiohttp" in sys.modules)
+used = auth.aiohttp.ClientSession, webhooks.aiohttp.web.Request
+import aiohttp.web
+assert used == (aiohttp.ClientSession, aiohttp.web.Request)
+"""
+
+
+@pytest.mark.parametrize("first", ["kopf_runtime", "kopf, kopf_runtime", "aiohttp, kopf_runtime"])
+def test_kopf_gets_aiohttp_when_it_uses_it(first: str) -> None:
+    done = run(LATER.format(first=first))
+    assert (done.returncode, done.stdout) == (0, f"{first != 'kopf_runtime'}\n"), done.stderr
+
+
+def test_a_kopf_that_uses_aiohttp_as_it_is_imported_gets_it_then(tmp_path: Path) -> None:
+    shutil.copytree(Path(kopf.__file__).parent, tmp_path / "kopf")
+    with (tmp_path / "kopf" / "_kits" / "webhooks.py").open("a") as module:
+        module.write("\n\naiohttp.ClientTimeout(total=1)\n")
+    done = run("import kopf_runtime, kopf; print(kopf.__file__)", tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/kopf/__init__.py\n"), done.stderr
 
 
 def test_one_module_alone_uses_private_names_of_kopf() -> None:

@@ -16,12 +16,13 @@ from aiohttp import web
 
 import kopf_runtime
 import kopf_runtime as kr
-from kopf_runtime.cluster import credentials, fence
+from kopf_runtime.cluster import credentials, fence, sessions
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.process import beside_kopf
 from kopf_runtime.process.manager import Manager
 from kopf_runtime.reporting.events import Deps, Recorder
 from runtime.support.api_server import LEASE, ApiServer
@@ -69,7 +70,7 @@ async def test_the_fence_is_closed_until_it_is_decided_who_leads(recording: Reco
 async def test_a_session_refuses_writes_of_which_nothing_says_when_they_may_be_sent(
     recording: Recording,
 ) -> None:
-    async with fence.session() as session:
+    async with sessions.session() as session:
         assert session.connector
         assert session.connector.limit == 0  # no call outside waits for another one
         with pytest.raises(ApiError, match="nothing says"):
@@ -100,14 +101,12 @@ async def test_kopf_s_own_writes_are_fenced(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credentials, "find", lambda: recording.info)
-    manager = Manager("tester", Settings)
-    manager.client = recording.client
-    login = await manager._login()
+    login = await beside_kopf.login(recording.client)
     assert isinstance(login, kopf.AiohttpSession)
     async with login.aiohttp_session as session:
         with pytest.raises(ApiError, match="no longer the leader"):
             await session.request(method="patch", url=login.server)
-        manager.client.may_write = lambda: True
+        recording.client.may_write = lambda: True
         await session.request(method="patch", url=login.server)
 
     assert recording.methods == ["PATCH"]
@@ -145,14 +144,14 @@ def test_no_other_session_is_made_in_the_runtime() -> None:
         if re.search(r"ClientSession\(|request_class", path.read_text())
     }
 
-    assert made == {"cluster/fence.py"}
+    assert made == {"cluster/sessions.py"}
 
 
 # --- a release of aiohttp -------------------------------------------------------------------------
 
 
 async def test_this_release_of_aiohttp_asks_the_fence() -> None:
-    await fence.prove()
+    await sessions.prove()
 
 
 @pytest.mark.parametrize("hook", ["middlewares", "connect"])
@@ -166,23 +165,23 @@ async def test_a_release_that_does_not_ask_the_fence_is_noticed_at_the_start(
 
         monkeypatch.setattr(aiohttp.client, "build_client_middlewares", without)
     else:
-        monkeypatch.setattr(fence, "_checking", lambda connector: connector)
+        monkeypatch.setattr(sessions, "_checking", lambda connector: connector)
 
-    with pytest.raises(fence.FenceError):
-        await fence.prove()
+    with pytest.raises(sessions.FenceError):
+        await sessions.prove()
 
 
 PROBE = """
 import asyncio
 import aiohttp, kopf
-from kopf_runtime.cluster import fence
+from kopf_runtime.cluster import fence, sessions
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 
 async def main():
-    await fence.prove()
+    await sessions.prove()
     sent = []
     async def serve(reader, writer):
         sent.append((await reader.readline()).split()[0].decode())

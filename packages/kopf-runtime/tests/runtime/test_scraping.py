@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.request import urlopen
 
@@ -118,7 +119,7 @@ async def serving(server: ApiServer, folder: Path | None) -> AsyncIterator[tuple
     async with connected(server, metrics) as client:
         await endpoints.start(settings, client, lambda: "", lambda: "")
         try:
-            metrics_port, health_port = (r.addresses[0][1] for r in endpoints._runners)
+            metrics_port, health_port = (pages.address[1] for pages in endpoints._pages)
             scheme = "https" if folder else "http"
             yield (
                 f"{scheme}://127.0.0.1:{metrics_port}/metrics",
@@ -353,6 +354,61 @@ def test_an_address_is_listened_on_and_told_if_it_is_taken(host: str) -> None:
 
         with pytest.raises(OSError, match=f"in use .*{port}"):
             listen(host, port)
+
+
+REQUESTS = (
+    b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"HEAD /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer good\r\n\r\n",
+    b"POST /healthz?a HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody",
+    b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+    b"GET /nowhere HTTP/1.0\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
+    b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_a_client_sends_it_is_answered_or_refused_and_others_are_served(
+    server: ApiServer, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    random, loop = Random(seed), asyncio.get_running_loop()  # noqa: S311
+    troubles: list[Any] = []
+    loop.set_exception_handler(lambda _, context: troubles.append(context))
+
+    def garbled() -> bytes:
+        data = bytearray(b"".join(random.choices(REQUESTS, k=random.choice((1, 1, 2)))))
+        for _ in range(random.choice((0, 0, 1, 3))):
+            at = random.randrange(len(data))
+            data[at : at + random.randrange(4)] = random.randbytes(random.randrange(4))
+        return bytes(data)
+
+    async def client(data: bytes, port: int | None, seconds: float = 30.0) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.suppress(OSError):
+            while data:
+                part, data = data[: (some := random.randrange(1, 60))], data[some:]
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0)
+            if random.random() < 0.5:
+                writer.write_eof()
+        answered = b""
+        with contextlib.suppress(OSError, TimeoutError):
+            answered = await asyncio.wait_for(reader.read(1 << 16), seconds)
+        writer.close()
+        return answered
+
+    async with serving(server, None) as (_, health, _):
+        port = URL(health).port
+        for request, status in zip(REQUESTS, (200, 404, 405, 404, 404, 200, 404), strict=True):
+            answered = await client(request, port)
+            assert answered.startswith(b"HTTP/1.1 %d " % status), (request, answered)
+        for case in range(100):
+            sent = garbled()
+            _, probe = await asyncio.gather(client(sent, port, 0.01), client(REQUESTS[0], port))
+            assert probe.endswith(b"\r\n\r\nok"), (seed, case, sent)
+    assert not troubles, troubles
+    assert not caplog.records
 
 
 # --- an API server in trouble -----------------------------------------------------------------

@@ -15,20 +15,20 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import msgspec
 
 from kopf_runtime.cluster import fence, tracing
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.failures import describe_error
-from kopf_runtime.cluster.fence import fencing, reviewing, session, unfenced
+from kopf_runtime.cluster.fence import fencing, reviewing, unfenced
 from kopf_runtime.cluster.http import Answer, HttpError, UntrustedCertificateError
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.cluster.pool import Pool
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.objects import Failure
 
-if TYPE_CHECKING:  # the extra `client`
+if TYPE_CHECKING:  # they are imported when they are used, and lightkube is an extra
+    import aiohttp
     from lightkube import AsyncClient
 
 logger = logging.getLogger(__name__)
@@ -356,13 +356,14 @@ class Client:
         self._pool.release(answer)
 
     def fenced(
-        self, middlewares: Sequence[aiohttp.ClientMiddlewareType] = (), **arguments: Any
-    ) -> aiohttp.ClientSession:
+        self, middlewares: "Sequence[aiohttp.ClientMiddlewareType]" = (), **arguments: Any
+    ) -> "aiohttp.ClientSession":
         """Return a session with these arguments for others, whose writes are fenced as ours are."""
+        from kopf_runtime.cluster.sessions import session
 
         async def fenced(
-            request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-        ) -> aiohttp.ClientResponse:
+            request: "aiohttp.ClientRequest", handler: "aiohttp.ClientHandlerType"
+        ) -> "aiohttp.ClientResponse":
             with unfenced() if reviewing() else fencing(self.may_write):
                 return await handler(request)
 

@@ -4,22 +4,20 @@ import os
 import socket
 import ssl
 
-import aiohttp
-
 
 def describe_error(error: BaseException) -> str:
     """Return what an error says; of a connection that failed, where it leads to and why.
 
-    aiohttp's own text names Python objects.
+    aiohttp's own text names Python objects. Its errors are known by what they have: to import it
+    takes long, and few operators use it.
     """
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
+    if cause := getattr(error, "certificate_error", None):
         why = f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or cause}"
-    elif isinstance(error, aiohttp.ClientConnectorError):
-        why = _why(error.os_error)
+    elif cause := getattr(error, "os_error", None):
+        why = _why(cause)
     else:
         return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else "")
-    return f"no connection to {error.host}:{error.port}: {why}"
+    return f"no connection to {getattr(error, 'host', '')}:{getattr(error, 'port', '')}: {why}"
 
 
 def _why(error: OSError) -> str:

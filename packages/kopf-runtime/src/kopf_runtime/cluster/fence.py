@@ -1,36 +1,27 @@
 """The fence: decides just before a write is sent whether it is still allowed.
 
 A replica that does not lead sends none, and nothing is written in a namespace that is no longer
-served. The runtime's own requests pass `check`. The sessions of authors and of kopf are made by
-`session`, and pass each request through `_pass`: a middleware, which is what aiohttp documents for
-that. Who sends a request says what it has to hold: `fencing` or `unfenced`. Without either, a write
+served. The runtime's own requests pass `check`, and so do those of the `sessions` of authors and of
+kopf. Who sends a request says what it has to hold: `fencing` or `unfenced`. Without either, a write
 is refused.
 """
 
-import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
-from typing import Any, Generic, TypeVar
-
-import aiohttp
+from typing import Generic, TypeVar
 
 from kopf_runtime.declaring.errors import ApiError
 
 T = TypeVar("T")
 
 _Holds = Callable[[], bool]
-_NOWHERE = "http://fence.invalid"
 
 _condition: ContextVar[_Holds] = ContextVar("condition", default=lambda: True)
 _reviewing: ContextVar[bool] = ContextVar("reviewing", default=False)
 _fence: ContextVar[tuple[tuple[_Holds, str], ...]] = ContextVar(
     "fence", default=((lambda: False, "nothing says when it may be sent"),)
 )
-
-
-class FenceError(Exception):
-    """This release of aiohttp would send a write that the fence refuses."""
 
 
 class _Within(Generic[T]):
@@ -83,76 +74,8 @@ def reviewing() -> bool:
     return _reviewing.get()
 
 
-def session(**arguments: Any) -> aiohttp.ClientSession:
-    """Return an aiohttp session with these arguments, whose requests pass the fence last."""
-    connector = arguments.pop("connector", None) or aiohttp.TCPConnector(limit=0)
-    middlewares = (*arguments.pop("middlewares", ()), _pass)
-    return aiohttp.ClientSession(
-        connector=_checking(connector), middlewares=middlewares, **arguments
-    )
-
-
 def check(method: str, path: str) -> None:
     """Raise `ApiError` if a request is a write that is not allowed now."""
     for holds, why in _fence.get() if method != "GET" else ():
         if not holds():
             raise ApiError(method, path, 0, "Fenced", why)
-
-
-def _check(request: aiohttp.ClientRequest) -> None:
-    check(request.method, request.url.path)
-
-
-async def _pass(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Send a request unless the fence refuses it."""
-    _check(request)
-    return await handler(request)
-
-
-def _checking(connector: aiohttp.BaseConnector) -> aiohttp.BaseConnector:
-    """Have a connector check a request again once it is connected, because that may take long."""
-    connect = connector.connect
-
-    async def checked(request: aiohttp.ClientRequest, *more: Any, **options: Any) -> Any:
-        connection = await connect(request, *more, **options)
-        try:
-            _check(request)
-        except ApiError:
-            connection.release()  # it is as good as before
-            raise
-        return connection
-
-    connector.connect = checked  # type: ignore[assignment, method-assign]
-    return connector
-
-
-async def prove() -> None:
-    """Raise `FenceError` unless a write is refused at once, and once it is connected.
-
-    Nothing is sent: the host does not exist, and is not looked up.
-    """
-    connector = aiohttp.TCPConnector()
-    connector.connect = _connected  # type: ignore[method-assign]
-    async with session(connector=connector) as nowhere:
-        for answers in ([False], [True, False]):
-            with fencing(functools.partial(answers.pop, 0)):
-                try:
-                    async with nowhere.post(_NOWHERE):
-                        pass
-                except ApiError as error:
-                    if error.reason == "Fenced" and not answers:
-                        continue
-                except Exception as error:
-                    raise FenceError(str(error)) from error
-                raise FenceError("it was not asked")
-
-
-class _Unconnected:
-    def release(self) -> None:
-        """Do nothing."""
-
-
-async def _connected(*_: Any, **__: Any) -> Any:
-    return _Unconnected()

@@ -5,9 +5,8 @@ There is one class for each kind of function, so a type checker sees what it may
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-import aiohttp
 import msgspec
 from msgspec import Struct
 
@@ -15,6 +14,9 @@ from kopf_runtime.declaring.errors import UNSEEN, PlanError, Wait
 from kopf_runtime.declaring.given import Child, Client
 from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
+
+if TYPE_CHECKING:  # it is imported when a session is used
+    import aiohttp
 
 S = TypeVar("S", covariant=True)
 T = TypeVar("T")
@@ -73,7 +75,7 @@ class ReviewContext(_Base[S]):
     #: The API server's time, in seconds of Unix time.
     now: float = 0.0
     #: A session for external APIs, without credentials of the cluster.
-    session: aiohttp.ClientSession = field(default=None)  # type: ignore[assignment]
+    session: "aiohttp.ClientSession" = field(default=None)  # type: ignore[assignment]
     #: What is done to the object: `create`, `update` or `delete`.
     operation: str = "create"
     #: The object before an update, else None.
@@ -173,7 +175,7 @@ class CallContext(StepContext[S]):
     """What `sync`, `check` and `finalize` get, which also act outside the cluster."""
 
     #: A session for external APIs, without credentials of the cluster.
-    session: aiohttp.ClientSession = field(default=None)  # type: ignore[assignment]
+    session: "aiohttp.ClientSession" = field(default=None)  # type: ignore[assignment]
     #: A client of the cluster, which writes only while this replica leads and the namespace is
     #: served; `manager.rbac` declares what it needs.
     client: Client = field(default=None)  # type: ignore[assignment]

@@ -86,6 +86,11 @@ class Declaration:
         calls = self.sync is not None or self.check is not None
         return self.stepwise or calls or self.depends_on_others or self.contribution is not None
 
+    @property
+    def lends_session(self) -> bool:
+        """Whether an author's function gets a session for external APIs."""
+        return any((self.sync, self.check, self.finalize, self.webhooks))
+
     def check_complete(self) -> None:
         """Raise `DeclarationError` if something is missing, or cannot be meant."""
         if self.owned and self.desired is nothing:

@@ -11,17 +11,19 @@ import socket
 import ssl
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Any
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.parsers import Address
 from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.endpoints.pages import Answer, Page, Pages
 from kopf_runtime.endpoints.scrapers import Scrapers
+
+if TYPE_CHECKING:  # only webhooks need it
+    from aiohttp import web
 
 logger = logging.getLogger(__name__)
 
@@ -127,22 +129,23 @@ def renewing(flag: str, folder: Path) -> ssl.SSLContext:
     return first
 
 
-def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def answer(_: web.Request) -> web.Response:
+def _probe(check: Check) -> Answer:
+    async def answer(_: str, __: str) -> Page:
         trouble = check()
-        return web.Response(text=trouble or "ok", status=503 if trouble else 200)
+        return Page((trouble or "ok").encode(), 503 if trouble else 200)
 
     return answer
 
 
 class Server:
-    """The HTTP endpoints, on one or two addresses."""
+    """The HTTP endpoints, each on its own address."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._scrapers: Scrapers | None = None
-        self._runners: list[web.AppRunner] = []
-        self._reviews, self._ending = False, False
+        self._pages: list[Pages] = []
+        self._reviews: web.AppRunner | None = None
+        self._ending = False
 
     async def start(
         self,
@@ -150,7 +153,7 @@ class Server:
         client: Client,
         healthy: Check,
         ready: Check,
-        webhooks: Sequence[web.RouteDef] = (),
+        webhooks: "Sequence[web.RouteDef]" = (),
         own: ssl.SSLContext | None = None,
     ) -> None:
         """Start serving, the webhooks with our own certificate if there is one.
@@ -161,8 +164,8 @@ class Server:
         if settings.metrics_bind_address and settings.metrics_cert_path:
             tls = renewing("--metrics-cert-path", Path(settings.metrics_cert_path))
             self._scrapers = Scrapers(client)
-        await self._serve(settings.metrics_bind_address, [web.get("/metrics", self._answer)], tls)
-        probes = [web.get("/healthz", _probe(healthy)), web.get("/readyz", _probe(ready))]
+        await self._serve(settings.metrics_bind_address, {"/metrics": self._answer}, tls)
+        probes = {"/healthz": _probe(healthy), "/readyz": _probe(ready)}
         await self._serve(settings.health_probe_bind_address, probes)
         if settings.webhook_bind_address and webhooks:
             if not settings.webhook_cert_path and own is None:
@@ -172,47 +175,47 @@ class Server:
                     "--webhook-cert-path, or set --webhook-bind-address=0"
                 )
             tls = own or renewing("--webhook-cert-path", Path(settings.webhook_cert_path))
-            self._reviews = True
-            await self._serve(
-                settings.webhook_bind_address,
-                webhooks,
-                tls,
-                MAX_REVIEWS,
-                keepalive_timeout=_KEEP_ALIVE,
-                handler_cancellation=True,  # who asks no more holds no room
-            )
+            await self._review(settings.webhook_bind_address, webhooks, tls)
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, authorization: str, address: str) -> Page:
         if self._scrapers is not None:
-            judged = await self._scrapers.judge(
-                request.headers.get("Authorization", ""), request.remote or ""
-            )
+            judged = await self._scrapers.judge(authorization, address)
             if judged.status != 200:
                 headers = {"WWW-Authenticate": "Bearer"} if judged.status == 401 else {}
-                return web.Response(status=judged.status, text=judged.text, headers=headers)
-        body = await self._metrics.text()
-        return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
+                return Page(judged.text.encode(), judged.status, headers)
+        return Page(await self._metrics.text(), headers={"Content-Type": METRICS_TYPE})
 
     async def _serve(
         self,
         address: Address | None,
-        routes: Sequence[web.RouteDef],
+        answers: Mapping[str, Answer],
         tls: ssl.SSLContext | None = None,
-        most: int = MAX_CONNECTIONS,
-        **options: Any,
     ) -> None:
-        if address is None:
-            return
+        if address is not None:
+            pages = Pages(answers)
+            await pages.start(listen(*address), tls)
+            self._pages.append(pages)
+
+    async def _review(
+        self, address: Address, routes: "Sequence[web.RouteDef]", tls: ssl.SSLContext
+    ) -> None:
+        from aiohttp import web
+
         application = web.Application()
         application.add_routes(routes)
         application.on_response_prepare.append(self._close_at_end)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5, **options)
-        await runner.setup()
-        self._runners.append(runner)
-        listener = listen(*address, most)
-        await web.SockSite(runner, listener, ssl_context=tls, backlog=most).start()
+        self._reviews = web.AppRunner(
+            application,
+            access_log=None,
+            shutdown_timeout=0.5,
+            keepalive_timeout=_KEEP_ALIVE,
+            handler_cancellation=True,  # who asks no more holds no room
+        )
+        await self._reviews.setup()
+        listener = listen(*address, MAX_REVIEWS)
+        await web.SockSite(self._reviews, listener, ssl_context=tls, backlog=MAX_REVIEWS).start()
 
-    async def _close_at_end(self, _: web.Request, response: web.StreamResponse) -> None:
+    async def _close_at_end(self, _: "web.Request", response: "web.StreamResponse") -> None:
         if self._ending:
             response.headers["Connection"] = "close"
             response.force_close()
@@ -220,15 +223,16 @@ class Server:
     async def stop(self) -> None:
         """Answer the last reviews, then stop serving and close all connections."""
         self._ending = True
-        if self._reviews:
+        if self._reviews is not None:
             await asyncio.sleep(_LAST_REVIEWS)
-        servers = [runner.server for runner in self._runners if runner.server is not None]
-        connections = (connection for server in servers for connection in server.connections)
-        left = [connection.transport for connection in connections if connection.transport]
-        for runner in self._runners:
-            await runner.cleanup()
-        for transport in left:
-            # TLS waits for a goodbye of the other side; asyncio may raise when the process ends
-            # before that.
-            transport.abort()
+            server = self._reviews.server
+            connections = server.connections if server is not None else ()
+            left = [connection.transport for connection in connections if connection.transport]
+            await self._reviews.cleanup()
+            for transport in left:
+                # TLS waits for a goodbye of the other side; asyncio may raise when the process
+                # ends before that.
+                transport.abort()
+        for pages in self._pages:
+            pages.stop()
         await asyncio.sleep(0)

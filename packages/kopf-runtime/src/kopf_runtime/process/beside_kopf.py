@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import kopf
 
 from kopf_runtime.cluster import credentials
@@ -85,6 +84,11 @@ class BesideKopf:
         """Return whether the author has registered handlers of kopf that act on objects."""
         return kopf_registry.acts(self.registry)
 
+    async def until_used(self, manager: object) -> None:
+        """Hold up kopf, which asks the API server for what it is, unless an author has handlers."""
+        if not kopf_registry.has_others(self.registry, manager, self):
+            await asyncio.Event().wait()
+
     def forgive(self) -> None:
         """Let no kind that cannot be read or watched end an operator with handlers of kopf."""
         if self.has_handlers():
@@ -101,6 +105,8 @@ class BesideKopf:
 
 async def login(client: Client) -> kopf.AiohttpSession:
     """Return kopf's session, whose writes are fenced."""
+    import aiohttp
+
     info = await asyncio.to_thread(credentials.find)
     session = client.fenced(
         connector=aiohttp.TCPConnector(limit=0, ssl=as_in_go(info.as_ssl_context())),

@@ -31,6 +31,16 @@ def asks(registry: kopf.OperatorRegistry) -> bool:
     return any(map(is_of_admission, handlers(registry)))
 
 
+def has_others(registry: kopf.OperatorRegistry, *own: object) -> bool:
+    """Return whether there are handlers, of any sort, beside the methods of `own` and kopf's."""
+    functions = [getattr(handler, "fn", None) for handler in handlers(registry)]
+    return any(
+        getattr(function, "__self__", None) not in own
+        and getattr(function, "__module__", "").partition(".")[0] != "kopf"
+        for function in functions
+    )
+
+
 def acts(registry: kopf.OperatorRegistry) -> bool:
     """Return whether there are handlers that act on objects."""
     every = list(handlers(registry))

@@ -15,10 +15,9 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-import aiohttp
 import kopf
 
-from kopf_runtime.cluster import credentials, fence, tracing
+from kopf_runtime.cluster import credentials, tracing
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import errors, given
@@ -232,16 +231,14 @@ class Manager(Generic[S]):
         # First of all: kopf calls this again if it fails, and a port can be bound only once.
         opened = credentials.Credentials(await asyncio.to_thread(credentials.find))
         self.client = client = Client(name, version, configured.request_timeout, self.metrics)
-        try:
-            await fence.prove()
-        except fence.FenceError as error:
-            self._end(
-                f"aiohttp {aiohttp.__version__} would send what the fence refuses ({error}); "
-                "install one that kopf-runtime supports"
-            )
         recorder = Recorder(client, configured.identity, self.metrics)
         self._deps = Deps(client, self.metrics, recorder, configured)
+        lends = any(each.declaration.lends_session for each in self.controllers)
         try:
+            if lends or self.beside.has_handlers():
+                from kopf_runtime.cluster import sessions
+
+                await sessions.prove()
             self.beside.forgive()
             self._build(self._deps)
             routes = self._routes(self.beside.asked(client, settings, memo))
@@ -313,6 +310,7 @@ class Manager(Generic[S]):
             )
 
     async def _login(self, **_: Any) -> kopf.AiohttpSession:
+        await self.beside.until_used(self)
         return await login(self.client)
 
     def _from_environment(self) -> S:

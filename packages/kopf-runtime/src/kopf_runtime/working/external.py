@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import aiohttp
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -55,8 +54,6 @@ MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 300.0
 #: Attempts to change the finalizers of an object, or to record something, while others write to it.
 #: With one, each of their writes would have `finalize` called again.
 ATTEMPTS = 5
-
-
 _REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")
 #: Seconds between two calls because of a child's change.
 SOONEST = 1.0
@@ -105,7 +102,7 @@ class External:
         self._failed: dict[tuple[Key, str], _Failed] = {}
         self._news: set[tuple[Key, str]] = set()
         self._stale: Counter[tuple[Key, str]] = Counter()  # calls in a row that recorded nothing
-        self._session: aiohttp.ClientSession | None = None
+        self._session: Any = None  # aiohttp's, once it is used
         self._refused = ""  # why no session can be made
 
     async def close(self) -> None:
@@ -347,6 +344,8 @@ class External:
 
     def _failure(self, error: Exception, call: Call, owner: Owner, hint: str) -> StepError:
         """Remember a failed call, and double the pause before the next one."""
+        import aiohttp
+
         if isinstance(error, ApiError) and error.reason == "Fenced":
             raise error  # it is not the call that failed
         message = f"{type(error).__name__}: {describe_error(error)}"
@@ -378,8 +377,10 @@ class External:
         failed = self._failed.get((owner.key, call.reason))
         return failed if failed is not None and failed.uid == owner.uid else None
 
-    async def session(self) -> aiohttp.ClientSession:
+    async def session(self) -> Any:
         """Return the session for external APIs; raise `TypeError`."""
+        import aiohttp
+
         if self._refused:
             raise TypeError(self._refused)
         if self._session is None:
