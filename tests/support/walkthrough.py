@@ -53,8 +53,10 @@ class Reader:
         self._written: set[Path] = set()
 
     def elsewhere(self, folder: Path) -> "Reader":
-        """Return somebody with the same programs, who begins in another folder."""
-        return Reader(folder, self._environment)
+        """Return somebody with the same programs and variables, who begins in another folder."""
+        other = Reader(folder, self._environment)
+        other._state.write_text(f"{self._state.read_text()}cd '{folder}'\n")
+        return other
 
     def follow(self, page: Iterable[Step | Listing]) -> None:
         """Do each step; a command must succeed, and print what the page shows."""
