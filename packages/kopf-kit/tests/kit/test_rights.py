@@ -45,7 +45,7 @@ EVENTS = [
     event("update", name="leader", code=201, resource="leases", apiGroup="a.b"),
     event("get", name="a", resource="namespaces", namespace="a", apiVersion="v1"),
     {**event("get"), "objectRef": None, "requestURI": "/apis/example.dev/v1?timeout=32s"},
-    {**event("get"), "objectRef": None, "requestURI": "/metrics"},
+    {**event("get"), "objectRef": None, "requestURI": "/metrics?name=a"},
     event("list", resource="nodes"),
     event("create", resource="selfsubjectaccessreviews", apiGroup="authorization.k8s.io"),
 ]
