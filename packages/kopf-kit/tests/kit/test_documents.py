@@ -49,6 +49,22 @@ unquoted = st.one_of(
 )
 
 
+_TAGGED = ("!!binary YWJj", "!note 1", "!a {x: 1}", "!!set {x}", "!!omap [x: 1]", "!!str 1", "a")
+
+
+@st.composite
+def anchored(draw: st.DrawFn) -> str:
+    """Draw objects that have or merge former ones, and values with tags."""
+    text = ""
+    for number in range(draw(st.integers(3, 6))):
+        former = st.sampled_from([f"*a{n}" for n in range(number)] or ["{}"])
+        merged = former | st.lists(former, max_size=3).map(lambda some: f"[{', '.join(some)}]")
+        field = st.tuples(st.sampled_from("xz"), st.sampled_from(_TAGGED) | former)
+        pair = merged.map("<<: {}".format) | field.map(": ".join)
+        text += f"  a{number}: &a{number} {{{', '.join(draw(st.lists(pair, max_size=4)))}}}\n"
+    return text
+
+
 def typed(value: Any) -> str:
     """Return a value as JSON, in which 1 is neither 1.0 nor true."""
     return json.dumps(value, sort_keys=True)
@@ -89,6 +105,22 @@ def test_b3_b8_b9_what_people_write_is_read_as_kubectl_reads_it(items: list[str]
     assert typed(documents.load(text)["spec"]) == typed(read_by_kubectl(text))
 
 
+@settings(max_examples=30, deadline=None, phases=[Phase.generate])
+@given(anchored())
+def test_b9_anchors_merges_and_tags_are_read_as_kubectl_reads_them(spec: str) -> None:
+    text = f"apiVersion: example.com/v1\nkind: Note\nmetadata: {{name: note}}\nspec:\n{spec}"
+
+    assert typed(documents.load(text)["spec"]) == typed(read_by_kubectl(text))
+
+
+def test_b9_json_is_read_whatever_it_escapes() -> None:
+    assert documents.load(json.dumps({"a": "\U0001f600\t", "b": 1.0, "c": 2**63})) == {
+        "a": "\U0001f600\t",
+        "b": 1,
+        "c": 2.0**63,
+    }
+
+
 def _refused(key: str) -> bool:
     try:
         documents.load(f"? {key}\n: 1")
@@ -109,7 +141,7 @@ def test_what_dry_run_prints_of_an_object_reads_the_same_for_kubectl(items: list
 
 
 @pytest.mark.parametrize(
-    "text", ["a: .inf", "1.5: a", "~: a", "[a]: b", "a: !note b", "a: [", "a: " + "[" * 2000]
+    "text", ["a: .inf", "1.5: a", "~: a", "[a]: b", "a: [", "a: " + "[" * 2000]
 )
 def test_what_json_cannot_say_is_refused(text: str) -> None:
     with pytest.raises(yaml.YAMLError):

@@ -5,6 +5,7 @@ its place. A command that fails leaves a repository as it was.
 """
 
 import contextlib
+import json
 import re
 import stat
 import tomllib
@@ -118,13 +119,23 @@ def converted(value: Any, type_: type[_Content], source: Path | str) -> _Content
 
 def load(written: str | bytes, source: Path | str) -> Any:
     """Return the one document of a text in YAML; raise KitError, which names the source."""
-    return _loaded(lambda: yaml.load(written, _Loader), source)  # noqa: S506 (a safe one)
+    everything = _loaded(lambda: _all(written), source) or [None]
+    if len(everything) > 1:
+        raise UnreadableError(f"{source} has {len(everything)} documents of YAML; write one")
+    return everything[0]
 
 
 def load_all(written: str | bytes, source: Path | str) -> list[Any]:
     """Return the documents of a text in YAML that are not empty; raise KitError."""
-    everything = _loaded(lambda: list(yaml.load_all(written, _Loader)), source)
+    everything = _loaded(lambda: _all(written), source)
     return [each for each in everything if each is not None]
+
+
+def _all(written: str | bytes) -> list[Any]:
+    if written.lstrip()[:1] in ("{", b"{"):  # JSON has escapes that YAML has not
+        with contextlib.suppress(ValueError):
+            return [json.loads(written, parse_int=plain, parse_float=plain, parse_constant=plain)]
+    return list(yaml.load_all(written, _Loader))
 
 
 def _loaded(read: Callable[[], Any], source: Path | str) -> Any:
@@ -197,6 +208,22 @@ class _Loader(yaml.CSafeLoader):
             return f"{_TAG}str"
         return f"{_TAG}merge" if value == "<<" else f"{_TAG}plain"
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Put what `<<` names in its place; as in Go, a later field is in place of a former one."""
+        pairs: dict[tuple[str, str], tuple[yaml.Node, yaml.Node]] = {}
+        for key, value in node.value:
+            if key.tag != f"{_TAG}merge":
+                pairs[key.tag, str(key.value)] = key, value
+                continue
+            for part in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
+                if not isinstance(part, yaml.MappingNode):
+                    raise yaml.constructor.ConstructorError(
+                        None, None, "`<<` takes an object, or a list of objects", key.start_mark
+                    )
+                self.flatten_mapping(part)
+                pairs |= {(name.tag, str(name.value)): (name, of) for name, of in part.value}
+        node.value = [*pairs.values()]
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Return an object whose keys are texts, as JSON's are."""
         self.flatten_mapping(node)
@@ -223,7 +250,21 @@ class _Loader(yaml.CSafeLoader):
                 None, None, f"{error}: quote it", node.start_mark
             ) from None
 
+    def construct_binary(self, node: yaml.ScalarNode) -> str:
+        return str(self.construct_yaml_binary(node), "utf-8", "replace")
 
+    def construct_tagged(self, node: yaml.Node) -> Any:
+        """Return a value as if it had no tag; a scalar with one is a text."""
+        if isinstance(node, yaml.MappingNode):
+            return self.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return self.construct_sequence(node, deep=True)
+        return node.value
+
+
+_Loader.add_constructor(f"{_TAG}binary", _Loader.construct_binary)
+for _name in (None, f"{_TAG}set", f"{_TAG}omap", f"{_TAG}pairs"):
+    _Loader.add_constructor(_name, _Loader.construct_tagged)
 for _name in ("plain", "bool", "int", "float", "null"):
     _Loader.add_constructor(_TAG + _name, _Loader.construct_plain)
 for _name in ("merge", "timestamp"):
