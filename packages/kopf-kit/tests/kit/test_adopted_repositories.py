@@ -141,7 +141,7 @@ def test_o4_what_a_build_backend_makes_a_package_of_is_installed(
 def test_what_poetry_and_setuptools_say_of_a_project_is_read(
     file: str, text: str, tmp_path: Path
 ) -> None:
-    said, page = {"name": "claims", "version": "2.3"}, "https://example.com/acme/claims"
+    said, page = {"name": "My_claims.a", "version": "2.3"}, "https://example.com/acme/claims"
     quoted = '{} = "{}"\n' if file == "pyproject.toml" else "{} = {}\n"
     about = text.format("".join(quoted.format(*pair) for pair in said.items()), page)
     root = repository(tmp_path, "main.py", {file: about, "Dockerfile": "FROM a\nCMD a --now\n"})
@@ -153,7 +153,7 @@ def test_what_poetry_and_setuptools_say_of_a_project_is_read(
     assert code == 0, told
     ours = definition.load(root)
     assert ours.adopted
-    assert (ours.name, ours.adopted.home, ours.adopted.version) == ("claims", page, "2.3.0")
+    assert (ours.name, ours.adopted.home, ours.adopted.version) == ("my-claims-a", page, "2.3.0")
     assert ours.adopted.description == "A Kubernetes operator that serves the kind Note"
     assert "from b import c" in str(ours.adopted.command)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from kopf_kit.project import adopted, container, granted, registered, written
@@ -77,7 +78,8 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     }
     dockerfile = said.dockerfile or ("Dockerfile" if (root / "Dockerfile").is_file() else "")
     image = container.read(reading.text(root / dockerfile)) if dockerfile else Container()
-    name = said.name or str(about.get("name") or (said.home or home).rpartition("/")[2]).lower()
+    called = about.get("name") or (said.home or home).rpartition("/")[2]
+    name = said.name or canonicalize_name(called)  # a_b.c is a-b-c for an index, too
     deployment, manifest, doubts = _deployed(root, name)
     built = container.kopf_run(image.command)
     image = container.started(image, manifest)
