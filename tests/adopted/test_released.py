@@ -1,8 +1,7 @@
 """Public operators on plain kopf, as they were released: adopted, packaged, installed.
 
 Their rights are recorded, and with these alone, Helm and then OLM install each of them for a sample
-of ours, which it serves. The conformance suite runs over them as they are described in faults.py.
-README.md has what comes out of it.
+of ours, which it serves. README.md has what comes out of it.
 """
 
 import os
@@ -163,7 +162,7 @@ def repository(released: Released, folder: Path) -> Path:
     image = (f"--python-version={versions.PYTHON}", "--python-platform=linux")
     lock = (*uv, "pip", "compile", "--generate-hashes", *image, f"--overrides={instead}")
     run(root, *lock, "--output-file=requirements.txt", wanted)
-    for file in (OURS / "life.py", OURS / "described.py", *(OURS / released.name).iterdir()):
+    for file in (OURS / "life.py", *(OURS / released.name).iterdir()):
         shutil.copy(file, root)
     (root / "life.txt").write_text("\n".join(released.life()))
     if released.role:
@@ -239,18 +238,3 @@ def test_a_released_operator_is_packaged_and_serves_with_fewer_rights_than_its_r
 
     for command in ("e2e", "e2e-olm"):
         assert "1 passed" in kit(root, command)
-
-
-@every_operator
-@pytest.mark.long
-def test_the_page_has_what_it_survives_of_the_conformance_suite(
-    released: Released, root: Path
-) -> None:
-    suite = ("-o", "asyncio_mode=auto", "-n", "3", "--survived", "-m", "long or not long")
-    said = run(root, *_PYTEST, "--timeout=900", *suite, "faults.py")
-
-    survived = dict(re.findall(r"^\| `(\w+)` \| (\d+ of \d+) \|$", said, re.MULTILINE))
-    row = re.search(rf"^\| {released.project} \| (\d.*) \|$", PAGE.read_text(), re.MULTILINE)
-    assert row, survived
-    parts = ("every_write", "replicas", "sequences", "watches")
-    assert row[1].split(" | ") == [survived.get(part, "–") for part in parts], said

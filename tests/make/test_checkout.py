@@ -12,7 +12,7 @@ from bundle.package import release, write
 from kopf_kit.olm import catalog
 from kopf_kit.project import documents
 from kopf_kit.project.releases import channels as channels_of
-from kopf_kit.rig import paths, versions
+from kopf_kit.rig import paths
 from message_operator import __version__
 from tests.make.commands import CHECKOUT, Make
 
@@ -198,16 +198,3 @@ def test_plugin_installs_what_kubectl_finds(copy: Make, tmp_path: Path) -> None:
     assert f'export PATH="{program.parent}:$PATH"' in said
     printed = subprocess.check_output([program, "--version"], text=True, timeout=60)
     assert printed == f"kubectl-message {__version__}\n"
-
-
-def test_soak_takes_as_many_minutes_as_it_is_told(make: Make) -> None:
-    assert "1 passed" in make("test", "MINUTES=0.5", "ARGS=--tier soak")
-
-
-def test_matrix_ends_with_a_line_for_each_version(make: Make) -> None:
-    # The one that everything else here runs on: another one is compiled for minutes.
-    newest = versions.NEWEST
-
-    said = make("test", f"KUBERNETES={newest}", "ARGS=--tier matrix -k version_that_was_chosen")
-
-    assert f"{newest:<10}  {versions.PROVED[newest]:<8}  1 passed in" in said

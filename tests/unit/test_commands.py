@@ -1,4 +1,4 @@
-"""The commands of this repository, their variables, PROJECT, and the tier `matrix`."""
+"""The commands of this repository, their variables, and PROJECT."""
 
 import os
 import subprocess
@@ -8,12 +8,10 @@ from pathlib import Path
 import click
 import pytest
 
-from hack import own_tiers
 from hack.__main__ import PROGRAM
 from kopf_kit.__main__ import PROGRAM as KIT
 from kopf_kit.program import Program
-from kopf_kit.rig import control_plane, paths, versions
-from kopf_kit.rig.run import KitError
+from kopf_kit.rig import paths
 
 
 @pytest.mark.parametrize(
@@ -30,27 +28,9 @@ def test_each_command_is_there_and_has_help(program: Program, name: str) -> None
     assert len(program.entries[name].help) <= 50  # a line of the list
 
 
-@pytest.mark.parametrize("value", ["x", "0", "-1", "nan", "inf"])
-def test_minutes_that_are_none_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINUTES", value)
-
-    with pytest.raises(KitError, match=f"^MINUTES={value} is not valid. Use a number of minutes"):
-        own_tiers.minutes()
-
-
-def test_the_commands_are_never_tested_on_an_existing_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("CLUSTER", "existing")
-
-    with pytest.raises(KitError, match="they only run on one that is made here"):
-        own_tiers.make([])
-
-
 @pytest.mark.parametrize(
     ("command", "variable", "code", "said"),
     [
-        ("hack soak", "MINUTES=x", 1, "MINUTES=x is not valid."),
         ("bench", "PROJECT=examples/none", 1, "examples/none/PROJECT: No such file or directory"),
     ],
 )
@@ -94,69 +74,6 @@ def test_a_misspelt_variable_is_warned_of(given: list[str], unknown: list[str]) 
         f"make: warning: no command here has a variable {name}; it only goes into the environment"
         for name in unknown
     ]
-
-
-REPORT = "<testsuites><testsuite>{}</testsuite></testsuites>"
-
-
-@pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Stand in for the tests: those on the newest Kubernetes fail. Return what they ran on."""
-    runs: list[str] = []
-    monkeypatch.setattr(own_tiers, "_FAULTS", {"operator": Path("tests/faults")})
-
-    def fake(minor: str, report: Path, folder: Path, _: list[str]) -> int:
-        runs.append(f"{minor} {folder.parent.name}")
-        failed = int(minor == versions.NEWEST)
-        cases = ["<testcase/>"] * (9 - failed) + ["<testcase><failure/></testcase>"] * failed
-        report.write_text(REPORT.format("".join(cases)))
-        return failed
-
-    monkeypatch.setattr(paths, "BUILD", tmp_path)
-    monkeypatch.setattr(own_tiers, "_build", lambda _: None)
-    monkeypatch.setattr(own_tiers, "_on", fake)
-    monkeypatch.delenv("KUBERNETES", raising=False)
-    return runs
-
-
-def test_each_version_has_a_line_and_one_failure_fails_them_all(
-    runs: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert own_tiers.matrix([]) == 1
-
-    lines = capfd.readouterr().err.partition("Kubernetes  server    tests\n")[2].splitlines()
-    assert runs == [f"{minor} tests" for minor in versions.PROVED]
-    assert [line.split()[:2] for line in lines] == [list(pair) for pair in versions.PROVED.items()]
-    assert "9 passed in" in lines[0]
-    assert "8 passed, 1 failed in" in lines[-1]
-
-
-@pytest.mark.usefixtures("runs")
-def test_a_run_that_is_killed_fails_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = iter([-9, *[0] * (len(versions.PROVED) - 1)])
-    monkeypatch.setattr(own_tiers, "_on", lambda *_: next(codes))
-
-    assert own_tiers.matrix([]) == 137
-
-
-def test_one_version_can_be_picked(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBERNETES", versions.NEWEST)
-
-    own_tiers.matrix([])
-
-    assert runs == [f"{versions.NEWEST} tests"]
-
-
-def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
-    runs: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KUBERNETES", "1.20")
-
-    with pytest.raises(KitError, match=f"KUBERNETES=1.20 .* use .*or {versions.NEWEST}"):
-        own_tiers.matrix([])
-    with pytest.raises(KitError):
-        control_plane.chosen()
-    assert runs == []
 
 
 CHECKOUT = Path(__file__).parents[2]

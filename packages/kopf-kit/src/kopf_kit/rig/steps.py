@@ -41,8 +41,6 @@ class Step:
         self.title = title
         self.log = log
         self.began = time.monotonic()
-        #: Returns the fraction of the work that is done, from 0 to 1, or None if it is unknown.
-        self.fraction: Callable[[], float | None] = lambda: None
 
     @property
     def took(self) -> float:
@@ -66,15 +64,9 @@ class StepError(KitError):
     """The failure of a step; its message contains the step's name and log."""
 
 
-def _state(work: Step) -> str:
-    """Return the progress of a step: 1m30s, 43 %."""
-    fraction = work.fraction()
-    return elapsed(work.took) + ("" if fraction is None else f", {fraction * 100:.0f} %")
-
-
 def _report(work: Step, ended: threading.Event) -> None:
     while not ended.wait(HEARTBEAT):
-        say(f"    {work.title} … {_state(work)}")
+        say(f"    {work.title} … {elapsed(work.took)}")
 
 
 @contextlib.contextmanager
