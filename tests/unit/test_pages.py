@@ -2,7 +2,6 @@
 
 import re
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from msgspec.structs import replace
 import kopf_runtime as kr
 from kopf_kit.crd.generated import definition
 from kopf_kit.project import documents
-from kopf_kit.release import changelog
 from kopf_kit.rig import dockerfiles, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime.declaring.declaration import declared
@@ -86,15 +84,6 @@ def test_the_versions_are_those_that_are_tested(page: str) -> None:
     assert images == ", ".join(dockerfiles.SUPPORTED)
     project = (CHECKOUT / "pyproject.toml").read_text()
     assert f'requires-python = ">={python.split()[0]}"' in project
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_headings_that_it_promises_are_those_of_the_changelog(page: str) -> None:
-    promised = set(re.findall(r'"([A-Z][\w ]+)"', re.sub(r"\s+", " ", text_of(page))))
-
-    template = Path(changelog.__file__).with_suffix(".toml").read_text()
-    assert promised == {"Before you upgrade", "Deprecated"}
-    assert all(f"\n### {heading}\n" in template for heading in promised)
 
 
 def text_of(page: str) -> str:

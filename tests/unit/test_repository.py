@@ -8,7 +8,7 @@ import pytest
 
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.rig import paths, versions
+from kopf_kit.rig import versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_offline import golang
 
@@ -43,7 +43,6 @@ def test_artifact_hub_learns_who_owns_the_charts() -> None:
 
 # --- .github/renovate.json, .devcontainer ---------------------------------------------------------
 
-CLIFF = paths.KIT / "release" / "changelog.toml"
 RENOVATE = json.loads((CHECKOUT / ".github" / "renovate.json").read_text())
 
 
@@ -55,15 +54,6 @@ def test_each_rule_of_renovate_is_about_files_or_packages_that_there_are(rule: A
         assert list(CHECKOUT.glob(pattern)), pattern
     for pattern in rule.get("matchPackageNames", []):
         assert pattern.removesuffix("**") in modules
-
-
-def test_renovate_s_commits_are_no_news_for_users() -> None:
-    """The changelog leaves their area out."""
-    area = RENOVATE["commitMessagePrefix"].removesuffix(":")
-    skipped = re.search(r'"\^\(([\w|]+)\)!\?:", skip', CLIFF.read_text())
-
-    assert skipped is not None
-    assert area in skipped[1].split("|")
 
 
 def test_the_devcontainer_has_what_the_makefile_needs() -> None:

@@ -56,7 +56,6 @@ COMMANDS = {
         *(
             ("rights", "record"),
             ("slowest",),
-            ("release", "changelog"),
             ("release", "bundle", "0.1.0"),
         ),
         *(("release", "0.2.0"), ("release", "keys"), ("push",), ("push", "chart"), ("plugin",)),

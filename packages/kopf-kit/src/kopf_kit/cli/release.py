@@ -19,7 +19,7 @@ from kopf_kit.program import Entry, Program
 from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release, current, in_registry
-from kopf_kit.release import artifacts, changelog, charts, files, signatures
+from kopf_kit.release import artifacts, charts, files, signatures
 from kopf_kit.release.signatures import Keys, Signer, Workflow
 from kopf_kit.release.submission import HUBS, lay_out, problems
 from kopf_kit.rig import engine, paths, reading, registry
@@ -35,13 +35,8 @@ def bump_command(version: str) -> None:  # noqa: D103 (the program has its help)
     bump(version)
 
 
-@click.command()
-def changelog_command() -> None:  # noqa: D103
-    write_changelog()
-
-
 def bump(version: str) -> None:
-    """Write the version, its date, today, its section of the changelog and the runbooks.
+    """Write the version, its date, today, and the runbooks.
 
     Raise KitError if the version cannot follow, or an earlier release is not recorded.
     """
@@ -50,7 +45,6 @@ def bump(version: str) -> None:
     today = f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
     texts = {
         **(_adopted(version, today) if PROJECT.adopted else _own(version, today)),
-        **changelog.files(version),
         PROJECT.root / templates.RUNBOOKS: templates.runbooks(),
         **(files.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
     }
@@ -117,19 +111,6 @@ def _replaced(file: Path, lines: Mapping[str, str]) -> str:
             name = file.relative_to(paths.CHECKOUT)
             raise KitError(f"{name}: {times} lines look like {line}; there must be one")
     return text
-
-
-def write_changelog() -> None:
-    """Write the section of this version again; raise KitError where the version is released."""
-    if PROJECT.version in releases.tagged(PROJECT.root):
-        raise KitError(
-            f"v{PROJECT.version} is tagged, so its notes cannot change; raise the version first "
-            "(`kopf-kit bump X.Y.Z`)"
-        )
-    section = changelog.section(PROJECT.version)
-    changelog.FILE.write_text(changelog.updated(changelog.current(), section))
-    say(f"{changelog.FILE.relative_to(PROJECT.root)} written: edit the section for users, then")
-    say("run `kopf-kit generate`, which has Artifact Hub show the same")
 
 
 FOLDER = paths.BUILD / "release"
@@ -222,7 +203,6 @@ def _pinned(variable: str, default: str = "") -> str:
 _STEPS = {
     "all": ("release:everything", "do the whole of a release: a version alone means this"),
     "keys": ("release:keys", "make the keys that releases are signed with"),
-    "changelog": ("release:changelog_command", "write what changed since the last release"),
     "bundle": ("release:bundle_command", "record a release; lay out community-operators' files"),
 }
 
