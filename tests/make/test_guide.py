@@ -1,4 +1,4 @@
-"""What docs/olm.md has its readers type to install and remove the operator, and `make olm`."""
+"""What docs/olm.md has its readers type to install and remove the operator."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from kopf_kit.rig import olm, registry, tools
 from kopf_kit.testing.requests import wait_until
 from tests.e2e import release
 from tests.e2e.kube import Kube
-from tests.make.commands import CHECKOUT, Make
+from tests.make.commands import CHECKOUT
 from tests.support.console import commands, section
 
 GUIDE = (CHECKOUT / "docs" / "olm.md").read_text()
@@ -101,31 +101,3 @@ def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of
 
     assert f"{registry.ADDRESS}/message-operator-bundle@sha256:" in said
     assert 'clusterextension.olm.operatorframework.io "message-operator" deleted' in said
-
-
-def kinds(kube: Kube) -> list[str]:
-    """Return OLM's kinds that the cluster knows."""
-    crds, _ = kube.objects("CustomResourceDefinition")
-    names = [str(crd["metadata"]["name"]) for crd in crds]
-    return [name for name in names if name.endswith(".operators.coreos.com")]
-
-
-def test_olm_is_put_into_the_cluster_tested_and_removed_without_a_rest(
-    make: Make, kube: Kube
-) -> None:
-    tests = Make(CHECKOUT, KIND_CLUSTER_NAME=hack_cluster.NAME)  # they add -test to it
-
-    make("olm")
-    make("olm")
-    assert kinds(kube)
-    assert "1 passed" in tests("test", "ARGS=--tier olm -k found_through_the_api")
-    make("olm", "ARGS=down")
-    make("olm", "ARGS=down")
-
-    assert kinds(kube) == []
-    namespaces = (olm.NAMESPACE, olm.OPERATORS, olm.CATALOGD_NAMESPACE)
-    wait_until(
-        "OLM's namespaces to be gone",
-        lambda: [name for name in namespaces if kube.get("Namespace", name)],
-        lambda left: not left,
-    )

@@ -78,31 +78,6 @@ def test_a_pod_that_no_node_takes(namespace: Namespace, plugin: Plugin) -> None:
 
 
 @pytest.mark.long
-def test_an_operator_that_cannot_lead(
-    namespace: Namespace, operator: Operator, plugin: Plugin
-) -> None:
-    with operator.stopped():
-        message = namespace.create("hello", "hello")
-        with without_election(operator):
-            operator.scale(1)
-            wait_until(
-                "the operator to fail at the Lease",
-                operator.log,
-                lambda log: "This replica cannot lead" in log,
-            )
-            told, doctor = plugin("why", "hello", "-n", namespace.name), plugin("doctor")
-
-    assert told.first == "Message hello: no replica of the operator leads."
-    assert told.part("More").endswith("runbooks.md#messageoperatornoleader")
-    assert doctor.code == 1
-    assert "✗ Leader       no replica of the operator leads" in doctor.out
-    assert "✗ Rights       the operator lacks rights" in doctor.out
-    lacking = [f"{verb} leases ({operator.namespace})" for verb in ("get", "update", "create")]
-    assert ", ".join(lacking) in doctor.out
-    message.wait_until_ready()
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("broken", "state", "event", "log"),
     [
@@ -175,21 +150,3 @@ def altered(operator: Operator, container: Object) -> Iterator[None]:
     finally:
         operator.kube.kubectl("rollout", "undo", *deployment)
         operator.wait_until_ready()
-
-
-@contextmanager
-def without_election(operator: Operator) -> Iterator[None]:
-    """Take the rights to the Lease away from the operator for a while."""
-    where = ("-n", operator.namespace)
-    name = f"{operator.name}-leader-election"
-    role = json.loads(operator.kube.kubectl(*where, "get", "role", name, "-o", "json"))
-
-    def give(rules: list[Object]) -> None:
-        patch = ("--type=merge", "-p", json.dumps({"rules": rules}))
-        operator.kube.kubectl(*where, "patch", "role", name, *patch)
-
-    give([])
-    try:
-        yield
-    finally:
-        give(role["rules"])

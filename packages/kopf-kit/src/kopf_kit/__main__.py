@@ -14,9 +14,6 @@ COMMANDS = {
     "adopt": Entry(
         _START, f"{_IN}new:adopt_command", "package an operator on plain kopf", "nothing"
     ),
-    "doctor": Entry(
-        _START, f"{_IN}clusters:doctor", "say what is missing or wrong here", "nothing"
-    ),
     "check": Entry(
         _TEST, f"{_IN}test:check", "run the tiers of tests that need no cluster", "project"
     ),

@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.rig import paths, reading
+from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
 
 KIT, RUNTIME = "kopf-kit", "kopf-runtime"
@@ -23,7 +20,6 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
 def problems(root: Path) -> Iterator[str]:
     """Yield a sentence for each thing that does not fit."""
     yield from _of_project(root)
-    yield from _of_pins(root)
 
 
 def _of_project(root: Path) -> Iterator[str]:
@@ -66,28 +62,3 @@ def specifier(version: str) -> str:
     major, minor, *_ = version.split(".")
     below = f"0.{int(minor) + 1}" if major == "0" else str(int(major) + 1)
     return f">={version},<{below}"
-
-
-def _of_pins(root: Path) -> Iterator[str]:
-    """Compare what pyproject.toml asks for with what is installed."""
-    file = root / "pyproject.toml"
-    content = reading.toml(file) if file.exists() else {}
-    for pin in _requirements(content):
-        if (name := canonicalize_name(pin.name)) not in (KIT, RUNTIME):
-            continue
-        installed = metadata.version(name)
-        if not pin.specifier.contains(installed, prereleases=True):
-            yield (
-                f"pyproject.toml asks for {name}{pin.specifier}, and {installed} runs: run "
-                f"`uv run {KIT} …`, which takes what is asked for, or change the pin"
-            )
-
-
-def _requirements(content: dict[str, Any]) -> Iterator[Requirement]:
-    groups = [content.get("project", {}).get("dependencies", [])]
-    groups += content.get("dependency-groups", {}).values()
-    for text in (text for group in groups for text in group if isinstance(text, str)):
-        try:
-            yield Requirement(text)
-        except InvalidRequirement:
-            continue  # uv or pip says so

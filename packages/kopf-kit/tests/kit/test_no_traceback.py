@@ -51,7 +51,7 @@ FILES = {
 _ADOPT = ("adopt", "--no-run", *_PAGE)
 COMMANDS = {
     "own": (
-        *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1"), ("doctor",)),
+        *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1")),
         *(("new", "kind", "Bucket"), ("new", "olm"), ("tool", "helm")),
         *(
             ("rights", "record"),

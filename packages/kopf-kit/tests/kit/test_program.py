@@ -12,7 +12,6 @@ import pytest
 
 from kopf_kit import compatible
 from kopf_kit.__main__ import PROGRAM, VARIABLES
-from kopf_kit.cli import clusters
 from kopf_kit.rig import paths
 from kopf_kit.scaffold import repository
 from kopf_kit.scaffold.repository import Answers
@@ -178,17 +177,6 @@ def test_a_project_of_another_kit(version: str, said: str, tmp_path: Path) -> No
 
     assert sentence.startswith(said)
     assert f"`uvx kopf-kit@{version}`" in sentence
-
-
-@pytest.mark.parametrize("name", ["kopf-kit", "kopf-runtime"])
-def test_a_pin_that_is_not_what_runs(name: str, tmp_path: Path) -> None:
-    (sentence,) = problems(tmp_path, pyproject=f'[project]\ndependencies = ["{name}>=99", "x"]')
-
-    assert sentence.startswith(f"pyproject.toml asks for {name}>=99, and ")
-
-
-def test_doctor_finds_nothing_wrong_here() -> None:
-    assert [found for found in clusters.findings() if not (found.ok or found.optional)] == []
 
 
 def test_the_line_of_the_help_has_bash_complete(tmp_path: Path) -> None:

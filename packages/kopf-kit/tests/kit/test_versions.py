@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.cli import clusters
 from kopf_kit.rig import pinned, tools, versions
 from kopf_kit.rig.run import KitError
 from kopf_offline import derived, entry, golang, pins
@@ -98,17 +97,6 @@ def test_a_helm_4_serves_as_helm_and_as_helm_4(path: Path, name: str) -> None:
     helm.chmod(0o755)
 
     assert tools.path(name) == helm
-
-
-def test_doctor_says_which_version_is_needed_and_which_is_there(path: Path) -> None:
-    kubectl = path / "kubectl"
-    kubectl.write_text("#!/bin/sh\necho Client Version: v1.2.3\n")
-    kubectl.chmod(0o755)
-
-    (says,) = (found.text for found in clusters.findings() if found.name == "kubectl")
-    assert re.match(
-        r"this needs kubectl 1\.\d+ or newer, below 1\.\d+ \(.*kubectl is v1.2.3\)", says
-    )
 
 
 def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,8 +82,8 @@ def run_olm(arguments: list[str]) -> int:
     """Run only the tests of OLM; without any, run those of Helm on what OLM installs."""
     push.check_olm()
     cluster = olm.up(clusters.TEST_NAME)
-    ours = _TESTS / "olm" if PROJECT.is_the_checkouts else _TESTS / "projects" / "test_olm.py"
-    if ours.exists():
+    ours = _TESTS / "olm"
+    if PROJECT.is_the_checkouts and ours.exists():
         return _pytest(ours, cluster, arguments)
     return _pytest(_own(), cluster, ["--by-olm", *arguments])
 
