@@ -159,7 +159,7 @@ class Operator:
         raise AssertionError(f"process {self.pid} is gone")
 
     def shift_clock(self, seconds: float) -> None:
-        """Move its wall clock, at once: it may read the file at any moment."""
+        """Move its wall clock by seconds, at once: it may read the file at any moment."""
         moved = self._folder / "moved"
         moved.write_text(str(seconds))
         moved.replace(self._clock)

@@ -126,7 +126,7 @@ class Cluster:
         await self.patch(f"/api/v1/nodes/{NODE}/status", status)
 
     async def serves(self, kind: Kind, patience: float = 60) -> None:
-        """Wait until objects of a kind are served; many of them are converted before that."""
+        """Wait, for `patience` seconds, until a kind is served; its objects are converted first."""
         async with asyncio.timeout(patience):
             while True:
                 with contextlib.suppress(RefusedError):

@@ -412,6 +412,7 @@ class Plain(Parent):
         return []
 
     def install(self) -> list[Raw]:
+        """Return the CRDs in `crds`."""
         return [crd for file in self.crds for crd in documents.load_all(file.read_text())]
 
     def flags(

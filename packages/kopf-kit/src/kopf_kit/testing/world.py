@@ -165,6 +165,7 @@ class World:
         return f"{self.children}/{self.parent.child_of(name)}"
 
     async def create(self, text: str, name: str = "hello") -> Raw:
+        """Create an object with a text, and return it."""
         return await self.create_in(self.namespace, text, name)
 
     async def create_in(self, namespace: str, text: str, name: str = "hello") -> Raw:
@@ -189,10 +190,12 @@ class World:
         assert (error.value.status, complaint in error.value.message) == (422, True), error.value
 
     async def edit(self, text: str, name: str = "hello") -> Raw:
+        """Give an object another text, and return it."""
         spec = self.subject.spec_of(name, text)
         return await self.cluster.patch(self.object(name), {"spec": spec})
 
     async def delete(self, name: str = "hello") -> None:
+        """Delete an object, and do not wait."""
         await self.cluster.remove(self.object(name))
 
     async def condition(self, name: str = "hello", namespace: str = "") -> Raw:
@@ -205,7 +208,7 @@ class World:
     async def until_reason(
         self, reason: str, name: str = "hello", patience: float | None = None, namespace: str = ""
     ) -> Raw:
-        """Wait until the object's Ready condition has this reason."""
+        """Wait, for `patience` seconds, until the object's Ready condition has this reason."""
         async with self.within(patience or self.subject.patience, f"reason {reason}"):
             async for _ in _looking():
                 if (condition := await self.condition(name, namespace)).get("reason") == reason:
@@ -251,7 +254,10 @@ class World:
     async def converges(
         self, wanted: Mapping[str, str], *, patience: float | None = None, quiet: float = QUIET
     ) -> None:
-        """Expect each object, given as name and text, to become right, and then no more writes."""
+        """Expect each object, given as name and text, to become right, and then no more writes.
+
+        The first within `patience` seconds, the second for `quiet` seconds.
+        """
         patience = self.subject.patience if patience is None else patience
         deadline = time.monotonic() + patience
         async for _ in _looking():
@@ -368,7 +374,7 @@ class World:
 
     @asynccontextmanager
     async def within(self, patience: float, what: str) -> AsyncIterator[None]:
-        """Fail with the whole story if the block takes longer."""
+        """Fail with the whole story if the block takes longer than `patience` seconds."""
         try:
             async with asyncio.timeout(patience):
                 yield

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks the API server for a write."""
+    """Who asks the API server for a write: the `name` and the `groups`."""
 
     name: str = ""
     groups: Sequence[str] = ()

@@ -66,7 +66,7 @@ class Child(_Known, Protocol):
 
     @property
     def deadline(self) -> float:
-        """When its grace period ends, by the same clock; 0 if it is not being deleted."""
+        """When its grace period ends, in Unix time, too; 0 if it is not being deleted."""
 
     @property
     def unready(self) -> str:

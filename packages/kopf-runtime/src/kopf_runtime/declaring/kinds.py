@@ -14,8 +14,8 @@ Key = tuple[str, str]
 class Kind(NamedTuple):
     """A kind of object, as the API server knows it; `kr.kinds` has Kubernetes' own.
 
-    `group` is empty for the core API, and `plural` the name in a path. An object has a namespace
-    unless `namespaced` is False.
+    `group` is empty for the core API, `version` is for example `v1`, `plural` the name in a path,
+    and `kind` that in a manifest. An object has a namespace unless `namespaced` is False.
 
     >>> kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor").api_version
     'monitoring.coreos.com/v1'

@@ -44,7 +44,7 @@ class ManagedFields(Struct, rename="camel"):
 
 
 class ObjectMeta(Struct, rename="camel", dict=True):
-    """The metadata of an object."""
+    """The metadata of an object: Kubernetes' fields, in snake_case."""
 
     name: str
     uid: str

@@ -67,7 +67,7 @@ class _PodStatus(Struct, rename="camel", frozen=True):
 
 
 class Attempt(NamedTuple):
-    """What the Pod of a Job has reported, or why it has failed or does not start."""
+    """The `report` of a Job's Pod, or its `failure`: why it has failed or does not start."""
 
     report: str = ""
     failure: str = ""
