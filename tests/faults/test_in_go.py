@@ -61,6 +61,20 @@ async def test_the_page_runs_both_operators_and_deploys_the_one_in_go(
         await asyncio.to_thread(_works_as_deployed, reader, plane)
 
 
+async def test_the_memcached_in_go_is_run_by_its_command(reader: Reader) -> None:
+    """Its kind has one version here, so nobody has to convert."""
+    await asyncio.to_thread(
+        reader.prepares,
+        "make -C examples/in-go run-memcached >build/in-go-memcached.log 2>&1 &",
+        "until kubectl get memcacheds 2>/dev/null; do sleep 1; done",
+        "kubectl apply -f examples/memcached/examples/sample.yaml",
+        "kubectl wait --for=create deployment/sample --timeout=300s",
+        "kubectl wait --for=jsonpath='{.spec.replicas}'=2 deployment/sample",
+        "kubectl wait --for=condition=Available memcached/sample --timeout=60s",
+        "kill $! && wait",
+    )
+
+
 def _works_as_deployed(reader: Reader, plane: ControlPlane) -> None:
     roles = "kubectl apply -f examples/in-go/config/manager.yaml"
     account = shlex.quote(str(plane.kubeconfig(ACCOUNT)))
