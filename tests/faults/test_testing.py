@@ -102,7 +102,7 @@ def test_the_examples_of_the_page_pass_in_a_folder_without_a_project(
     listings = [test for test in TESTS if not _ON_CLUSTERS.search(test)]
     for number, listing in enumerate(listings):
         (tmp_path / f"test_{number}.py").write_text(listing)
-    few = ("-k", "goes_on_after or answer_is or config_map_is or back_again")
+    few = ("-k", "goes_on_after or answer_is or back_again")
 
     said = run(tmp_path, "", "-rA", *few)
 

@@ -1,7 +1,6 @@
 """What the pages say of the code and the tests is so, and what learners look for is there."""
 
 import re
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,6 +8,8 @@ from flightticket_operator.operator import FlightTicket
 from msgspec.structs import replace
 
 import kopf_runtime as kr
+from hack import reference
+from hack.reference import Entry
 from kopf_kit.crd.generated import definition
 from kopf_kit.project import documents
 from kopf_kit.rig import dockerfiles, versions
@@ -26,40 +27,6 @@ def test_each_test_that_the_inventory_names_exists() -> None:
 
     assert named
     assert set(named) <= every_test()
-
-
-def test_each_row_names_a_test() -> None:
-    blocks = INVENTORY.read_text().split("\n\n")
-    # A table whose tests try all of its rows has them in the sentence before it.
-    rows = [
-        row
-        for before, block in pairwise(blocks)
-        if block.startswith("| ") and "`test_" not in before
-        for row in block.splitlines()[2:]
-    ]
-
-    assert rows
-    assert [row for row in rows if "`test_" not in row] == []
-
-
-def test_each_finding_has_a_row_or_a_test_named_after_it() -> None:
-    text = INVENTORY.read_text()
-    findings = [
-        "C1",
-        "C2",
-        *(f"M{n}" for n in range(1, 8)),
-        *(f"minor {n}" for n in range(1, 12)),
-        *(f"L{n}" for n in range(1, 12)),
-        *(f"D{n}" for n in range(1, 24)),
-        *(f"R{n}" for n in range(1, 8)),
-    ]
-    cells = re.findall(r"^\| ([^|:]+):", text, re.MULTILINE)
-    names = re.findall(r"test_((?:(?:minor_\d+|[clmdr]\d+)_)+)", " ".join(every_test()))
-    named = {finding for cell in cells for finding in cell.split(", ")}
-    for name in re.findall(r"minor_\d+|[clmdr]\d+", " ".join(names)):
-        named.add(name.capitalize() if "_" not in name else name.replace("_", " "))
-
-    assert [finding for finding in findings if finding not in named] == []
 
 
 PAGES = ("policy.md", "policy.ko.md")
@@ -112,6 +79,26 @@ def test_the_example_fills_in_warns_and_refuses() -> None:
     assert [hook.failure_policy for hook in names["manager"].webhooks] == ["Fail", "Fail", "Ignore"]
 
 
+#: What learners look for, in English and in Korean; `=` is the same in both.
+_CONCEPTS = """
+reconciling=리컨실; control loop=컨트롤 루프; level-triggered=레벨 트리거
+work queue=워크큐; rate limiter=레이트 리미터; informer=인포머; finalizer=파이널라이저
+idempotent=멱등성; least privilege=최소 권한; not a state machine=상태 머신
+in *etcd*=*etcd*에; ReplicaSet=레플리카셋; CronJob=크론잡; StatefulSet=스테이트풀셋
+shortNames=; maxLength=; Helm=; KUDO=; Metacontroller=; Operator SDK=
+sample-controller=; MaxConcurrentReconciles=; 10. [Kill=10. 테스트"""
+CONCEPTS = re.findall(r"([^=;\n]+)=([^;\n]*)", _CONCEPTS)
+
+
+@pytest.mark.parametrize("ending", [".md", ".ko.md"])
+def test_learners_find_each_concept_in_their_language(ending: str) -> None:
+    pages = [text_of(f"{page}{ending}") for page in ("tutorial", "architecture", "in-go")]
+    text = " ".join(" ".join(pages).split())
+    words = [(korean if ending == ".ko.md" else "") or english for english, korean in CONCEPTS]
+
+    assert [word for word in words if word.strip() not in text] == []
+
+
 def squeezed(text: str) -> str:
     """Return a text without whitespace."""
     return "".join(text.split())
@@ -149,3 +136,43 @@ def _is_part(some: Any, whole: Any) -> bool:
     if isinstance(some, list):
         return len(some) == len(whole) and all(map(_is_part, some, whole))
     return bool(some == whole)
+
+
+#: Methods of what an author writes most have an example, too.
+_WITH_EXAMPLES = ("kr.Controller.", "kr.Manager.")
+#: What Kubernetes' own documentation says.
+_KUBERNETES = re.compile(r"\.(metadata|spec|status|data)$|^kr\.ObjectMeta\.")
+_UNIT = re.compile(r"second|Unix time|number|at each scrape")
+
+
+@pytest.mark.parametrize("name", reference.entries(), ids=lambda name: name.name)
+def test_a_public_name_has_meaning_types_units_source_and_example(name: Entry) -> None:
+    methods = [each for each in name.members if each.thing.is_function]
+    fields = [each for each in name.members if each.thing.is_attribute and each.thing.annotation]
+
+    assert name.example
+    assert [each.name for each in methods if not each.meaning] == []
+    called = [each for each in methods if each.name.startswith(_WITH_EXAMPLES)]
+    assert [each.name for each in called if not each.example] == []
+    for each in (name, *methods):
+        assert re.search(r"/blob/main/.+\.py#L[1-9]", each.source)
+        assert (
+            not each.thing.is_function
+            or "float" not in each.signature
+            or _UNIT.search(each.meaning)
+        )
+    given = name.name.startswith("testing.") or "__init__" in name.thing.members
+    for each in () if given else fields:
+        told = each.meaning or (
+            f"`{each.name.rpartition('.')[2]}`" in name.meaning and name.meaning
+        )
+        assert told or _KUBERNETES.search(each.name), each.name
+        assert "float" not in str(each.thing.annotation) or _UNIT.search(told or ""), each.name
+
+
+def test_the_page_shows_how_each_name_is_used() -> None:
+    section = reference.text().partition("## `kr.RetryError`")[2].partition("\n## ")[0]
+
+    assert "RetryError(reason: str, *, after: float = 0.0)" in section
+    assert "at most 600" in section
+    assert re.search(r"```python\n.*raise kr.RetryError\(.*\n```", section, re.DOTALL)

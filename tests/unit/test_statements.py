@@ -10,7 +10,7 @@ import pytest
 from flightticket_operator import operator as flights
 
 from bench import reviews, run
-from kopf_kit.rig import registry, versions
+from kopf_kit.rig import public_images, registry, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime import Controller
 from kopf_runtime.declaring import errors
@@ -30,6 +30,7 @@ OURS: dict[str, Any] = {
 TIMEOUT = inspect.signature(Controller.validate).parameters["timeout"].default
 TICKETS = "examples/flightticket/README"
 RETRIES = round(queue.Retries().base * 1000), round(queue.Retries().cap)
+BUILDING = "".join(re.findall(r"\d+", public_images.BUILD_TIME))
 _SURVIVED = (CHECKOUT / "examples" / "plain-kopf" / "README.md").read_text()
 #: What an operator on plain kopf passes of the suite, and of how many tests.
 _ROWS = re.findall(r"(?:_write|replicas)` \| (\d+) of (\d+)", _SURVIVED)
@@ -52,6 +53,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("README", r"kind \(([\d.]+) or newer\)", r"kind\(([\d.]+) 이상\)", KIND),
     ("README", r"Helm \(([\d.]+) or newer", r"Helm\(([\d.]+) 이상", HELM),
     ("README", r"Kubernetes ([\d.]+) or newer", r"쿠버네티스 ([\d.]+) 이상", versions.OLDEST),
+    ("README", r"images in about (\d+) min", r"약 (\d+)분 동안", BUILDING),
     ("charts/message-operator/README", r"Helm ([\d.]+) or newer", "", HELM),
     ("docs/admission", r"`\*\* of (\d+ seconds)", r"`timeout`\((\d+초)\)", TIMEOUT),
     ("docs/admission", r"Each has (\d+ seconds)", r"(\d+초) 안에 끝", MAX_TIMEOUT),
