@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.support.walkthrough import changed, listings, steps
+from tests.support.walkthrough import listings, steps
 
 CHECKOUT = Path(__file__).parents[2]
 PAGE = (CHECKOUT / "docs" / "write-your-own-operator.md").read_text()
