@@ -8,7 +8,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.release import krew
+from kopf_kit.release import packed
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Plugin:
     """The packed plugin, `kubectl message` unless it is given, in a folder with kubectl."""
 
     def __init__(
-        self, folder: Path, kubectl: Path, kubeconfig: Path, packed: bytes | None = None
+        self, folder: Path, kubectl: Path, kubeconfig: Path, given: bytes | None = None
     ) -> None:
-        self._program = folder / krew.PROGRAM
-        self._program.write_bytes(packed or krew.program())
+        self._program = folder / packed.PROGRAM
+        self._program.write_bytes(given or packed.program())
         self._program.chmod(0o755)
         (folder / "kubectl").symlink_to(kubectl)
         self._environment = {

@@ -8,14 +8,14 @@ from typing import Any
 from chart import helm
 from kopf_kit.kubectl import advice, checks
 from kopf_kit.kubectl.subject import Entry, Right
-from kopf_kit.release import krew
+from kopf_kit.release import packed
 from kopf_runtime.reporting import troubles
 from message_operator import messages
 from tests.support.rights import bound_roles, granted
 
 CHECKOUT = Path(__file__).parents[2]
 RUNTIME = CHECKOUT / "packages" / "kopf-runtime" / "src" / "kopf_runtime"
-SUBJECT = krew.subject()
+SUBJECT = packed.subject()
 KNOWN = SUBJECT.advice
 #: Said where all is well, of kinds with an outside (a Message has none), or by an Event alone.
 OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady", "AnotherInstallation"}

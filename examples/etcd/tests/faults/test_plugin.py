@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kopf_kit.project import nested
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.release import krew
+from kopf_kit.release import packed
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.world import World
@@ -40,9 +40,9 @@ async def said(here: World, *command: str | Path) -> str:
 async def test_f7_why_a_member_does_not_start_is_one_line(
     here: World, cluster: Cluster, tmp_path: Path
 ) -> None:
-    program = tmp_path / krew.PROGRAM
+    program = tmp_path / packed.PROGRAM
     await asyncio.to_thread(nested.ensure, PROJECT)  # the nodes go on meanwhile
-    program.write_bytes(await asyncio.to_thread(krew.program))
+    program.write_bytes(await asyncio.to_thread(packed.program))
     await here.start()
     await cluster.create(1, version=BAD)
     told = await cluster.until("Ready", "False", "ErrImagePull")

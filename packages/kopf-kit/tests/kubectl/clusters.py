@@ -6,7 +6,7 @@ from typing import Any
 
 from kopf_kit.kubectl.subject import Kind, Right, Subject
 from kopf_kit.kubectl.survey import RELEASE, RELEASE_NAMESPACE
-from kopf_kit.release import krew
+from kopf_kit.release import packed
 from kubectl.fake_kubectl import Objects
 
 Raw = dict[str, Any]
@@ -38,7 +38,7 @@ SUBJECT = Subject(
         Right("authorization.k8s.io", "subjectaccessreviews", "create"),
     ),
     tells=True,
-    advice=krew.advice(krew.KNOWN, alerts=ALERTS),
+    advice=packed.advice(packed.KNOWN, alerts=ALERTS),
 )
 ACCOUNT = f"system:serviceaccount:{HOME}:widget"
 

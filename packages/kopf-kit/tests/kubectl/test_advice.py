@@ -8,7 +8,7 @@ import pytest
 from kopf_kit.kubectl import advice, client, subject
 from kopf_kit.kubectl.subject import Entry
 from kopf_kit.kubectl.text import Text
-from kopf_kit.release import krew
+from kopf_kit.release import packed
 from kopf_kit.rig.run import KitError
 from kubectl.clusters import ALERTS, SUBJECT
 
@@ -70,7 +70,7 @@ def test_a_repositorys_own_entries_come_first(tmp_path: Path) -> None:
     own = tmp_path / "advice.yaml"
     own.write_text("alert: Down\nreasons:\n- of: [Forbidden]\n  means: the sky falls\n  do: Run.\n")
 
-    known = krew.advice(own, krew.KNOWN, alerts=ALERTS)
+    known = packed.advice(own, packed.KNOWN, alerts=ALERTS)
 
     first = Entry(("Forbidden",), Text("Run."), Text("the sky falls"), alert=ALERTS[0])
     assert known.reasons[0] == first
@@ -95,7 +95,7 @@ def test_a_file_that_is_wrong_is_refused_with_the_place(
     file.write_text(f"reasons: [{entry}]\n")
 
     with pytest.raises(KitError, match=re.escape(str(file))) as error:
-        krew.advice(file, alerts=())
+        packed.advice(file, alerts=())
 
     assert said in str(error.value)
 

@@ -16,7 +16,7 @@ from kopf_kit.image.build import check_given
 from kopf_kit.program import passing_on
 from kopf_kit.project import documents, granted, nested, registered, releases
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.release import artifacts, krew
+from kopf_kit.release import artifacts, packed
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import dockerfiles, paths, tools
@@ -189,13 +189,12 @@ HOME = Path(".local") / "bin"
 @click.command()
 def plugin_command() -> None:  # noqa: D103 (the program has its help)
     folder = (paths.BUILD if PROJECT.is_the_checkouts else PROJECT.built) / "plugin"
-    krew.write(folder)
-    print(f"{folder.relative_to(paths.CHECKOUT)}/ has {krew.PROGRAM}, and krew's archive")
-    print(f"and manifest of it: {krew.ARCHIVE}, {krew.MANIFEST}")
-    installed = install_plugin(folder / krew.PROGRAM)
+    packed.write(folder)
+    print(f"{folder.relative_to(paths.CHECKOUT)}/ has {packed.PROGRAM}")
+    installed = install_plugin(folder / packed.PROGRAM)
     print(f"{installed} is installed")
-    if (on_path := shutil.which(krew.PROGRAM)) is not None and Path(on_path) == installed:
-        print(f"Try it: kubectl {krew.COMMAND} --help")
+    if (on_path := shutil.which(packed.PROGRAM)) is not None and Path(on_path) == installed:
+        print(f"Try it: kubectl {packed.COMMAND} --help")
         return
     print("kubectl finds plugins on the PATH, and it is not there yet. Put this into ~/.profile:")
     print(f'  export PATH="{installed.parent}:$PATH"')
@@ -204,14 +203,13 @@ def plugin_command() -> None:  # noqa: D103 (the program has its help)
 def install_plugin(program: Path) -> Path:
     """Copy the program to the folder of the user's programs; return the copy's path.
 
-    If it is already on the PATH, it is replaced, unless krew manages it. Raise KitError if the
-    folder is not writable.
+    If it is already on the PATH, it is replaced. Raise KitError if the folder is not writable.
     """
-    former = shutil.which(krew.PROGRAM)
+    former = shutil.which(packed.PROGRAM)
     folder = Path(former).parent if former else Path.home() / HOME
-    if ".krew" in folder.parts or not os.access(folder, os.W_OK):
+    if not os.access(folder, os.W_OK):
         folder = Path.home() / HOME
-    target = folder / krew.PROGRAM
+    target = folder / packed.PROGRAM
     try:
         folder.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.new")

@@ -19,7 +19,7 @@ from kopf_kit.image.build import image_parts
 from kopf_kit.olm import manifests
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release
-from kopf_kit.release import krew
+from kopf_kit.release import packed
 from kopf_kit.rig import paths, registry
 from kopf_kit.rig.run import KitError, output
 
@@ -47,7 +47,7 @@ def write(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     build(folder)
-    krew.write(folder)
+    packed.write(folder)
     texts = {
         **manifests.texts(*_naming_images(release)),
         "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),

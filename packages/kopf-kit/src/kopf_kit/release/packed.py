@@ -1,13 +1,11 @@
-"""The operator's kubectl plugin as one file, and its archive and manifest for krew.
+"""The operator's kubectl plugin as one file.
 
 It is `kopf_kit.kubectl`, with the advice of its `advice.yaml` and of the repository's, if it has
 one. The bytes are the same on every machine: every file has the same date, and nothing is
 compressed, because a compressor's output depends on its version.
 """
 
-import hashlib
 import io
-import json
 import re
 import string
 import zipfile
@@ -22,17 +20,14 @@ from kopf_kit.chart import templates
 from kopf_kit.crd import declared
 from kopf_kit.kubectl.subject import Advice, Entry, Kind, Right, Subject
 from kopf_kit.kubectl.text import Text
-from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.rig import paths, reading
+from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 
 #: The word after `kubectl` that runs it.
 COMMAND = PROJECT.name.removesuffix("-operator")
 #: kubectl finds a plugin by its program's name, in which `_` stands for a dash of the word.
 PROGRAM = f"kubectl-{COMMAND.replace('-', '_')}"
-ARCHIVE = f"{PROGRAM}.zip"
-MANIFEST = f"{COMMAND}.yaml"
 #: What a repository knows of its own reasons, Events and Pods.
 ADVICE = PROJECT.root / "advice.yaml"
 
@@ -55,7 +50,6 @@ KNOWN = Path(kubectl.__file__).with_name("advice.yaml")
 WORDS = {"name", "namespace", "command", "operator", "many", "home"}
 POD_WORDS = {"namespace", "pod", "node"}
 RETRIED = " The operator tries again by itself."
-_EXECUTABLE, _PLAIN = 0o100755, 0o100644
 #: The formats of texts that are not to be shown.
 _SECRET = ("password", "byte", "binary")
 
@@ -95,12 +89,10 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def write(folder: Path) -> None:
-    """Write the program, and its archive and manifest for krew."""
+    """Write the program."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / PROGRAM).write_bytes(program())
     (folder / PROGRAM).chmod(0o755)
-    (folder / ARCHIVE).write_bytes(archive())
-    (folder / MANIFEST).write_text(manifest())
 
 
 def program() -> bytes:
@@ -111,46 +103,7 @@ def program() -> bytes:
         sources[f"kopf_kit/kubectl/{file.name}"] = file.read_bytes()
     main = _MAIN.format(subject=subject()).encode()
     files = {"__main__.py": main, **sources}
-    return _SHEBANG + _zip({name: (content, _PLAIN) for name, content in files.items()})
-
-
-def archive() -> bytes:
-    """Return the archive that krew downloads, with the program and its licence."""
-    own = paths.CHECKOUT / "LICENSE"
-    # For an adopted operator, all of it is the kit's.
-    is_own = own.is_file() and not PROJECT.adopted
-    licence = reading.text(own) if is_own else documents.licence()
-    return _zip({PROGRAM: (program(), _EXECUTABLE), "LICENSE": (licence.encode(), _PLAIN)})
-
-
-def manifest() -> str:
-    """Return the manifest for krew's index and for `krew install --manifest`."""
-    ours = subject()
-    # Windows cannot start a zipapp by its first line.
-    systems = {"key": "os", "operator": "In", "values": ["linux", "darwin"]}
-    platform = {
-        "selector": {"matchExpressions": [systems]},
-        "uri": f"{ours.home}/releases/download/v{ours.version}/{ARCHIVE}",
-        "sha256": hashlib.sha256(archive()).hexdigest(),
-        "bin": PROGRAM,
-    }
-    first = ours.kinds[0].many
-    spec = {
-        "version": f"v{ours.version}",
-        "homepage": ours.home,
-        "shortDescription": f"Say how {first} fare, why, and what to do"[:50],
-        "description": f"For those who use {ours.name}: all {ours.many} at a glance, why one is "
-        "not as it should be, a check of the operator itself, and a file for those who help.",
-        "caveats": "It needs Python 3.9 or newer on the PATH as python3.",
-        "platforms": [platform],
-    }
-    written = {
-        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
-        "kind": "Plugin",
-        "metadata": {"name": COMMAND},
-        "spec": spec,
-    }
-    return json.dumps(written, indent=2) + "\n"  # JSON is YAML
+    return _SHEBANG + _zip(files)
 
 
 def subject() -> Subject:
@@ -240,11 +193,11 @@ def _runbooks() -> str:
     return reading.text(file) if file.is_file() else ""
 
 
-def _zip(files: Mapping[str, tuple[bytes, int]]) -> bytes:
+def _zip(files: Mapping[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as file:
-        for name, (content, mode) in sorted(files.items()):
+        for name, content in sorted(files.items()):
             about = zipfile.ZipInfo(name)  # dated 1980, the earliest date in a zip file
-            about.create_system, about.external_attr = 3, mode << 16
+            about.create_system, about.external_attr = 3, 0o100644 << 16
             file.writestr(about, content)
     return packed.getvalue()
