@@ -31,7 +31,7 @@ from runtime.support.waiting import VirtualLoop, until
 from runtime.support.wire import ARRIVES, Wire
 from runtime.widgets import GENERATION, UID, WIDGET, Raw, Widget, edit, ready, widget
 
-SECOND = "2026-01-01T00:00:01Z"
+SECOND, OLDER = "2026-01-01T00:00:01Z", "2025-01-01T00:00:00Z"
 TAKEN = "Another Widget has the text"
 
 
@@ -132,7 +132,7 @@ async def test_a2_what_is_being_given_goes_to_no_older_object(server: ApiServer)
     key = put(server, "one", "a")
     async with operating(server, controller()):
         await asked.wait()
-        older = put(server, "older", "a", creationTimestamp="2025-01-01T00:00:00Z")
+        older = put(server, "older", "a", creationTimestamp=OLDER)
         await until(lambda: reason(server, older) == "TextTaken")
         go_on.set()
         await until(lambda: has(server, key))
@@ -156,6 +156,21 @@ async def test_a2_an_object_that_cannot_be_read_keeps_its_value(server: ApiServe
         await until(lambda: reason(server, other) == "TextTaken")
         server.delete(WIDGET, key)
         await until(lambda: has(server, other))
+
+
+async def test_a2_a_value_that_was_given_up_is_free_though_it_is_wanted_again(
+    server: ApiServer,
+) -> None:
+    put(server, "first", "x")
+    one = put(server, "one", "y")
+    async with operating(server, values_of(kr.RETAIN)):
+        await until(lambda: has(server, ("ns", "first")) == "x" and has(server, one) == "y")
+        server.edit(WIDGET, one, edit("z"))
+        await until(lambda: recorded(server, one) == ["z"] and has(server, one) == "z")
+        server.edit(WIDGET, one, edit("x y"))
+        await until(lambda: reason(server, one) == "TextTaken")
+        other = put(server, "other", "y")
+        await until(lambda: has(server, other) == "y")
 
 
 @pytest.mark.parametrize(
@@ -351,8 +366,9 @@ class World:
         server, draw = self.server, self.draw
         raw = server.get(WIDGET, key)
         if raw is None:
-            times = (SECOND, SECOND, "2025-01-01T00:00:00Z")
-            put(server, key[1], draw.choice(TEXTS), key[0], creationTimestamp=draw.choice(times))
+            text = draw.choice(TEXTS)
+            put(server, key[1], text, key[0], creationTimestamp=draw.choice((SECOND, OLDER)))
+            asyncio.get_running_loop().call_later(draw.uniform(0, ARRIVES), self.rival, text)
             return
         child = server.get(CONFIG_MAP, (key[0], f"w-{key[1]}")) or {"metadata": {}}
         made = child["metadata"].get("annotations", {}).get(GENERATION)
@@ -377,6 +393,13 @@ class World:
             case "q":  # a quota of its namespace that is full for some requests
                 path = f"/namespaces/{key[0]}/configmaps/"
                 server.refuse("PATCH", path, RefusedError(403, "Forbidden"), draw.choice((3, 30)))
+
+    def rival(self, text: str) -> None:
+        """Create an older object that wants the same, perhaps while its value is being given."""
+        away = [key for key in KEYS if self.server.get(WIDGET, key) is None]
+        if away and not self.calm and self.draw.random() < 0.5:
+            space, name = self.draw.choice(away)
+            put(self.server, name, text, space, creationTimestamp=OLDER)
 
     def hold(self, key: Key, raw: Raw) -> None:
         """Have somebody's finalizer hold an object, or no more."""

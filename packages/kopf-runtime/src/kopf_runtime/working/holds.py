@@ -30,8 +30,9 @@ class Holds:
     def __init__(self, caches: Caches, uniques: Mapping[int, Unique]) -> None:
         self._owners, self._children = caches.owners, caches.children
         self.uniques, self._selected = uniques, caches.selection.has
-        # The uids of the objects that have a value, or to which it was given.
-        self._holders: dict[tuple[str, str], str] = {}
+        # The states of the objects that have a value, or to which it was given: once another one
+        # is seen, the status says what it has.
+        self._holders: dict[tuple[str, str], tuple[str, int, int]] = {}
 
     def begin(self) -> None:
         """Forget what a former time as the leader has found."""
@@ -69,7 +70,7 @@ class Holds:
             for space in self._owners.reflectors:
                 if why := self._owners.why_not(Use.SERVE, space or ""):
                     raise changed(f"who has the {unconfirmed[0][0]} is not known yet: {why}")
-        self._holders.update(dict.fromkeys(unconfirmed, owner.uid))
+        self._holders.update(dict.fromkeys(unconfirmed, owner.state))
         kept, wanted = self._kept(owner), self._wanted(owner)
         every = {name: tuple(dict.fromkeys((*kept[name], *wanted[name]))) for name in kept}
         await self._record(owner, every)
@@ -92,7 +93,7 @@ class Holds:
         wanted = self._wanted(owner)
         await self._record(owner, dict.fromkeys(wanted, ()) if everything else wanted)
         for unique, value in self._claims(owner) if everything else ():
-            if self._holders.get((unique.name, value)) == owner.uid:
+            if self._holders.get((unique.name, value)) == owner.state:
                 del self._holders[unique.name, value]
 
     def _wanted(self, owner: Owner) -> Held:
@@ -120,13 +121,13 @@ class Holds:
     def _holder(self, unique: Unique, value: str) -> Owner | Unreadable | None:
         """Return who has a value; None if nobody has."""
         known, entry = self._known(unique.everyone(value)), (unique.name, value)
-        remembered = self._holders.pop(entry, "")
-        holders = [owner for owner in known if owner.uid == remembered]
+        remembered = self._holders.pop(entry, None)
+        holders = [owner for owner in known if owner.state == remembered]
         holders = holders or [owner for owner in known if value in owner.holds(unique.name)]
         holders = holders or [owner for owner in known if self._has_current_children(owner)]
         if holders:
             holder = min(holders, key=self._rank) if len(holders) > 1 else holders[0]
-            self._holders[entry] = holder.uid
+            self._holders[entry] = holder.state
             return holder
         unreadable = (o for o in self._owners.unreadable if value in o.holds(unique.name))
         return next(unreadable, None)
