@@ -401,7 +401,7 @@ CONTROLLED = [
     ],
 )
 async def test_what_is_not_ours_is_left_and_told_once(
-    server: ApiServer, how: Any, meta: Raw
+    server: ApiServer, how: Any, meta: Raw, caplog: pytest.LogCaptureFixture
 ) -> None:
     kind, foreign = theirs(how, **meta)
     server.put(kind, foreign)
@@ -413,6 +413,7 @@ async def test_what_is_not_ours_is_left_and_told_once(
         assert child(server)["data"] == {"text": "x"}
         assert [reason for reason, _ in events(server)] == ["Conflict"]
         assert [write for write in server.writes if write.startswith("DELETE")] == []
+        assert "AlreadyExists" not in caplog.text  # that it exists is no trouble of its own
 
         server.remove(kind, CHILD)  # and a conflict ends by itself
         server.edit(WIDGET, KEY, edit("mine"))

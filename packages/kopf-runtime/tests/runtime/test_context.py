@@ -98,7 +98,9 @@ def test_what_cannot_all_be_seen_is_not_taken_for_all() -> None:
     for ask in (
         lambda: context.children_of(kr.kinds.POD),
         lambda: context.child,
+        lambda: len(context.children),
         lambda: list(context.children),
+        lambda: context.children == [],
         lambda: context.descendants.get(kr.kinds.POD),
     ):
         with pytest.raises(kr.Wait, match="pods cannot be seen: Forbidden"):

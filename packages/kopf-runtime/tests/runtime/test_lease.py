@@ -176,7 +176,9 @@ async def test_minor_5_r7_the_lease_says_no_less_than_the_duration_and_is_empty_
         assert spec(server)["leaseDurationSeconds"] == 3
         assert re.fullmatch("one_[0-9a-f]{8}", spec(server)["holderIdentity"])
         assert spec(server)["leaseTransitions"] == 0
+        assert one.metric("leader") == 1
 
+    assert one.metric("leader") == 0
     released = spec(server)["holderIdentity"], spec(server)["leaseDurationSeconds"]
     assert released == ("", 1)  # as client-go's
 

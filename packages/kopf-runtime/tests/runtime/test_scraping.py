@@ -236,28 +236,15 @@ async def test_a_right_that_is_taken_away_or_given_is_noticed(
                 await asyncio.sleep(0.01)
 
 
-async def test_made_up_tokens_cost_a_bounded_number_of_reviews_and_shut_nobody_out(
-    server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scrapers, "WITHIN", 3600.0)
-    monkeypatch.setattr(scrapers, "ALLOWED", 0.0)  # so that each scrape is reviewed
-    async with scraped(server, folder) as scraper:
-        assert await scraper.status("good") == 200
-        reviews.asked.clear()
-
-        found = [await scraper.status(f"made-up-{number}") for number in range(100)]
-
-        assert set(found) == {401, 429}
-        assert len(reviews.asked) == found.count(401) < scrapers.EACH
-        assert await scraper.status("good") == 200
-
-
 async def test_d19_who_floods_from_one_address_locks_out_no_other(
     server: ApiServer, reviews: Reviews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scrapers, "WITHIN", 3600.0)
+    monkeypatch.setattr(scrapers, "ALLOWED", 0.0)  # so that each scrape is reviewed
     async with connected(server) as client:
         gate = scrapers.Scrapers(client)
+        assert (await gate.judge("Bearer other", "10.0.0.1")).status == 403
+        assert (await gate.judge("Bearer good", "10.0.0.1")).status == 200
 
         async def flood(*addresses: str) -> list[int]:
             tokens = enumerate(addresses, len(reviews.asked))
@@ -265,7 +252,10 @@ async def test_d19_who_floods_from_one_address_locks_out_no_other(
                 (await gate.judge(f"Bearer made-up-{n}", address)).status for n, address in tokens
             ]
 
-        assert (await flood(*["10.0.0.1"] * 100)).count(401) == scrapers.EACH
+        answers = await flood(*["10.0.0.1"] * 100)
+        assert answers.count(401) == scrapers.EACH - 2
+        assert set(answers) == {401, 429}
+        assert (await gate.judge("Bearer good", "10.0.0.1")).status == 200  # it is known
         assert (await gate.judge("Bearer good", "10.0.0.2")).status == 200
         many = await flood(*(f"10.0.{number // 100}.{number % 100}" for number in range(1000)))
         assert many.count(401) < scrapers.ALL
@@ -301,13 +291,6 @@ async def test_the_answers_that_are_kept_are_bounded_and_hold_no_token(
     assert len(gate._answers) == 20
     assert not gate._reviews
     assert "secret" not in repr(gate._answers)
-
-
-async def test_a_huge_header_is_refused(server: ApiServer, reviews: Reviews, folder: Path) -> None:
-    async with scraped(server, folder) as scraper:
-        assert await scraper.status("x" * 100_000) == 400
-
-    assert reviews.asked == []
 
 
 @pytest.mark.parametrize("protected", [True, False])
@@ -529,12 +512,6 @@ async def test_without_a_usable_certificate_it_does_not_start(
     with pytest.raises(CertificateError, match=r"has no usable tls\.crt and tls\.key"):
         async with serving(server, folder):
             pass
-
-
-async def test_plain_http_is_refused(server: ApiServer, reviews: Reviews, folder: Path) -> None:
-    async with serving(server, folder) as (url, _, _), aiohttp.ClientSession() as session:
-        with pytest.raises(aiohttp.ClientError):
-            await session.get(url.replace("https", "http"))
 
 
 async def test_a_scraper_that_says_no_goodbye_keeps_no_connection_open(

@@ -265,29 +265,6 @@ async def test_t4_honest_reviews_are_answered_whatever_strangers_do_long(tmp_pat
     await search(tmp_path, list(range(100, 300)))
 
 
-@pytest.mark.long  # it compares times, which other work on the machine changes, too
-@pytest.mark.parametrize(
-    ("stranger", "times"),
-    [
-        # The reproduction: each of them promises 200 kB and sends one byte.
-        (Stranger("trickles", STRANGERS[0], 60, 200_000), 3),
-        # Whoever converts as much as possible gets the processor for half of the time.
-        (Stranger("real", STRANGERS[0], 16, 0), 6),
-    ],
-    ids=["trickles", "converts"],
-)
-async def test_t4_another_address_delays_no_conversion(
-    tmp_path: Path, stranger: Stranger, times: int
-) -> None:
-    body = conversion(b",".join([alpha(text(600))] * 400))
-    async with serving(tmp_path) as port:
-        usual = sorted([await port.usual(CONVERT, body, CONVERSION) for _ in range(6)])[3]
-        async with port.visited([stranger]):
-            now = sorted([await port.usual(CONVERT, body, CONVERSION) for _ in range(6)])[3]
-    print(f"{now / usual:.1f} times")  # noqa: T201
-    assert now < times * usual, (usual, now)
-
-
 async def test_an_address_waits_for_one_of_each_other_one_at_most() -> None:
     room, order = Room(4, 2), list[str]()
 
