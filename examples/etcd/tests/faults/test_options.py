@@ -40,7 +40,6 @@ class Certificates:
     """The Secrets of a cluster with TLS; its members see them as a kubelet shows them."""
 
     def __init__(self, here: World, cluster: Cluster) -> None:
-        cluster.nodes.between = False  # a proxy would need a certificate of its own
         self.here, self.folder, self._count = here, cluster.nodes.folder, 0
         self.host = f"{NAME}.{here.namespace}.svc"
         self.signers = {name: tls.authority(days=2) for name in ("old", "new")}
@@ -59,6 +58,11 @@ class Certificates:
             link.symlink_to(folder)
             link.replace(self.folder / secret)  # both files at once
             await (keep if create else edit_secret)(self.here, secret, **texts)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return how clients connect that have TLS."""
+        return {"ssl": self.context(), "server_hostname": f"any.{self.host}"}
 
     def context(self) -> ssl.SSLContext:
         """Return what a client needs that trusts both authorities, with the present leaf."""
@@ -81,9 +85,10 @@ class Certificates:
 @pytest.fixture
 async def certified(here: World, cluster: Cluster) -> Certificates:
     """A cluster with one member and TLS."""
+    cluster.nodes.between = False  # a proxy would need a certificate of its own
     secrets = Certificates(here, cluster)
     await secrets.present("old", secrets.texts[0], create=True)
-    cluster.clients.options = {"ssl": secrets.context(), "server_hostname": f"any.{secrets.host}"}
+    cluster.clients.options = secrets.options
     await here.start()
     await cluster.create(1, tls={"peerSecret": "peers", "clientSecret": "clients"})
     await cluster.settles(1)
@@ -97,6 +102,7 @@ async def test_tls_is_added_to_three_members_while_one_is_lost_and_clients_write
     here: World, cluster: Cluster, turn: str
 ) -> None:
     """One is lost in the middle of a turn, or none is; then no client waits long."""
+    cluster.nodes.between = False  # a proxy would need a certificate of its own
     secrets = Certificates(here, cluster)
     await secrets.present("old", secrets.texts[0], create=True)
     await here.start()
@@ -131,7 +137,7 @@ async def test_tls_is_added_to_three_members_while_one_is_lost_and_clients_write
     stay = {member["id"] for member in after["members"]} & {m["id"] for m in first["members"]}
     assert len(stay) == (2 if turn else 3)
 
-    cluster.clients.options = {"ssl": secrets.context(), "server_hostname": f"any.{secrets.host}"}
+    cluster.clients.options = secrets.options
     await cluster.edit(tls={**spec, "plainClients": False})
     await cluster.settles(3, patience=300)
     url = cluster.url(cluster.ready()[0]).replace("https", "http")

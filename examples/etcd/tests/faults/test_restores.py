@@ -33,7 +33,8 @@ AGENT = """
 import sys
 from pathlib import Path
 from etcd_operator import agent
-agent.BACKUPS, agent.DATA, agent.MESSAGE = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+agent.BACKUPS, agent.DATA, agent.TLS = sys.argv[1:4]
+agent.MESSAGE = Path(sys.argv[4])
 raise SystemExit(agent.main())
 """
 
@@ -59,13 +60,16 @@ class Hands(Nodes):
             await self.cluster.patch(f"{self.path('pods', pod['metadata']['name'])}/status", body)
 
     def _mounts(self, pod: Raw) -> set[str]:
-        return {volume["persistentVolumeClaim"]["claimName"] for volume in pod["spec"]["volumes"]}
+        volumes = pod["spec"]["volumes"]
+        return {it["persistentVolumeClaim"]["claimName"] for it in volumes if "secret" not in it}
 
     async def _run(self, pod: Raw, claims: dict[str, Raw]) -> Raw:
         spec = pod["spec"]
         statuses: Raw = {}
         places = {
-            volume["name"]: self.data(claims[volume["persistentVolumeClaim"]["claimName"]])
+            volume["name"]: self.folder / volume["secret"]["secretName"]
+            if "secret" in volume
+            else self.data(claims[volume["persistentVolumeClaim"]["claimName"]])
             for volume in spec["volumes"]
         }
         for place in places.values():
@@ -100,7 +104,8 @@ class Hands(Nodes):
             paths = [part.replace(DATA, data) for part in container["command"][1:]]
             command = [str(program), *(path.replace(f"$({agent.POD})", uid) for path in paths)]
         else:
-            command = [sys.executable, "-c", AGENT, backups, data, str(message)]
+            tls = str(places.get("tls", self.folder))
+            command = [sys.executable, "-c", AGENT, backups, data, tls, str(message)]
         members = (m for m in self.containers.values() if m.runs and not (m.lost or m.ending))
         member = next(members, None)
         door = f"{self.address(member.name)} {NAME}-client.{self.namespace}.svc\n" if member else ""

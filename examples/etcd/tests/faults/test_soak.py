@@ -3,7 +3,8 @@
 In each round, a new cluster of the same name is made, disturbed under load, checked and deleted,
 while the operator is killed all the time. Backups are taken, and restored in place of what there
 is, two at once, too: the newest backup of each cluster stays, unless somebody says otherwise, and
-an EtcdRestore of a deleted cluster is refused. SEED repeats the same choices.
+an EtcdRestore of a deleted cluster is refused. In some rounds, TLS is added while all this goes
+on, then for clients, too, and its leaves are renewed. SEED repeats the same choices.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from tests.faults.nodes import NAME
 from tests.faults.test_deletion import OLDER
 from tests.faults.test_identity import back_up, encoded
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
+from tests.faults.test_options import Certificates
 from tests.faults.test_restores import cluster, create, create_claim, files
 
 __all__ = ["SUBJECTS", "cluster"]
@@ -42,6 +44,8 @@ KINDS = (
     *("size", "version", "template", "pod", "kill", "stop", "all", "severe"),
     *("hibernate", "label", "pause", "backup", "backup", "restore"),
 )
+#: What is added to these in some rounds, and the part of the rounds in which it is.
+TLS, OFTEN = ("tls", "tls"), 0.4
 SEVERE = (harms.volume_gone, harms.disk_emptied, harms.disk_corrupted, harms.node_lost)
 
 
@@ -72,8 +76,11 @@ class Soak:
     cluster: Cluster
     dice: random.Random
     store: Raw
+    secrets: Certificates
     done: Counter[str] = field(default_factory=Counter)
     size: int = 3
+    #: How far TLS has come: 0 is not at all, 1 among members, 2 is for clients, too.
+    secured: int = 0
     #: The newest backup of this cluster, and those of former ones.
     newest: Backup | None = None
     former: list[Backup] = field(default_factory=list)
@@ -85,7 +92,9 @@ class Soak:
     async def round(self) -> None:
         """Make a cluster, disturb it under load, check it, and delete it."""
         cluster = self.cluster
-        self.size = self.dice.choice((1, 3, 5))
+        self.size, self.secured = self.dice.choice((1, 3, 5)), 0
+        # Where TLS is added, nothing stands between the operator and etcd: it has no certificate.
+        cluster.nodes.between = self.dice.random() > OFTEN
         version = self.dice.choice((OLDER, VERSION))
         await cluster.create(self.size, version=version, storage={"whenDeleted": "Delete"})
         await cluster.settles(self.size, patience=300)
@@ -208,12 +217,24 @@ class Soak:
                 await asyncio.sleep(0.05)
                 status = (await self.here.cluster.ask("GET", self.stale)).get("status") or {}
 
+    async def secure(self) -> None:
+        """Add TLS while all goes on; then have clients use it alone; then renew the leaves."""
+        self.secured += 1
+        if self.secured > 2:
+            await self.secrets.present("old", self.secrets.texts[0])
+            return
+        if self.secured == 2:
+            await self.cluster.settles(self.size, patience=600)
+            self.cluster.clients.options = self.secrets.options
+        names = {"peerSecret": "peers", "clientSecret": "clients"}
+        await self.cluster.edit(tls={**names, "plainClients": self.secured == 1})
+
     # --- disturbances ---------------------------------------------------------------------------
 
     async def disturb(self) -> None:
         """Edit what is wanted, or break something."""
         cluster, dice = self.cluster, self.dice
-        kind = dice.choice(KINDS)
+        kind = dice.choice(KINDS if cluster.nodes.between else KINDS + TLS)
         names = cluster.ready()
         match kind:
             case "size":
@@ -250,6 +271,8 @@ class Soak:
                 await self.back_up()
             case "restore":
                 await self.restore()
+            case "tls":
+                await self.secure()
             case "all":
                 await harms.all_killed(cluster, names)
             case "severe":
@@ -275,7 +298,9 @@ async def test_an_hour_of_random_faults_loses_nothing(
     await here.start()
     kill_after_each_write(here, cluster, 7)
     store, rounds, end = await create_claim(here, cluster), 0, time.monotonic() + SECONDS
-    soak = Soak(here, cluster, random.Random(SEED), store)  # noqa: S311
+    secrets = Certificates(here, cluster)
+    await secrets.present("old", secrets.texts[0], create=True)
+    soak = Soak(here, cluster, random.Random(SEED), store, secrets)  # noqa: S311
     while time.monotonic() < end or not rounds:
         await soak.round()
         rounds += 1
