@@ -388,6 +388,7 @@ def _adopt(s: Seen) -> Step | None:
     """Run the members of an earlier cluster again on their volumes, as a whole.
 
     They know each other. Their Pods boot as `member`, which never forms a cluster without a log.
+    Those that answer stay as they are, as the quorum may need them; what is edited comes later.
     """
     entries = s.latched.members
     if not s.wanted.adopt or s.latched.cluster_id:
@@ -407,7 +408,9 @@ def _adopt(s: Seen) -> Step | None:
         return latch(s, why, last_member=last, members=entries)
     missing = {member.name for member in entries} - s.volumes.keys() - s.kept.keys()
     for member in entries:
-        if member.name not in missing and (step := start(s, member, "member")) is not None:
+        if member.name in missing or member.name in s.voices:
+            continue
+        if (step := start(s, member, "member")) is not None:
             return step
     if s.members is None and missing:
         return refuse(f"the volume of {', '.join(sorted(missing))} is gone")
@@ -424,8 +427,14 @@ def _adopt(s: Seen) -> Step | None:
         for name in sorted(ids.keys() - {member.name for member in entries})
     ]
     gone = "it is not a member of the cluster"
+    ran = {name: voice.version for name, voice in s.voices.items()}
     members = [
-        replace(e, id=ids.get(e.name, ""), leaving=e.leaving if e.name in ids else gone)
+        replace(
+            e,
+            id=ids.get(e.name, ""),
+            leaving=e.leaving if e.name in ids else gone,
+            ran=ran.get(e.name, ""),
+        )
         for e in (*entries, *others)
     ]
     cluster_id = next(voice.cluster_id for voice in s.voices.values() if voice.leader)

@@ -165,7 +165,7 @@ def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
         return latch(
             s,
             "the backup is restored",
-            members=[replace(seed, id=voice.id)],
+            members=[replace(seed, id=voice.id, ran=voice.version)],
             cluster_id=voice.cluster_id,
             recovery=replace(now, ended=True),
         )
@@ -197,7 +197,8 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
         return delete_pod(s, survivor, "it becomes the cluster")
     if voice is None or [s.listed(survivor)] != [*(s.members or ())]:
         return wait(f"{survivor.name} becomes the cluster")
-    alone = replace(survivor, id=voice.id)  # of one to be adopted, it was not known
+    # Of one to be adopted, both were not known.
+    alone = replace(survivor, id=voice.id, ran="" if survivor.proved else voice.version)
     gone = [
         alone if member.name == survivor.name else replace(member, leaving=member.leaving or LOST)
         for member in s.latched.members

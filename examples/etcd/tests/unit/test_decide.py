@@ -163,6 +163,17 @@ def test_who_answers_on_an_adopted_volume_stays_though_its_peer_url_is_unknown(n
     assert (step.do, "a3" in step.why) == ((Do.LATCH if named else Do.REFUSE), not named)
 
 
+def test_c1_who_serves_already_is_not_changed_while_the_others_are_adopted() -> None:
+    """What is edited meanwhile, such as `spec.tls`, is rolled out once all are there."""
+    s = healthy(3)
+    entries = [structs.replace(e, id="", proved=False) for e in s.latched.members]
+    s = latching(wanting(s, adopt="old", template="new"), cluster_id="", members=entries)
+    s = silent(replace(s, kept=dict.fromkeys(s.volumes, OLD)), 3, keep_pods=False)
+    assert member(decide(s), 3).template == "new"
+    step = decide(entry(s, 3, template="new"))
+    assert (step.do, step.member) == (Do.CREATE_POD, "c-3")
+
+
 # --- forming a cluster --------------------------------------------------------------------------
 
 

@@ -1,11 +1,11 @@
 """Random orders on a model: what is recorded for one EtcdCluster acts for no other of its name.
 
 A cluster is deleted and created again, backed up, restored (twice at once), paused, upgraded,
-enlarged and full, and hibernates; calls take effect late, steps are lost, and each controller sees
-the others' objects as they were a while ago. The functions that decide are the operator's:
-`decide`, `recover`, `news` and `surplus`. What is restorable stays restorable until somebody says
-otherwise; each restore acts for the cluster that it was accepted for, alone; and in the end all is
-as wanted.
+enlarged and full, gets TLS and hibernates; calls take effect late, steps are lost, and each
+controller sees the others' objects as they were a while ago. The functions that decide are the
+operator's: `decide`, `recover`, `news` and `surplus`. What is restorable stays restorable until
+somebody says otherwise; each restore acts for the cluster that it was accepted for, alone; and in
+the end all is as wanted.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from etcd_operator.jobs import Course
 from etcd_operator.kinds import Recovery, Status, basis
 from etcd_operator.recovery import Order, recover
 from etcd_operator.stored import Report, Taken
-from tests.unit.test_walk import VERSIONS, World
+from tests.unit.test_walk import TLS, VERSIONS, World
 
 STORE = stored.Store(volume=stored.Claim(claim="backups"))
 KEEP, SOON = 2, 40
@@ -75,7 +75,8 @@ class Etcd(World):
     def fill(self, name: str, content: str, number: str) -> None:
         """Fill an empty volume with a backup, which is another cluster in etcd."""
         self.logs.add(self.volumes[name])
-        self.members, self.id = {name: Listed(self.number(), name)}, f"{number:0>4}"
+        url = TLS * self.wanted.tls
+        self.members, self.id = {name: Listed(self.number(), name, url=url)}, f"{number:0>4}"
         self.content, self.late, self.downgrade, self.storage = content, set(), "", "3.6.0"
 
 
@@ -163,7 +164,7 @@ class Realm:
 
     def disturb(self) -> None:
         dice, etcd = self.dice, self.cluster
-        match dice.randrange(16):
+        match dice.randrange(17):
             case 0 if etcd is not None and dice.random() < 0.4:
                 self.cluster = None
             case 12 if etcd is not None:
@@ -185,6 +186,8 @@ class Realm:
                 etcd.wanted = dataclasses.replace(etcd.wanted, size=dice.randint(0, 3))
             case 15 if dice.random() < 0.5:
                 etcd.wanted = dataclasses.replace(etcd.wanted, version=dice.choice(VERSIONS))
+            case 16 if dice.random() < 0.3:
+                etcd.wanted = dataclasses.replace(etcd.wanted, tls=True)
             case 8 if dice.random() < 0.3:
                 etcd.needs = max(etcd.sizes.values(), default=0) + 1
             case 9:
@@ -346,7 +349,8 @@ class Realm:
             if etcd.late and etcd.leader and etcd.slow < 0:
                 etcd.late.remove(name := min(etcd.late))
                 if all(not listed.learner for listed in etcd.members.values()):
-                    listed = Listed(etcd.number(), name, True, started=False)
+                    url = TLS if etcd.latched.secure else ""
+                    listed = Listed(etcd.number(), name, True, started=False, url=url)
                     etcd.members.setdefault(name, listed)
         match 0 if self.quiet else dice.randrange(6):
             case 1 | 2 if self.restores:

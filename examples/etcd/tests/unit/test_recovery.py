@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from etcd_operator.client import Listed, Voice
-from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
 from etcd_operator.kinds import Basis, Entry, Recovery, Status, basis
 from etcd_operator.recovery import Order, note, recover
 
@@ -108,6 +108,22 @@ def test_the_revision_is_noted_now_and_then() -> None:
     later = replace(step.latched, revision=400)
     assert note(dataclasses.replace(seen, latched=later, now=1100.0)) is None
     assert note(dataclasses.replace(seen, latched=later, now=1300.0)) is not None
+
+
+def test_c2_a_restored_cluster_that_hibernates_wakes_with_the_version_of_its_data() -> None:
+    """`spec.version` may be changed while no member runs, whose data only that version reads."""
+    world = World()
+    world.run(BACKUP)
+    world.revisions["c-4"] = 100
+    world.run(dataclasses.replace(BACKUP, filled="c-4"))
+    assert world.latched.recovery is not None
+    assert world.latched.recovery.ended
+
+    world.wanted = Wanted(3, "3.5.26", "t")
+    world.pods.clear()
+    step = decide(world.seen)
+    assert (step.do, step.member) == (Do.CREATE_POD, "c-4")
+    assert world.latched.members[0].version == "3.6.16"
 
 
 def test_a_claim_that_waits_to_be_adopted_does_not_get_the_backup() -> None:
@@ -256,7 +272,7 @@ def test_a_member_that_was_to_be_adopted_survives() -> None:
     assert world.run(None) is None
 
     assert world.latched.cluster_id == "1d7a"
-    assert world.latched.members == [replace(LEFT, id="2")]
+    assert world.latched.members == [replace(LEFT, id="2", ran="3.6.16")]
 
 
 def test_of_silent_members_none_is_chosen() -> None:
