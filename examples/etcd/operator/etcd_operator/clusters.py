@@ -5,11 +5,9 @@ or a volume is left to `desired`, which returns everything that is there, with t
 """
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 import re
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,7 +21,7 @@ from etcd_operator import backups, client, manifests, restores, versions
 from etcd_operator.backups import EtcdBackup
 from etcd_operator.client import Alarm, EtcdError, Listed, Voice
 from etcd_operator.decide import HIBERNATES, Do, Pod, Seen, Step, Wanted, decide, meanwhile
-from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status, condition
+from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status
 from etcd_operator.manifests import Make
 from etcd_operator.recovery import note, recover
 from etcd_operator.settings import Settings, manager
@@ -87,7 +85,9 @@ def pod(thing: kr.Pod) -> Pod:
     [tag] = re.findall(r":v(3\.\d+\.\d+)$", image) or [version]  # admission may set a digest
     mine = manifests.labels(meta.name.rpartition("-")[0])
     same = tag == version and mine.items() <= (meta.labels or {}).items()
-    reason, note = _trouble(thing)
+    reason, note = thing.trouble(manifests.CONTAINER)
+    if reason == "ContainerCreating":
+        reason = note = ""
     return Pod(
         version=version if same else "",
         template=annotations.get(manifests.TEMPLATE, ""),
@@ -98,29 +98,8 @@ def pod(thing: kr.Pod) -> Pod:
         plain=not annotations.get(manifests.AUTHORITY),
         ended=thing.status.phase in ("Succeeded", "Failed"),
         reason=reason,
-        note=note,
+        note=note.strip().rstrip(".")[:400],
     )
-
-
-def _trouble(thing: kr.Pod) -> tuple[str, str]:
-    """Return why a Pod does not run: reason and message; empty if it only starts."""
-    reason, note = thing.trouble(manifests.CONTAINER)
-    if reason in ("", "ContainerCreating"):
-        return "", ""
-    if "Image" not in reason and (failed := thing.failed()) is not None:
-        note = f"it ended with exit code {failed[0]}: {_last(failed[1])}"
-    return reason, note.strip().rstrip(".")[:400]
-
-
-def _last(log: str) -> str:
-    """Return what the end of a member's log says: its last error, or its last line."""
-    lines = [line for line in log.splitlines() if line.strip()]
-    for line in reversed(lines):
-        with contextlib.suppress(msgspec.MsgspecError):
-            entry = msgspec.json.decode(line, type=dict[str, Any])
-            if entry.get("level") in ("error", "panic", "fatal"):
-                return ": ".join(str(entry[key]) for key in ("msg", "error") if key in entry)
-    return lines[-1] if lines else "its log is empty"
 
 
 def certificates(cluster: EtcdCluster) -> list[str]:
@@ -189,14 +168,6 @@ controller.session(
 # --- sync: look, decide, act --------------------------------------------------------------------
 
 
-class Expiry(NamedTuple):
-    """When the first certificate expires, when it is late to renew one, and in which Secret."""
-
-    at: float
-    late: float
-    secret: str
-
-
 @dataclass(frozen=True)
 class Look:
     """What `sync` saw last, and the step that is next."""
@@ -207,7 +178,7 @@ class Look:
     #: Why etcd tells the operator nothing: reason and message.
     refused: tuple[str, str] = ("", "")
     #: When certificates expire; None without TLS.
-    expiry: Expiry | None = None
+    expiry: kr.Expiry | None = None
     #: The token of root's, and when another one is asked for.
     token: tuple[str, float] = field(default=("", 0.0), repr=False)
     #: Why members did not answer.
@@ -298,47 +269,23 @@ class Eye:
 
     def found(self, seen: Seen, step: Step) -> Look:
         """Return a look, with the step that is left."""
-        token = self.token, self.until
-        return Look(seen, step, self.authority, self.refused, self.expiry, token, self.errors)
+        token, expiry = (
+            (self.token, self.until),
+            kr.expiry_of(self.context, certificates(self.cluster)),
+        )
+        return Look(seen, step, self.authority, self.refused, expiry, token, self.errors)
 
     @functools.cached_property
     def authority(self) -> str:
         """A hash of the authorities that the members trust."""
-        texts = [self._secret(name, "ca.crt") for name in certificates(self.cluster)]
+        texts = [kr.text_of(self.context, name, "ca.crt") for name in certificates(self.cluster)]
         return kr.short_hash("".join(texts)) if texts else ""
-
-    @functools.cached_property
-    def expiry(self) -> Expiry | None:
-        """When the certificates expire; None without TLS."""
-        expiries = []
-        for name in certificates(self.cluster):
-            try:
-                expiry = kr.expiry(self._secret(name, "tls.crt"), self._secret(name, "ca.crt"))
-            except ValueError as error:
-                raise kr.Wait("SecretInvalid", f"Secret {name}: {error}.") from None
-            expiries.append(Expiry(*expiry, name))
-        if not expiries:
-            return None
-        return min(expiries)._replace(late=min(expiry.late for expiry in expiries))
-
-    @functools.cached_property
-    def tls(self) -> ssl.SSLContext | None:
-        """The TLS context of the operator, which uses the certificate of the members."""
-        if (tls := self.cluster.spec.tls) is None:
-            return None
-        parts = (self._secret(tls.client_secret, key) for key in ("tls.crt", "tls.key", "ca.crt"))
-        return kr.tls_context(*parts)
-
-    def _secret(self, name: str, key: str) -> str:
-        text: str | None = self.context.read(SECRET, name).get(key)
-        if not text:
-            raise kr.Wait("SecretIncomplete", f"Secret {name} has no {key}.")
-        return text
 
     def member(self, name: str, address: str) -> client.Member:
         """Return a client of a member."""
-        host = manifests.host(self.cluster, name)
-        tls = None if name in self.plain else self.tls
+        host, tls = manifests.host(self.cluster, name), None
+        if self.cluster.spec.tls is not None and name not in self.plain:
+            tls = kr.tls_of(self.context, self.cluster.spec.tls.client_secret)
         return client.Member(self.context.session, address, host, tls, self.token)
 
     async def authorize(self, seen: Seen, step: Step) -> bool:
@@ -348,7 +295,7 @@ class Eye:
             return False
         name = next(iter(seen.voices))
         member = self.member(name, seen.pods[name].address)
-        await member.enable_auth(self._secret(auth.root_secret, "password"))
+        await member.enable_auth(kr.text_of(self.context, auth.root_secret, "password"))
         return True
 
     async def _log_in(self, addresses: dict[str, str]) -> None:
@@ -370,7 +317,7 @@ class Eye:
 
     async def _token(self, name: str, member: client.Member) -> str:
         """Return a token; change the password if etcd knows only the previous one."""
-        password = self._secret(name, "password")
+        password = kr.text_of(self.context, name, "password")
         previous: str | None = self.context.read(SECRET, name).get("previousPassword")
         try:
             return await member.authenticate(password)
@@ -468,7 +415,7 @@ class Eye:
     def _backup(self) -> str | None:
         """Return how the backup before an upgrade has ended; None before that."""
         for child in self.context.children_of(BACKUP):
-            ready = condition(child.view, "Ready")
+            ready = kr.condition(child.view, "Ready")
             if ready.get("status") == "True":
                 return ""
             if ready.get("reason") == "BackupFailed":

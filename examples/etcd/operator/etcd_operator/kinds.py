@@ -1,6 +1,5 @@
 """The kind EtcdCluster: its spec, and its status, with what the operator must remember."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import kopf_runtime as kr
@@ -328,11 +327,6 @@ class EtcdCluster(kr.Resource, kw_only=True):
 
 CLUSTER = kr.Kind("etcd.example.com", "v1alpha1", "etcdclusters", "EtcdCluster")
 BACKUP = kr.Kind("etcd.example.com", "v1alpha1", "etcdbackups", "EtcdBackup")
-
-
-def condition(status: Mapping[str, Any], type_: str) -> dict[str, str]:
-    """Return the condition of a type from a status, or an empty one."""
-    return next((entry for entry in status.get("conditions", ()) if entry["type"] == type_), {})
 
 
 def known(cluster: EtcdCluster) -> EtcdCluster:

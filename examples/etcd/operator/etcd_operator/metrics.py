@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import kopf_runtime as kr
 
-from etcd_operator import backups, clusters, kinds
+from etcd_operator import backups, clusters
 from etcd_operator.cron import Schedule
 
 
 def condition(owner: kr.Owner, type_: str) -> float | None:
     """Return 1 if a condition is True, 0 if it is False; None while nobody knows."""
-    return {"True": 1.0, "False": 0.0}.get(kinds.condition(owner.status, type_).get("status", ""))
+    return {"True": 1.0, "False": 0.0}.get(kr.condition(owner.status, type_).get("status", ""))
 
 
 def moment(fields: Mapping[str, str], name: str) -> float | None:
@@ -25,7 +25,7 @@ def due(owner: kr.Owner) -> float | None:
     spec: backups.Spec = owner.view
     if spec.schedule is None or spec.suspended or not owner.status.get("run"):
         return None
-    if kinds.condition(owner.status, "Ready").get("reason") == backups.HIBERNATED:
+    if kr.condition(owner.status, "Ready").get("reason") == backups.HIBERNATED:
         return None
     try:
         last = Schedule(spec.schedule, spec.time_zone).before(datetime.now(UTC))

@@ -215,7 +215,7 @@ class Target:
 def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     """Return what the cluster's status says about this EtcdRestore."""
     latched = msgspec.convert(cluster.status, kinds.Status)
-    available = kinds.condition(cluster.status, "Available").get("status", "")
+    available = kr.condition(cluster.status, "Available").get("status", "")
     now, own = latched.recovery, kinds.basis(cluster.metadata.uid, latched.recovery)
     if now is None or now.uid != restore.metadata.uid:
         return Target(None, None, available, own, cluster.spec.paused)

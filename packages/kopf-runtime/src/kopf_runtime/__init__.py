@@ -6,9 +6,9 @@ docs/reliability.md describes it. docs/runtime.md says what it declares.
 
 from kopf_runtime.cluster import kopf_alone  # noqa: F401 (before others import kopf)
 from kopf_runtime.cluster.failures import describe_error
-from kopf_runtime.cluster.tls import expiry, tls_context
+from kopf_runtime.cluster.tls import Expiry, expiry_of, text_of, tls_context, tls_of
 from kopf_runtime.declaring import kinds
-from kopf_runtime.declaring.conditions import Condition, Status
+from kopf_runtime.declaring.conditions import Condition, Status, condition
 from kopf_runtime.declaring.context import CallContext, Context, ReviewContext, StepContext, User
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.declaration import (
@@ -69,6 +69,7 @@ __all__ = [
     "Context",
     "Controller",
     "Denied",
+    "Expiry",
     "Fields",
     "Job",
     "JobRun",
@@ -98,10 +99,11 @@ __all__ = [
     "ValidationRule",
     "Wait",
     "at_least",
+    "condition",
     "custom_resource",
     "default_status",
     "describe_error",
-    "expiry",
+    "expiry_of",
     "flag",
     "image",
     "kinds",
@@ -109,6 +111,8 @@ __all__ = [
     "object_name",
     "one_of",
     "short_hash",
+    "text_of",
     "tls_context",
+    "tls_of",
     "validations",
 ]

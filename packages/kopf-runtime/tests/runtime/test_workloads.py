@@ -16,11 +16,17 @@ from cryptography.x509.oid import NameOID
 
 import kopf_runtime as kr
 from kopf_runtime import JobRun
-from kopf_runtime.cluster import credentials, proxies
-from kopf_runtime.declaring.kinds import JOB, POD
+from kopf_runtime.cluster import credentials, proxies, tls
+from kopf_runtime.declaring.kinds import JOB, POD, SECRET
 
 META = {"name": "j-1", "uid": "u", "resourceVersion": "1"}
 KEY = ec.generate_private_key(ec.SECP256R1())
+PEM, STRANGE = (
+    key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    for key in (KEY, ec.generate_private_key(ec.SECP256R1()))
+)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CRASHED = {"exitCode": 1, "message": "the store: refused\n"}
 OOM = {"exitCode": 137, "reason": "OOMKilled"}
@@ -74,9 +80,11 @@ def test_how_its_last_container_ended_is_known_while_it_waits() -> None:
     status = {"containerStatuses": [{**loops, "lastState": {"terminated": CRASHED}}]}
     crashed = msgspec.convert({"metadata": META, "status": status}, kr.Pod)
 
-    assert crashed.failed() == (1, "the store: refused")
+    assert crashed.trouble("") == (
+        "CrashLoopBackOff",
+        "it ended with exit code 1: the store: refused",
+    )
     assert (crashed.crashes(3), crashed.crashes(4)) == (True, False)
-    assert pod({"running": {}}).failed() is None
 
 
 @pytest.mark.parametrize(
@@ -143,7 +151,7 @@ LEAF, SHORT, LONG = certificate(9, "leaf", "a"), certificate(5, "a", "a"), certi
 def test_what_expires_first_counts_of_a_certificate_and_those_that_signed_it(
     crt: str, ca: str, days: int
 ) -> None:
-    assert kr.expiry(crt, ca).at == day(days)
+    assert tls.expiry(crt, ca).at == day(days)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +161,44 @@ def test_what_expires_first_counts_of_a_certificate_and_those_that_signed_it(
 def test_it_is_late_to_renew_one_a_week_or_a_tenth_of_its_life_before_its_end(
     leaf: int, authority: int, late: int
 ) -> None:
-    expiry = kr.expiry(certificate(leaf, "leaf", "a"), certificate(authority, "a", "a"))
+    expiry = tls.expiry(certificate(leaf, "leaf", "a"), certificate(authority, "a", "a"))
     assert expiry.late == pytest.approx(day(late))
+
+
+def secrets(**values: dict[str, str] | None) -> kr.Context[None]:
+    """Return the context of an object that names Secrets."""
+    return kr.Context(
+        None, namespace="ns", reads={SECRET: {("ns", n): v for n, v in values.items()}}
+    )
+
+
+def test_of_several_secrets_the_first_certificate_that_expires_is_known_with_its_secret() -> None:
+    b = {"tls.crt": certificate(5, "leaf", "a"), "ca.crt": LONG}
+    context = secrets(a={"tls.crt": LEAF, "ca.crt": LONG}, b=b)
+
+    expiry = kr.expiry_of(context, ["a", "b"])
+    assert expiry is not None
+    assert (expiry.at, expiry.secret) == (day(5), "b")
+    assert expiry.late == pytest.approx(day(4.5))
+    assert kr.expiry_of(context, []) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (None, "Secret ns/a does not exist"),
+        ({"tls.crt": LEAF, "tls.key": "", "ca.crt": LONG}, r"Secret a has no tls\.key"),
+        ({"tls.crt": LEAF, "tls.key": "none", "ca.crt": LONG}, "Secret a: "),
+        ({"tls.crt": LEAF, "tls.key": PEM, "ca.crt": "none"}, "Secret a: "),
+        (
+            {"tls.crt": LEAF, "tls.key": STRANGE, "ca.crt": LONG},
+            "Secret a: ",
+        ),
+    ],
+)
+def test_a_secret_that_is_not_usable_is_waited_for(values: dict[str, str] | None, why: str) -> None:
+    with pytest.raises(kr.Wait, match=why):
+        kr.tls_of(secrets(a=values), "a")
 
 
 def test_certificates_are_checked_as_in_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,12 +211,10 @@ def test_certificates_are_checked_as_in_go(monkeypatch: pytest.MonkeyPatch) -> N
         return context
 
     monkeypatch.setattr(ssl, "create_default_context", strict)
-    pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    key = KEY.private_bytes(*pem, serialization.NoEncryption()).decode()
     api = kopf.ConnectionInfo(server="https://localhost")
 
     contexts = (
-        kr.tls_context(LEAF, key, certificate(98, "a", "a")),
+        kr.tls_context(LEAF, PEM, certificate(98, "a", "a")),
         credentials.Credentials(api).ssl,
         proxies.trust(urlsplit("https://localhost")),
     )

@@ -1,11 +1,18 @@
-"""TLS with certificates that are texts, such as those of a Secret, and when they expire."""
+"""TLS with certificates that are texts, such as those of a Secret, and when they expire.
+
+A Secret is one that the object names, and that `reads` projects with `kr.Secret.texts`.
+"""
 
 import functools
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from kopf_runtime.declaring.context import Context
+from kopf_runtime.declaring.errors import Wait
+from kopf_runtime.declaring.kinds import SECRET
 
 #: It is late to renew a certificate once these seconds are left, or only this part of its life if
 #: that is less. cert-manager renews it when a third of its life is left.
@@ -50,11 +57,12 @@ def tls_context(crt: str, key: str, ca: str) -> ssl.SSLContext:
 class Expiry(NamedTuple):
     """When the first of some certificates expires, and when it is late to renew one of them.
 
-    Both are in seconds of Unix time.
+    Both are in seconds of Unix time. `secret` is the name of the Secret with the first one.
     """
 
     at: float
     late: float
+    secret: str = ""
 
 
 @functools.lru_cache(maxsize=512)  # it is asked at each look
@@ -75,3 +83,36 @@ def expiry(crt: str, ca: str) -> Expiry:
     ]
     late = min(end - min(LATE, LATE_PART * (end - start)) for start, end in validities)
     return Expiry(min(end for _, end in validities), late)
+
+
+def text_of(context: Context[Any], secret: str, key: str) -> str:
+    """Return the value of a `key` of a `secret`; raise `Wait` if either is missing."""
+    text: str = context.read(SECRET, secret).get(key, "")
+    if not text:
+        raise Wait("SecretIncomplete", f"Secret {secret} has no {key}.")
+    return text
+
+
+def tls_of(context: Context[Any], secret: str) -> ssl.SSLContext:
+    """Return the TLS context of a client from a `secret`; raise `Wait` if that is not usable."""
+    parts = [text_of(context, secret, key) for key in ("tls.crt", "tls.key", "ca.crt")]
+    try:
+        return tls_context(*parts)
+    except (OSError, ValueError) as error:
+        raise Wait("SecretInvalid", f"Secret {secret}: {error}.") from None
+
+
+def expiry_of(context: Context[Any], secrets: Iterable[str]) -> Expiry | None:
+    """Return when the first certificate of several `secrets` expires; None if there are none.
+
+    Raise `Wait` if one is not usable.
+    """
+    expiries = []
+    for secret in secrets:
+        texts = (text_of(context, secret, key) for key in ("tls.crt", "ca.crt"))
+        try:
+            expiries.append(expiry(*texts)._replace(secret=secret))
+        except ValueError as error:
+            raise Wait("SecretInvalid", f"Secret {secret}: {error}.") from None
+    late = min((each.late for each in expiries), default=0.0)
+    return min(expiries)._replace(late=late) if expiries else None

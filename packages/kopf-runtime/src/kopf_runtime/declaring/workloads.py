@@ -3,6 +3,7 @@
 The classes are for `owns`, `watches` and `reads`; `Pod.attempt` and `Job.run` are projections.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -44,6 +45,29 @@ class _ContainerStatus(Struct, rename="camel", frozen=True):
     restart_count: int = 0
     state: _States = _States()
     last_state: _States = _States()
+
+    def crash(self) -> str:
+        """Return how it ended while it waits after a crash; else an empty text."""
+        ended = self.state.terminated or self.last_state.terminated
+        if not self.waits_after_a_crash or ended is None or not ended.exit_code:
+            return ""
+        return f"it ended with exit code {ended.exit_code}: {_last_words(ended.message)}"
+
+    @property
+    def waits_after_a_crash(self) -> bool:
+        """Whether it is started again in a while."""
+        return self.state.waiting is not None and self.state.waiting.reason == "CrashLoopBackOff"
+
+
+def _last_words(log: str) -> str:
+    """Return the last error in the end of a log, which may be of JSON, or else its last line."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    for line in reversed(lines):
+        with contextlib.suppress(msgspec.MsgspecError):
+            entry = msgspec.json.decode(line, type=dict[str, Any])
+            if entry.get("level") in ("error", "panic", "fatal"):
+                return ": ".join(str(entry[key]) for key in ("msg", "error") if key in entry)
+    return lines[-1] if lines else "its log is empty"
 
 
 class _Container(Struct, frozen=True):
@@ -90,12 +114,13 @@ class Pod(Object):
         """Return why it does not run: reason and message, both empty if it gives none.
 
         This includes containers that admission added: unless `own` is their name, it is in the
-        message.
+        message. Of one that crashes, the message has the last error of its log, which Kubernetes
+        tells if the container has `terminationMessagePolicy: FallbackToLogsOnError`.
         """
         for container in self._containers():
             waiting, over = container.state.waiting, container.state.terminated
             if waiting is not None and waiting.reason != "PodInitializing":
-                text = waiting.message or f"It waits: {waiting.reason}."
+                text = container.crash() or waiting.message or f"It waits: {waiting.reason}."
                 named = text if container.name == own else f"Container {container.name}: {text}"
                 return waiting.reason, named
             if over is not None and over.exit_code:
@@ -107,24 +132,10 @@ class Pod(Object):
                 return condition.reason, condition.message
         return "", ""
 
-    def failed(self) -> tuple[int, str] | None:
-        """Return the exit code and message of the last container that failed; None if none did.
-
-        The message is the end of its log if it has `terminationMessagePolicy:
-        FallbackToLogsOnError`.
-        """
-        for container in self._containers():
-            for states in (container.state, container.last_state):
-                if (over := states.terminated) is not None and over.exit_code:
-                    return over.exit_code, over.message.strip() or over.reason
-        return None
-
     def crashes(self, restarts: int) -> bool:
         """Tell whether a container waits after a crash, and was restarted so many times."""
         return any(
-            container.restart_count >= restarts
-            and container.state.waiting is not None
-            and container.state.waiting.reason == "CrashLoopBackOff"
+            container.restart_count >= restarts and container.waits_after_a_crash
             for container in self.status.container_statuses
         )
 
