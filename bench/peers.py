@@ -93,15 +93,10 @@ class Peer:
 
 _QUIET = ("--metrics-bind-address=0", "--health-probe-bind-address=0", "--webhook-bind-address=0")
 OURS = Peer("ours", "message-operator", "ours", scales=100_000)
-DEFAULT = Peer(
-    "controller-runtime-1",
-    "controller-runtime, 1 worker",
-    "controller-runtime-peer",
-    scales=10_000,
-)
+DEFAULT = Peer("controller-runtime-1", "controller-runtime, 1 worker", "controller-runtime-peer")
 TUNED = Peer(
     "controller-runtime-10",
-    "controller-runtime, 10 workers",
+    "controller-runtime, 10 workers, slim cache",
     "controller-runtime-peer",
     ("-workers=10", "-slim"),
     scales=100_000,

@@ -66,6 +66,7 @@ class _Plan:
     idle: float = 330.0  # contains one of our resyncs, which come every 300 s
     failovers: int = 3
     churn: float = 3.0  # minutes
+    floor: bool = True
     memcacheds: int = 1000
     reviews: int = 1000
 
@@ -109,7 +110,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     own = {name: getattr(asked, name) for name in numbers if getattr(asked, name) is not None}
     if asked.quick:
-        asked.only, asked.peers = ["speed"], [OURS.name, TUNED.name]
+        asked.only, asked.peers, own["floor"] = ["speed"], [OURS.name, TUNED.name], False
     plan = _Plan(**{**(vars(_SMALL) if asked.small else {}), **own})
     full = plan == _Plan() and not asked.peers
     UNFINISHED.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +188,7 @@ async def _speed(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     for repeat in range(plan.repeats):
         record.begin("speed")
         say(f"==> Speed, repeat {repeat + 1} of {plan.repeats}")
-        for name in _order([*named, FLOOR.name], repeat):
+        for name in _order([*named, *([FLOOR.name] if plan.floor else [])], repeat):
             if name != FLOOR.name and named[name].slow and repeat:
                 continue
             if name == FLOOR.name:

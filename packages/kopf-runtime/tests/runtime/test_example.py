@@ -204,6 +204,7 @@ async def test_only_what_an_operator_uses_is_imported(server: ApiServer, tmp_pat
     async with process(server, tmp_path, *command, **served) as log:
         await until(lambda: text(server) == "Hello, world!", seconds=60)
 
+    assert "WARNING" not in log.read_text()
     imported = {line.rpartition("|")[2].strip() for line in log.read_text().splitlines()}
     assert {"kopf.on", "kopf_runtime.cluster.tracing"} <= imported
     assert not imported & {

@@ -233,14 +233,14 @@ def test_what_was_taken_away_a_thousand_times_is_written_again(
 ) -> None:
     clock, repeats = freeze(monkeypatch), Repeats()
     for _ in range(1100):
-        repeats.wrote(KEY, "a")
-        clock.now += (wait := repeats.remaining(KEY, "a") or 0.0)
-        assert repeats.remaining(KEY, "a") is None
+        repeats.wrote(KEY, 1)
+        clock.now += (wait := repeats.remaining(KEY, 1) or 0.0)
+        assert repeats.remaining(KEY, 1) is None
     assert wait == Repeats.LONGEST
 
     clock.now += 2 * Repeats.LONGEST
-    repeats.wrote(KEY, "a")
-    assert repeats.remaining(KEY, "a") == 2.0
+    repeats.wrote(KEY, 1)
+    assert repeats.remaining(KEY, 1) == 2.0
 
 
 @pytest.mark.parametrize("faster", [False, True], ids=["a computed time", "before the answer"])

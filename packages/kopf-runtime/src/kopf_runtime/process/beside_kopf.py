@@ -6,6 +6,7 @@ if there are handlers.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +87,12 @@ class BesideKopf:
 
     async def until_used(self, manager: object) -> None:
         """Hold up kopf, which asks the API server for what it is, unless an author has handlers."""
-        if not kopf_registry.has_others(self.registry, manager, self):
+        if kopf_registry.has_others(self.registry, manager, self):
+            return
+        try:
             await asyncio.Event().wait()
+        finally:  # kopf would warn that this has ended
+            logging.getLogger("kopf.activities.authentication").setLevel(logging.ERROR)
 
     def forgive(self) -> None:
         """Let no kind that cannot be read or watched end an operator with handlers of kopf."""

@@ -7,6 +7,7 @@ names for the level, the time and the object.
 """
 
 import asyncio
+import functools
 import json
 import logging
 import sys
@@ -50,8 +51,13 @@ def _object(record: logging.LogRecord) -> Key | None:
 
 
 def _time(record: logging.LogRecord) -> str:
-    when = datetime.fromtimestamp(record.created, UTC)
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, part = divmod(int(record.created * 1000), 1000)
+    return f"{_second(second)}.{part:03}Z"
+
+
+@functools.lru_cache(maxsize=1)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]
 
 
 class Text(logging.Formatter):

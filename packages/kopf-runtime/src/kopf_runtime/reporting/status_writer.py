@@ -65,18 +65,18 @@ class Repeats:
         """Forget an object that is gone."""
         self._wrote.pop(key, None)
 
-    def remaining(self, key: Key, state: object) -> float | None:
-        """Return the seconds until the same may be written again; None: it may be now."""
+    def remaining(self, key: Key, state: int) -> float | None:
+        """Return the seconds until a state, given as a hash, may be written again, or None."""
         former, times, at = self._wrote.get(key, (0, 0, 0.0))
         wait = at + min(2.0 ** min(times, 10), self.LONGEST) - time.monotonic()
-        return wait if former == hash(repr(state)) and wait > 0 else None
+        return wait if former == state and wait > 0 else None
 
-    def wrote(self, key: Key, state: object) -> None:
+    def wrote(self, key: Key, state: int) -> None:
         """Count what was written; after a long calm, start again."""
         former, times, at = self._wrote.get(key, (0, 0, 0.0))
-        moment, hashed = time.monotonic(), hash(repr(state))
-        again = former == hashed and moment - at < 2 * self.LONGEST
-        self._wrote[key] = hashed, 1 + times * again, moment
+        moment = time.monotonic()
+        again = former == state and moment - at < 2 * self.LONGEST
+        self._wrote[key] = state, 1 + times * again, moment
 
 
 class StatusWriter:
@@ -111,7 +111,7 @@ class StatusWriter:
                     return remaining, False
             # What an author computes of the time makes no other state.
             bare = replace(now, requeue_after=None, transient=False)
-            state = owner.uid, owner.generation, bare
+            state = hash(repr((owner.uid, owner.generation, bare)))
             if (remaining := self._repeats.remaining(key, state)) is not None:
                 return remaining, False
             self.sending.add(key)
@@ -125,7 +125,7 @@ class StatusWriter:
         return None, news
 
     async def _write(
-        self, owner: Owner, patch: dict[str, Any], wanted: dict[str, Any], state: object
+        self, owner: Owner, patch: dict[str, Any], wanted: dict[str, Any], state: int
     ) -> bool:
         """Write the status; return whether the object exists."""
         # Only to the version that was observed: a newer one is reconciled again.
