@@ -20,7 +20,6 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "#!/bin/sh\n"
         'case "$*" in\n'
         "  *current-context*) echo staging ;;\n"
-        "  *jsonpath*) echo https://192.0.2.7:6443 ;;\n"
         "  *) echo 'dial tcp 192.0.2.7:6443: connection refused' >&2; exit 1 ;;\n"
         "esac\n"
     )
@@ -66,27 +65,7 @@ def test_a_missing_kubeconfig_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("CLUSTER", "existing")
     monkeypatch.setenv("KUBECONFIG", "/no/such/file")
 
-    with pytest.raises(KitError, match="no kubeconfig at /no/such/file"):
-        cluster.up()
-
-
-def test_a_folder_as_kubeconfig_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLUSTER", "existing")
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
-
-    with pytest.raises(KitError, match="is a folder; set KUBECONFIG"):
-        cluster.up()
-
-
-def test_a_kubeconfig_without_its_context_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "kubectl"
-    script.write_text("#!/bin/sh\necho 'error: cannot locate context nowhere' >&2\nexit 1\n")
-    monkeypatch.setenv("CLUSTER", "existing")
-    monkeypatch.setenv("KUBECONFIG", str(script))
-
-    with pytest.raises(KitError, match=r"cannot be used \(error: cannot locate context nowhere"):
+    with pytest.raises(KitError, match="Tried kubeconfig /no/such/file"):
         cluster.up()
 
 
@@ -102,7 +81,7 @@ def test_a_cluster_that_does_not_answer_is_told_with_all_that_was_tried(
         cluster.up()
 
     said = str(failure.value)
-    for part in (str(kubeconfig), "staging", "https://192.0.2.7:6443", "connection refused"):
+    for part in (str(kubeconfig), "staging", "connection refused"):
         assert part in said
     assert "\n" not in said
 
