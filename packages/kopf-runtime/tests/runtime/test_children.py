@@ -175,6 +175,17 @@ async def test_m1_what_somebody_else_did_to_a_child_is_put_right(
     assert whole()
 
 
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_a_child_that_is_gone_unseen_is_made_again(server: ApiServer) -> None:
+    server.mute = True
+    server.remove(POD, CHILD)
+    server.mute = False
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+
+
 @both
 @pytest.mark.usefixtures("made")
 async def test_m1_what_others_add_stays(server: ApiServer, how: Any) -> None:

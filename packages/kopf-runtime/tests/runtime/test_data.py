@@ -172,6 +172,28 @@ async def test_d2_what_its_user_kept_in_the_last_moment_is_not_deleted(server: A
     assert "ownerReferences" not in stored(server, PVC, ("ns", "w-1"))["metadata"]
 
 
+async def test_what_changed_unseen_is_read_again_and_deleted_with_what_belongs_to_it(
+    server: ApiServer,
+) -> None:
+    policies: list[str] = []
+
+    async def look(request: web.Request) -> None:
+        if request.method == "DELETE":
+            policies.append((await request.json())["propagationPolicy"])
+
+    server.answers.append(look)
+    server.put(WIDGET, widget(text="2"))
+    async with operating(server, claims(so_many)):
+        await until(lambda: is_ready(server))
+        server.mute = True
+        server.edit(PVC, ("ns", "w-1"), lambda raw: raw["metadata"].update(finalizers=[]))
+        server.mute = False
+        server.edit(WIDGET, KEY, edit("1"))
+        await until(lambda: server.get(PVC, ("ns", "w-1")) is None)
+
+    assert policies == ["Background"] * 2
+
+
 def by_annotation(thing: Widget, _: object) -> Iterable[Raw]:
     image = (thing.metadata.annotations or {}).get("image", "old")
     spec = {"containers": [{"name": "main", "image": image}]}
