@@ -85,9 +85,9 @@ _TABLES: dict[str, tuple[Row, ...]] = {
         Row("create_p99", "one create, p99", " ms", 1, {DEFAULT.name: 1.2}),
     ),
     "memory": (
-        Row("rss_0", "memory, no Message", " MB", 0, {OURS.name: 60}),
-        Row("rss_1000", "memory, 1,000 Messages", " MB", 0, {OURS.name: 60}),
-        Row("rss_10000", "memory, 10,000 Messages", " MB", 0, {OURS.name: 95}),
+        Row("rss_0", "memory, no Message", " MB", 0, {OURS.name: 45}),
+        Row("rss_1000", "memory, 1,000 Messages", " MB", 0, {OURS.name: 55}),
+        Row("rss_10000", "memory, 10,000 Messages", " MB", 0, {OURS.name: 85}),
         Row("rss_100000", "memory, 100,000 Messages", " MB", 0),
         Row("start_pod_10000", "start with 10,000 Messages: a new Pod", " s", 1),
         Row(

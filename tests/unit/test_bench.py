@@ -138,7 +138,7 @@ def test_a_ratio_is_judged_by_its_median_and_a_limit_by_the_worst() -> None:
     assert met[edits] is True
     assert met["failover after SIGTERM", "2 s"] is False
     assert met["conversion of 100 objects, p99", "5 ms"] is False
-    assert met["memory, no Message", "60 MB"] is None
+    assert met["memory, no Message", "45 MB"] is None
 
 
 def test_growth_is_judged_by_what_each_message_more_takes() -> None:
