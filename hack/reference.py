@@ -1,4 +1,4 @@
-"""`make generate`: build/reference.md has all public names of the runtime and `kopf_kit.testing`.
+"""`make generate`: build/reference.md has the public names of the runtime and of the test library.
 
 griffe reads types, defaults and docstrings from the source, and ast what is raised. The example of
 a name is its shortest use in a program that tests run, so it cannot be out of date.
@@ -20,13 +20,21 @@ import griffe
 import kopf_runtime as kr
 from kopf_kit import testing
 from kopf_kit.rig import paths
+from kopf_kit.testing import plugin
 
 PAGE = paths.BUILD / "reference.md"
-_PUBLIC = {"kr": kr.__all__, "testing": testing.__all__}
-_MODULES = {"kr": "kopf_runtime", "testing": "kopf_kit.testing"}
+_FIXTURES = [
+    name
+    for name, value in vars(plugin).items()
+    if isinstance(value, type(plugin.here)) and f"\n{name} " in str(plugin.__doc__)
+]
+_PUBLIC = {"kr": kr.__all__, "testing": testing.__all__, "fixture": _FIXTURES}
+_PUBLIC["metrics"] = ["counter", "gauge", "histogram"]
+_MODULES = {"kr": "kopf_runtime", "testing": testing.__name__, "fixture": plugin.__name__}
+_MODULES["metrics"] = "kopf_runtime.cluster.metrics.Metrics"
 #: Programs that a tier runs; those of an earlier row are better examples.
 _RUN = (
-    ("examples/*/*.py", "examples/*/operator/**/*.py", "operator/**/*.py"),
+    ("docs/testing.md", "examples/*/*.py", "examples/*/operator/**/*.py", "operator/**/*.py"),
     ("examples/*/booking/*.py", "examples/*/tests/**/*.py", "packages/kopf-runtime/tests/**/*.py"),
     ("packages/kopf-kit/tests/**/*.py", "tests/**/*.py"),
 )
@@ -132,7 +140,7 @@ def _target(alias: str, name: str) -> _Thing:
     path = f"{_MODULES[alias]}.{name}"
     if alias == "testing":  # it imports them when they are used
         path = f"{_MODULES[alias]}.{testing._NAMES[name].replace(':', '.')}".strip(".")
-    elif isinstance(value := getattr(kr, name), Enum):
+    elif isinstance(value := getattr(kr, name, None), Enum):
         path = f"{type(value).__module__}.{type(value).__name__}.{value.name}"
     return _final(_modules()[path])
 
@@ -140,7 +148,7 @@ def _target(alias: str, name: str) -> _Thing:
 @functools.cache
 def _modules() -> _Thing:
     loader = griffe.GriffeLoader(search_paths=[*paths.CHECKOUT.glob("packages/*/src")])
-    for module in _MODULES.values():
+    for module in (_MODULES["kr"], _MODULES["testing"]):
         loader.load(module)
     return loader.modules_collection
 
@@ -167,9 +175,14 @@ def _uses() -> dict[str, tuple[Path, int, str]]:
     for patterns in _RUN:
         row: dict[str, tuple[Path, int, str]] = {}
         for file in sorted(f for pattern in patterns for f in paths.CHECKOUT.glob(pattern)):
-            text = file.read_text()
-            lines = text.splitlines()
-            for first, last, name in _names(ast.parse(text)):
+            lines = file.read_text().splitlines()
+            if file.suffix == ".md":
+                fences = itertools.accumulate(line.startswith("```") for line in lines)
+                lines = [
+                    line if inside % 2 and line[:3] != "```" else ""
+                    for line, inside in zip(lines, fences, strict=True)
+                ]
+            for first, last, name in _names(ast.parse("\n".join(lines))):
                 use = textwrap.dedent("\n".join(lines[first - 1 : last]))
                 if last - first < _LONGEST and len(use) < len(row.get(name, (0, 0, " " * 9999))[2]):
                     row[name] = file, first, use
@@ -194,6 +207,11 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, int, str]]:
                 for part in ast.iter_child_nodes(statement)
                 if getattr(part, "lineno", first) <= last
             ]
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            fixture = any("pytest.fixture" in ast.unparse(each) for each in decorators)
+            if last == statement.end_lineno and (fixture or statement.name[:5] == "test_"):
+                names = {each.arg for each in statement.args.args} | {statement.name}
+                yield from ((first, last, f"fixture.{name}") for name in names)
         for node in itertools.chain.from_iterable(map(ast.walk, parts)):
             if isinstance(node, ast.Name) and node.id in known:
                 yield first, last, known[node.id]

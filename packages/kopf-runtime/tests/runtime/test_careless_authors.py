@@ -226,11 +226,14 @@ def test_f6_a_class_that_is_no_resource_and_an_after_of_no_child_are_refused() -
 def test_f6_a_metric_has_the_name_that_its_author_gives_it() -> None:
     metrics = Metrics("site-operator")
     metrics.counter("site_visits", "Visits.")
+    metrics.gauge("site_pages", "Pages.")
+    metrics.histogram("site_visit_seconds", "Visits.")
     metrics.of_objects("site_up", "Whether it answers.", lambda: [(("ns", "a"), 1.0)])
 
     names = {family.name for family in metrics.registry.collect()}
 
-    assert {"site_visits", "site_up", "site_operator_leader"} <= names
+    assert {"site_visits", "site_pages", "site_visit_seconds", "site_up"} <= names
+    assert "site_operator_leader" in names
 
 
 async def test_a_gauge_of_many_objects_leaves_time_for_other_tasks() -> None:
