@@ -55,7 +55,7 @@ def tls_context(crt: str, key: str, ca: str) -> ssl.SSLContext:
 
 
 class Expiry(NamedTuple):
-    """When the first of some certificates expires, and when it is late to renew one of them.
+    """When the first of some certificates expires (`at`), and when it is `late` to renew one.
 
     Both are in seconds of Unix time. `secret` is the name of the Secret with the first one.
     """
