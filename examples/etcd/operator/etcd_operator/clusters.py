@@ -419,7 +419,7 @@ class Eye:
             if ready.get("status") == "True":
                 return ""
             if ready.get("reason") == "BackupFailed":
-                return ready["message"].rstrip(".")
+                return str(ready["message"]).rstrip(".")
         return None
 
     def _pod(self, child: Any) -> Pod:

@@ -179,6 +179,19 @@ async def test_leaves_and_their_authority_are_renewed_while_clients_write(
     await cluster.check()
 
 
+async def test_c3_a_key_of_another_certificate_is_told_and_nothing_is_changed(
+    here: World, cluster: Cluster, certified: Certificates
+) -> None:
+    before, key = await cluster.status(), tls.leaf(certified.signers["old"], "other")["tls.key"]
+    await edit_secret(here, "clients", **{"tls.key": key})
+
+    told = await cluster.until("Ready", "False", "SecretInvalid", patience=120)
+    assert "Secret clients: " in told["message"]
+    await certified.present("old", certified.texts[0])
+    assert (await cluster.settles(3, patience=120))["members"] == before["members"]
+    await cluster.check()
+
+
 async def test_users_are_asked_for_and_the_operator_is_root(here: World, cluster: Cluster) -> None:
     await keep(here, "root", password="secret")  # noqa: S106
     await here.start()

@@ -434,27 +434,6 @@ def over_tls(s: Seen, *numbers: int) -> Seen:
     return replace(s, members=tuple(urls))
 
 
-def test_peer_urls_change_one_by_one_and_a_member_that_has_one_leads_the_next() -> None:
-    s = wanting(healthy(3), tls=True)
-    plain = {name: replace(pod, plain=True) for name, pod in s.pods.items()}
-    assert decide(replace(s, pods=plain)).do is Do.NOTHING
-    step = decide(s)
-    assert (step.do, step.member) == (Do.UPDATE, "c-2")
-    s = latching(s, moved="p-c-2")
-    assert decide(s) == step, "the call was lost"
-    s = over_tls(s, 2)
-    assert decide(silent(s, 3)).do is Do.WAIT
-    assert (decide(s).do, decide(s).member) == (Do.DELETE_POD, "c-2")
-    s = pod(s, 2, uid="new")
-    step = decide(s)
-    assert (step.do, step.member, step.body) == (Do.MOVE_LEADER, "c-1", {"targetID": "a2"})
-    s = replace(s, voices={n: replace(v, leader="a2") for n, v in s.voices.items()})
-    step = decide(s)
-    assert (step.do, step.member) == (Do.UPDATE, "c-1")
-    s = pod(over_tls(latching(s, moved="p-c-1"), 1, 2), 1, uid="new")
-    assert decide(silent(s, 1)).do is Do.WAIT, "it does not reach the leader by TLS"
-
-
 def test_no_peer_url_changes_while_a_member_is_unknown() -> None:
     s = wanting(healthy(3), tls=True)
     assert decide(replace(s, members=(*(s.members or ()), Listed("f", "")))).do is Do.REFUSE
@@ -464,29 +443,14 @@ def test_the_only_member_that_was_adopted_without_tls_gets_such_a_peer_url() -> 
     assert decide(over_tls(healthy(1), 1)).do is Do.UPDATE
 
 
-def test_members_listen_without_tls_as_long_as_a_peer_url_is_without() -> None:
-    s = wanting(healthy(3), tls=True)
-    for secure, urls in ((True, (1, 2, 3)), (False, (1, 2))):
-        step = decide(over_tls(latching(s, secure=not secure), *urls))
-        assert step.latched is not None
-        assert step.latched.secure == secure
-    stranger = Listed("77", "x")
-    s = over_tls(latching(s, secure=True), 1, 2, 3)
-    assert decide(replace(s, members=(*(s.members or ()), stranger))).do is Do.REFUSE
+def test_a_member_that_nobody_knows_takes_tls_from_no_other() -> None:
+    s = over_tls(latching(wanting(healthy(3), tls=True), secure=True), 1, 2, 3)
+    assert decide(replace(s, members=(*(s.members or ()), Listed("77", "x")))).do is Do.REFUSE
 
 
 def test_two_members_that_a_third_joins_change_no_peer_url() -> None:
     s = latching(wanting(healthy(2), size=3, tls=True), secure=False)
     assert decide(s).do is not Do.UPDATE
-
-
-def test_tls_comes_before_the_backup_of_an_upgrade() -> None:
-    s = wanting(healthy(3), tls=True, template="tls", version="3.7.3", backup=True)
-    s = replace(s, pods={name: replace(pod, plain=True) for name, pod in s.pods.items()})
-    changed = member(decide(s), 2)
-    assert (changed.version, changed.template) == (OLD, "tls")
-    s = over_tls(latching(wanting(healthy(3), tls=True), secure=True), 1, 2, 3)
-    assert decide(wanting(s, template="tls", version="3.7.3", backup=True)).do is Do.BACK_UP
 
 
 # --- versions -----------------------------------------------------------------------------------

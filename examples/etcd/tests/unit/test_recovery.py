@@ -126,19 +126,6 @@ def test_c2_a_restored_cluster_that_hibernates_wakes_with_the_version_of_its_dat
     assert world.latched.members[0].version == "3.6.16"
 
 
-def test_a_claim_that_waits_to_be_adopted_does_not_get_the_backup() -> None:
-    wanted = Wanted(1, "3.6.16", "t", adopt="abcde")
-    kept = {"c-1": "3.7.3", "c-10": "3.7.3"}
-    latched = Status(recovery=Recovery(uid="r1"))
-
-    step = recover(Seen("c", wanted, latched, kept=kept, uid="u1"), [BACKUP])
-
-    assert step is not None
-    assert step.latched is not None
-    assert [member.name for member in step.latched.members] == ["c-11"]
-    assert step.latched.last_member == 11
-
-
 def test_no_volume_is_deleted_while_a_pod_ends_that_may_write_to_it() -> None:
     world = World()
     world.pods["c-2"] = dataclasses.replace(world.pods["c-2"], deleting=True)
@@ -148,20 +135,6 @@ def test_no_volume_is_deleted_while_a_pod_ends_that_may_write_to_it() -> None:
     assert step is not None
     assert step.why.startswith("c-2 ends; if its node is lost")
     assert len(world.volumes) == 3
-
-
-def test_until_the_backup_is_there_its_member_becomes_what_is_wanted_by_now() -> None:
-    world = World(wanted=dataclasses.replace(WANTED, version="3.6.99", template="bad"))
-    world.run(BACKUP)
-
-    world.wanted = WANTED
-    step = world.run(BACKUP)
-
-    assert step is not None
-    assert step.why == "the volume of c-4 gets the backup"
-    (seed,) = world.latched.members
-    assert (seed.version, seed.template, seed.volume) == ("3.6.16", "t", "u-c-4")
-    assert world.pods == {}
 
 
 def mend(world: World, order: Order, name: str) -> None:
