@@ -374,6 +374,26 @@ async def test_an_object_whose_child_has_no_known_fate_is_left_alone(server: Api
     assert stored(server, PVC, CLAIM) == before
 
 
+async def test_a_child_that_is_to_outlive_its_owner_loses_a_reference_that_others_have_set(
+    server: ApiServer,
+) -> None:
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "theirs"}
+
+    def refer(raw: Raw) -> None:
+        raw["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = True
+        raw["metadata"]["ownerReferences"].append(theirs)
+
+    def references() -> Any:
+        return stored(server, PVC, CLAIM)["metadata"].get("ownerReferences")
+
+    server.put(WIDGET, widget(text="drop"))
+    async with operating(server, owning(claim, claims={"deletion_policy": fate})):
+        await until(lambda: is_ready(server))
+        server.edit(PVC, CLAIM, refer)
+        server.edit(WIDGET, KEY, edit("keep"))
+        await until(lambda: references() == [theirs] and is_ready(server))
+
+
 # --- what cannot be changed in place --------------------------------------------------------------
 
 
@@ -448,6 +468,3 @@ async def test_a_stale_view_makes_no_child_again(server: ApiServer) -> None:
 
     assert stored(server, PVC, CLAIM) == before
     assert deletions(server) == []
-
-
-# --- the owner reference --------------------------------------------------------------------------
