@@ -199,7 +199,7 @@ class Soak:
 
     async def ends(self, paths: list[str], *phases: str) -> list[str]:
         """Wait until all EtcdRestores have one of the phases; return their phases."""
-        async with self.cluster.within(600, f"{paths} {phases}"):
+        async with self.cluster.within(1800, f"{paths} {phases}"):  # Jobs are slow if all are
             while True:
                 objects = [await self.here.cluster.ask("GET", path) for path in paths]
                 now = [str((it.get("status") or {}).get("phase")) for it in objects]
