@@ -394,6 +394,23 @@ async def test_whatever_a_client_sends_it_is_answered_or_refused_and_others_are_
     assert not caplog.records
 
 
+@pytest.mark.parametrize("after", [b"", b"garbage\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"])
+async def test_what_follows_a_request_neither_ends_nor_repeats_its_answer(
+    server: ApiServer, after: bytes
+) -> None:
+    async with serving(server, None) as (url, _, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", URL(url).port)
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n" + after)
+        writer.write_eof()
+        async with asyncio.timeout(30):
+            answered = await reader.read()
+        writer.close()
+
+    assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answered.count(b"HTTP/1.1") == 1
+    assert b"tester_build_info" in answered
+
+
 # --- an API server in trouble -----------------------------------------------------------------
 
 
