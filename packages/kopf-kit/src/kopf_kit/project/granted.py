@@ -146,10 +146,11 @@ def read(
         of for of, each in objects if is_role(each) or bound(each) or runs_as(each)
     }:
         raise KitError(f"{file} has no role and no binding of one; name files with these")
-    if not any(role.rules or role.manifest.get("aggregationRule") for role in roles):
-        raise KitError(f"{names} must have a Role or ClusterRole with `rules`")
     bindings = [(file, each) for file, each in objects if bound(each)]
     home = _home([each for _, each in objects], names, bound=bool(bindings))
+    for role in roles:
+        if any(_is(other, role.manifest, home) and other.rules != role.rules for other in roles):
+            raise KitError(f"{names} have {role} twice, with other rules; keep one")
     where = _bound(roles, bindings, home, names) if bindings else _unbound(roles, home, names)
     return _granted(where, roles, crds, home, namespaces)
 
@@ -196,11 +197,6 @@ def _checked(file: Path, role: Manifest) -> Manifest:
             raise KitError(
                 f"{where} must have either `apiGroups` with `resources` or `nonResourceURLs`"
             )
-        if rule.get("nonResourceURLs") and role["kind"] == "Role":
-            raise KitError(
-                f"{where} has nonResourceURLs, which are in no namespace: only a ClusterRole can "
-                "have them"
-            )
     kept = [{key: value for key in _FIELDS if (value := rule.get(key))} for rule in rules]
     return {**role, "rules": kept}
 
@@ -209,9 +205,14 @@ def _home(objects: Sequence[Manifest], names: str, *, bound: bool) -> _Home:
     """Return which ServiceAccount is the operator's: that of a workload, or the only one bound."""
     running = {pair for each in objects for pair in runs_as(each)}
     subjects = {pair for each in objects for pair in accounts(each)}
+    made = {
+        (_namespace(each), str(each["metadata"]["name"]))
+        for each in objects
+        if each["kind"] == "ServiceAccount"
+    }
     if len(running) != 1 and bound:
-        named = {name for _, name in running}
-        running = {pair for pair in subjects if not named or pair[1] in named}
+        named = {name for _, name in running or subjects}
+        running = {pair for pair in subjects | made if pair[1] in named}
     spaces = {space for space, _ in running if space}
     if bound and (len({name for _, name in running}) > 1 or len(spaces) > 1):
         listed = ", ".join(sorted(f"{space}/{name}".lstrip("/") for space, name in running))
@@ -221,7 +222,8 @@ def _home(objects: Sequence[Manifest], names: str, *, bound: bool) -> _Home:
         )
     name = next((name for _, name in running), "")
     # A workload or a ServiceAccount may leave the namespace to kustomize or to kubectl.
-    spaces = spaces or {space for space, other in subjects if space and other == name}
+    for pairs in (made, subjects):
+        spaces = spaces or {space for space, other in pairs if space and other == name}
     spaces = spaces or {
         _namespace(each)
         for each in objects
@@ -244,7 +246,7 @@ def accounts(manifest: Manifest) -> set[tuple[str, str]]:
 
 
 def _subjects(manifest: Manifest) -> list[Mapping[str, Any]]:
-    subjects = manifest.get("subjects") if "roleRef" in manifest else None
+    subjects = manifest.get("subjects")
     listed = subjects if isinstance(subjects, list) else ()
     return [subject for subject in listed if isinstance(subject, dict)]
 
@@ -277,7 +279,7 @@ def _is_for(subject: Mapping[str, Any], home: _Home) -> bool:
     if kind == "User":
         return name == f"system:serviceaccount:{home.namespace}:{home.account}"
     groups = ("system:authenticated", "system:serviceaccounts")
-    return kind == "Group" and name in (*groups, f"system:serviceaccounts:{home.namespace}")
+    return name in (*groups, f"system:serviceaccounts:{home.namespace}")
 
 
 #: A role, the namespace in which it is bound, or None in the whole cluster; or a sentence.
@@ -297,11 +299,8 @@ def _bound(
         fitting = [
             role
             for role in roles
-            if (role.manifest["kind"], role.name) == (kind, name)
-            and (kind == "ClusterRole" or _same(_namespace(role.manifest), space or "", home))
+            if _is(role, {"kind": kind, "metadata": {"name": name, "namespace": space}}, home)
         ]
-        if len({str(role.rules) for role in fitting}) > 1:
-            raise KitError(f"{names} have the {kind} {name} twice, with other rules; keep one")
         if fitting:
             where.append((fitting[0], space, ""))
         else:
@@ -324,6 +323,14 @@ def _bound(
     return where
 
 
+def _is(role: _Role, other: Manifest, home: _Home) -> bool:
+    """Return whether a role is an object of this kind, name and, if it is in any, namespace."""
+    kind, about = other["kind"], other["metadata"]
+    space = str(about.get("namespace") or "")
+    here = kind == "ClusterRole" or _same(_namespace(role.manifest), space, home)
+    return (role.manifest["kind"], role.name) == (kind, about["name"]) and here
+
+
 def _same(one: str, other: str, home: _Home) -> bool:
     return (one or home.namespace) == (other or home.namespace)
 
@@ -337,11 +344,9 @@ def _unbound(roles: Sequence[_Role], home: _Home, names: str) -> list[_Bound]:
             f"{names} have Roles in the namespaces {listed}, and nothing says which of them is the "
             "operator's: name the file with its RoleBindings, too"
         )
-    selecting = [role for role in roles if role.manifest.get("aggregationRule")]
     return [
         (role, _namespace(role.manifest) if role.manifest["kind"] == "Role" else None, "")
         for role in roles
-        if role in selecting or not _is_selected(role, selecting)
     ]
 
 
@@ -377,7 +382,7 @@ def _granted(
             grants.add(Grants(watched=given))
         elif _same(space, "", home):
             grants.add(Grants(own=given))
-        else:
+        elif None not in spaces[id(role)]:  # it holds there as everywhere
             sentence = (
                 f"{role} holds in the namespace {space}, and the chart gives rights in the "
                 "operator's own namespace, in all that it watches, or in the cluster: so it does "
