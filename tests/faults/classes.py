@@ -80,7 +80,9 @@ class Classes:
         rng, first = self.rng, self.kind(number, odd)
         if rng.random() < 0.7:
             return [first]
-        names = ("v1beta1", "v2", "v1alpha10", "stable") + (("v1",) if odd else ())
+        names = ("v1beta1", "v2", "v1alpha10", "stable") + (
+            ("v1",) if odd or rng.random() < 0.2 else ()
+        )
         more = [
             (self._resource(f"Kind{number}"), first[1] | {"version": version})
             for version in rng.sample(names, rng.randint(1, 2))
@@ -125,6 +127,7 @@ class Classes:
         ]
         if depth:
             draws += [self._container(depth), self._container(depth), self._within(depth)]
+            draws += [self._of_objects(depth)] if rng.random() < 0.5 else []
         type_, default = rng.choice(draws)()
         if rng.random() < 0.05:
             rule = kr.ValidationRule(rng.choice(_RULES), rng.choice(("no", "no", "")))
@@ -211,6 +214,23 @@ class Classes:
 
         return draw
 
+    def _of_objects(self, depth: int) -> Callable[[], Drawn]:
+        """Draw a list of objects that is a set, or whose items have a key."""
+
+        def draw() -> Drawn:
+            rng, inner = self.rng, self.fields(depth - 1)
+            names = [field.encode_name for field in msgspec.structs.fields(inner)]
+            keys = {"x-kubernetes-list-map-keys": [rng.choice((*names, "nope"))]}
+            kind = rng.choice(({"x-kubernetes-list-type": "set"}, *[keys] * 3))
+            if rng.random() < 0.3:
+                inner = Annotated[
+                    inner, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
+                ]
+            extra = {"x-kubernetes-list-type": "map", **kind}
+            return Annotated[list[inner], Meta(extra_json_schema=extra)], list  # type: ignore[valid-type]
+
+        return draw
+
     def _within(self, depth: int) -> Callable[[], Drawn]:
         def draw() -> Drawn:
             type_ = self.fields(depth - 1)
@@ -285,7 +305,7 @@ def value(rng: random.Random, schema: dict[str, Any]) -> Any:
         case "array":
             count = rng.randint(schema.get("minItems", 0), min(schema.get("maxItems", 2), 2))
             items = [value(rng, schema["items"]) for _ in range(count)]
-            return items[:1] if schema.get("x-kubernetes-list-type") == "set" else items
+            return items[:1] if schema.get("x-kubernetes-list-type") in ("set", "map") else items
         case "boolean":
             return rng.choice((True, False))
         case "integer" | "number":
