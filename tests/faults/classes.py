@@ -126,8 +126,8 @@ class Classes:
             self._other,
         ]
         if depth:
-            draws += [self._container(depth), self._container(depth), self._within(depth)]
-            draws += [self._of_objects(depth)] if rng.random() < 0.5 else []
+            within = (self._container, self._container, self._within, self._of_objects)
+            draws += [functools.partial(draw, depth) for draw in within]
         type_, default = rng.choice(draws)()
         if rng.random() < 0.05:
             rule = kr.ValidationRule(rng.choice(_RULES), rng.choice(("no", "no", "")))
@@ -196,54 +196,42 @@ class Classes:
         ]
         return rng.choice(others)
 
-    def _container(self, depth: int) -> Callable[[], Drawn]:
-        def draw() -> Drawn:
-            rng = self.rng
-            inner, default = self.type(depth - 1)
-            match rng.randrange(4):
-                case 0:
-                    type_: Any = list[inner]  # type: ignore[valid-type]
-                    if rng.random() < 0.4:
-                        type_ = Annotated[type_, Meta(max_length=rng.choice((1, 4)))]
-                    return type_, list
-                case 1:
-                    return dict[str, inner], dict  # type: ignore[valid-type]
-                case 2:
-                    return set[inner], set  # type: ignore[valid-type]
-            return tuple[inner, ...], lambda: rng.choice(((), (default(),)))  # type: ignore[valid-type]
+    def _container(self, depth: int) -> Drawn:
+        rng = self.rng
+        inner, default = self.type(depth - 1)
+        match rng.randrange(4):
+            case 0:
+                type_: Any = list[inner]  # type: ignore[valid-type]
+                if rng.random() < 0.4:
+                    type_ = Annotated[type_, Meta(max_length=rng.choice((1, 4)))]
+                return type_, list
+            case 1:
+                return dict[str, inner], dict  # type: ignore[valid-type]
+            case 2:
+                return set[inner], set  # type: ignore[valid-type]
+        return tuple[inner, ...], lambda: rng.choice(((), (default(),)))  # type: ignore[valid-type]
 
-        return draw
-
-    def _of_objects(self, depth: int) -> Callable[[], Drawn]:
+    def _of_objects(self, depth: int) -> Drawn:
         """Draw a list of objects that is a set, or whose items have a key."""
+        rng, inner = self.rng, self.fields(depth - 1)
+        names = [field.encode_name for field in msgspec.structs.fields(inner)]
+        extra: dict[str, Any] = {"x-kubernetes-list-type": rng.choice(("map", "map", "set"))}
+        if extra["x-kubernetes-list-type"] == "map":
+            extra["x-kubernetes-list-map-keys"] = [rng.choice((*names, "nope"))]
+        if rng.random() < 0.3:
+            inner = Annotated[inner, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})]
+        return Annotated[list[inner], Meta(extra_json_schema=extra)], list  # type: ignore[valid-type]
 
-        def draw() -> Drawn:
-            rng, inner = self.rng, self.fields(depth - 1)
-            names = [field.encode_name for field in msgspec.structs.fields(inner)]
-            keys = {"x-kubernetes-list-map-keys": [rng.choice((*names, "nope"))]}
-            kind = rng.choice(({"x-kubernetes-list-type": "set"}, *[keys] * 3))
-            if rng.random() < 0.3:
-                inner = Annotated[
-                    inner, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
-                ]
-            extra = {"x-kubernetes-list-type": "map", **kind}
-            return Annotated[list[inner], Meta(extra_json_schema=extra)], list  # type: ignore[valid-type]
+    def _within(self, depth: int) -> Drawn:
+        type_ = self.fields(depth - 1)
 
-        return draw
+        def default() -> Any:
+            try:
+                return type_()
+            except TypeError:  # it has fields without a default
+                return None
 
-    def _within(self, depth: int) -> Callable[[], Drawn]:
-        def draw() -> Drawn:
-            type_ = self.fields(depth - 1)
-
-            def default() -> Any:
-                try:
-                    return type_()
-                except TypeError:  # it has fields without a default
-                    return None
-
-            return type_, default
-
-        return draw
+        return type_, default
 
 
 def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
