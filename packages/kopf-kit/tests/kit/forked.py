@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_SECONDS = 60
+_SECONDS = 300
 _CACHE = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
 #: Where a program reads what does not end, the machine must not.
 _MEMORY = 3 * 2**30
