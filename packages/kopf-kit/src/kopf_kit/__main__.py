@@ -11,6 +11,9 @@ _START, _TEST, _DEVELOP = "Start here", "Test", "Develop"
 _CLUSTER, _IMAGE, _RELEASE = "Cluster", "Image", "Release"
 COMMANDS = {
     "new": Entry(_START, f"{_IN}new:command", "write the repository of an operator", "nothing"),
+    "remove": Entry(
+        _START, f"{_IN}new:remove_command", "take out what `new kind` has added", "nothing"
+    ),
     "adopt": Entry(
         _START, f"{_IN}new:adopt_command", "package an operator on plain kopf", "nothing"
     ),

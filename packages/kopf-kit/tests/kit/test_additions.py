@@ -11,7 +11,7 @@ import pytest
 
 from kopf_kit.project import definition, documents
 from kopf_kit.rig.run import KitError
-from kopf_kit.scaffold import additions, repository
+from kopf_kit.scaffold import additions, removal, repository
 from kopf_kit.scaffold.repository import Answers
 
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
@@ -108,6 +108,76 @@ def test_f6_what_a_kind_uses_is_imported(written: Path) -> None:
     additions.kind(written, "Bucket")
 
     assert style(written) == ""  # no name is undefined
+
+
+def test_f6_a_kind_is_removed_without_a_trace(written: Path) -> None:
+    before = contents(written)
+    additions.kind(written, "Bucket")
+    additions.kind(written, "Proxy", "example.org")
+
+    removal.kind(written, "Bucket")
+    removal.kind(written, "Proxy")
+
+    assert contents(written) == before
+    with pytest.raises(KitError, match="no kind Bucket that could be removed; it has none but"):
+        removal.kind(written, "Bucket")
+    with pytest.raises(KitError, match="Cache is the first kind"):
+        removal.kind(written, "Cache")
+
+
+_MIXED = "this statement names"
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("ALL = [controller, bucket_controller]\n", f"{_MIXED} controller, and is not of Bucket"),
+        ("@controller.check\n@bucket_controller.check\ndef both(obj): ...\n", _MIXED),
+        ("def of(bucket: Bucket) -> None: ...\n", f"{_MIXED} Bucket, and is not of Bucket"),
+        ("def of(\n", "operator.py is not Python"),
+    ],
+)
+def test_a_kind_that_other_code_needs_stays(written: Path, code: str, sentence: str) -> None:
+    additions.kind(written, "Bucket")
+    module = written / "operator" / "cache_operator" / "operator.py"
+    module.write_text(f"{module.read_text()}\n\n{code}")
+    before = contents(written)
+
+    with pytest.raises(KitError, match=sentence):
+        removal.kind(written, "Bucket")
+
+    assert contents(written) == before
+
+
+@pytest.mark.parametrize("samples", ["[]", "[{}, other.yaml]", "\n      - {}\n      - other.yaml"])
+def test_a_kind_is_removed_with_each_of_its_samples(written: Path, samples: str) -> None:
+    additions.kind(written, "Bucket")
+    sample = "examples/bucket.yaml"
+    edit(written / "PROJECT", f"Bucket: {sample}", f"Bucket: {samples.format(sample)}")
+    (written / "other.yaml").touch()
+
+    removal.kind(written, "Bucket")
+
+    assert "Bucket" not in (written / "PROJECT").read_text()
+    assert (written / "other.yaml").exists() is (written / sample).exists() is (samples == "[]")
+
+
+def test_a_kind_that_cannot_be_removed_from_a_file_stays(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    additions.kind(written, "Bucket")
+    before, write = contents(written), Path.write_text
+
+    def refuse(path: Path, text: str) -> int:
+        if path.name == "csv.yaml":
+            raise PermissionError(13, "Permission denied", str(path))
+        return write(path, text)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(KitError, match="Permission denied; nothing was written"):
+        removal.kind(written, "Bucket")
+
+    assert contents(written) == before
 
 
 def test_a_page_that_is_quoted_is_read(written: Path) -> None:

@@ -52,7 +52,7 @@ _ADOPT = ("adopt", "--no-run", *_PAGE)
 COMMANDS = {
     "own": (
         *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1")),
-        *(("new", "kind", "Bucket"), ("new", "olm"), ("tool", "helm")),
+        *(("new", "kind", "Bucket"), ("new", "olm"), ("remove", "kind", "Cache"), ("tool", "helm")),
         *(
             ("rights", "record"),
             ("slowest",),

@@ -8,6 +8,7 @@ import time
 
 import click
 
+from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.release.artifacts import CHART
 from kopf_kit.rig import cluster as clusters
@@ -43,14 +44,39 @@ def uninstall_command() -> None:  # noqa: D103
     uninstall()
 
 
-def install(cluster: Cluster) -> None:
-    """Apply the CRD, unless it belongs to an operator that `kopf-kit deploy` did not install."""
+def install(cluster: Cluster, client: dict[str, str] | None = None) -> None:
+    """Apply the CRD, unless it belongs to an operator that `kopf-kit deploy` did not install.
+
+    `client` is where the API server is to have objects converted, instead of the chart's Service.
+    """
     wait_while_deleted(cluster)
     foreign = others(cluster)
     if foreign and is_there(cluster):
         say(f"note: the CRD {NAMES} belongs to the operator {foreign[0]} and is left as it is.")
     else:
-        apply(cluster, _rendered(cluster))
+        apply(cluster, redirect(cluster, client))
+
+
+def redirect(cluster: Cluster, client: dict[str, str] | None = None) -> bytes:
+    """Return the CRDs with this client; existing ones are asked to change to it before.
+
+    An apply leaves what others have written, and the API server refuses a URL beside a Service.
+    """
+    crds = documents.load_all(_rendered(cluster))
+    for crd in crds:
+        webhook = (crd["spec"].get("conversion") or {}).get("webhook")
+        if webhook is None:
+            continue
+        webhook["clientConfig"] = client or webhook["clientConfig"]
+        name, path = crd["metadata"]["name"], ".spec.conversion.webhook.clientConfig"
+        look = ("get", "crd", name, "--ignore-not-found", "-o", f"jsonpath={{{path}}}")
+        asked = output([*cluster.kubectl_command, *look])
+        ours = not cluster.existing  # a URL in a cluster of others is not from `kopf-kit run`
+        if ours and asked and ("url" in json.loads(asked)) != bool(client):
+            value = {"path": path.replace(".", "/"), "value": webhook["clientConfig"]}
+            patch = ("--type=json", "--patch", json.dumps([{"op": "replace", **value}]))
+            output([*cluster.kubectl_command, "patch", "crd", name, *patch])
+    return documents.text(*crds).encode()
 
 
 def uninstall() -> None:

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,6 +57,8 @@ def install(cluster: Cluster, *options: str) -> None:
             f"note: the CRD {crd.NAMES} is marked as part of the Helm release {owner}; it becomes "
             f"part of {NAMESPACE}/{RELEASE}, which upgrades it from now on."
         )
+    if PROJECT.converted:
+        crd.redirect(cluster)
     published = artifacts.publish_installation(cluster)
     if PROJECT.adopted and not cluster.existing:  # where its roles are, besides its own namespace
         for name in {*PROJECT.adopted.watch_namespaces} - {granted.OWN}:
@@ -137,14 +140,12 @@ def run(arguments: list[str]) -> None:
     """
     cluster = clusters.up()
     options, environment = _settings(cluster, arguments)
-    there = crd.operators(cluster)
-    if PROJECT.converted and not there:
-        raise KitError(
-            f"the API server has an operator in the cluster convert {PROJECT.many} between their "
-            "versions, and there is none; run `kopf-kit deploy` first"
-        )
-    crd.install(cluster)
-    for operator in there:
+    client = None
+    if PROJECT.converted and "--dry-run" not in arguments:
+        client, answering = _converting(cluster)
+        options = [*answering, *options]
+    crd.install(cluster, client)
+    for operator in crd.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
     say("==> The operator runs here; press Ctrl-C to stop it")
     command = [sys.executable, *PROJECT.command[1:], *options]
@@ -154,6 +155,33 @@ def run(arguments: list[str]) -> None:
             command[1:3] = ["-c", registered.program(PROJECT)]
         command += [] if arguments else ["--all-namespaces"]
     os.execve(command[0], command, environment)  # noqa: S606 (so that signals reach it)
+
+
+def _converting(cluster: Cluster) -> tuple[dict[str, str], Sequence[str]]:
+    """Return where the API server has objects converted here, and the options for that."""
+    for operator in crd.operators(cluster):
+        raise KitError(
+            f"the operator {operator} converts {PROJECT.many} between their versions, and only one "
+            "can; run `kopf-kit undeploy` first"
+        )
+    try:
+        host = clusters.address_here(cluster)
+    except KitError as error:
+        raise KitError(
+            f"the API server has the operator convert {PROJECT.many} between their versions, but "
+            f"{error}; use `kopf-kit deploy`"
+        ) from error
+    with step("A certificate for conversions") as work, socket.socket() as free:
+        free.bind((host, 0))
+        address = f"{host}:{free.getsockname()[1]}"
+        folder = PROJECT.built / "webhook"
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        parts = rig_kind.certificate(f"IP:{host}", host, work)
+        for name, text in zip(("tls.key", "tls.crt"), parts, strict=True):
+            (folder / name).write_text(text)
+    authority = base64.b64encode(parts[1].encode()).decode()
+    client = {"url": f"https://{address}/convert", "caBundle": authority}
+    return client, (f"--webhook-bind-address={address}", f"--webhook-cert-path={folder}")
 
 
 def _settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -170,7 +198,7 @@ def _settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], di
     ours = "" if PROJECT.adopted and not PROJECT.adopted.command else str(PROJECT.sources)
     search = (ours, os.environ.get("PYTHONPATH", ""))
     environment = {
-        # The API server asks nothing on this machine.
+        # Of what the API server asks, only conversions are asked on this machine.
         f"{PROJECT.variables}WEBHOOK_BIND_ADDRESS": "0",
         **os.environ,
         "KUBECONFIG": str(cluster.kubeconfig),

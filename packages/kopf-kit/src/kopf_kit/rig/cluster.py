@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import socket
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from kopf_kit.rig import engine, kind, paths, public_images, registry, tools
 from kopf_kit.rig.run import KitError, answer, output
@@ -126,6 +128,23 @@ def _existing() -> Cluster:
         registry=None,
         existing=True,
     )
+
+
+def address_here(cluster: Cluster) -> str:
+    """Return the address at which the API server reaches this machine; raise KitError if it can't.
+
+    It is asked only in a cluster of this machine's own: what others use is not sent to one machine.
+    """
+    minified = "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
+    server = output([*cluster.kubectl_command, *minified]).strip()
+    if not cluster.existing and (address := engine.gateway(urlsplit(server).port or 443)):
+        try:
+            with socket.socket() as probe:
+                probe.bind((address, 0))  # the engine may run in a virtual machine
+            return address
+        except OSError:
+            pass
+    raise KitError(f"the API server {server} cannot reach this machine")
 
 
 def find() -> Cluster | None:

@@ -97,6 +97,17 @@ def container(name: str, form: str) -> str | None:
     return docker("container", "inspect", "-f", form, name).strip()
 
 
+def gateway(port: int) -> str:
+    """Return this machine's address in the network of the container that publishes a port.
+
+    It is empty if no container does, as for a cluster that is not kind's or k3d's.
+    """
+    listed = (answer(["docker", "ps", "--quiet", "--filter", f"publish={port}"]) or "").split()
+    form = "{{range .NetworkSettings.Networks}}{{.Gateway}} {{end}}"
+    found = answer(["docker", "inspect", "-f", form, *listed]) if listed else ""
+    return next(iter((found or "").split()), "")
+
+
 def remove_container(name: str) -> None:
     """Remove a container with its volumes, running or not; no error if it does not exist."""
     docker("rm", "-f", "-v", name)

@@ -17,21 +17,21 @@ from kopf_kit.rig.steps import Step, say, step
 def secret(name: str, namespace: str, service: str, work: Step) -> dict[str, Any]:
     """Return the Secret that cert-manager would create for a Service in the same namespace."""
     host = f"{service}.{namespace}.svc"
-    key, crt = _certificate(host, work)
+    key, crt = certificate(f"DNS:{host}", host, work)
     data = {"tls.key": key, "tls.crt": crt, "ca.crt": crt}
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
 
 
-def _certificate(host: str, work: Step) -> tuple[str, str]:
-    """Return a key and a certificate that it signed, for a host."""
+def certificate(alternative: str, host: str, work: Step) -> tuple[str, str]:
+    """Return a key and a certificate that it signed, for a host by its alternative name."""
     preflight.install("Certificates", ["openssl"], needs=("openssl",))
     with tempfile.TemporaryDirectory() as folder:
         key, crt = Path(folder) / "tls.key", Path(folder) / "tls.crt"
         work.run(
             [
                 *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "3650"),
-                *("-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"),
+                *("-subj", f"/CN={host}", "-addext", f"subjectAltName={alternative}"),
                 *("-keyout", key, "-out", crt),
             ],
             timeout=60,
