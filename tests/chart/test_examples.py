@@ -9,18 +9,18 @@ import pytest
 
 from chart import kubeconform
 from chart.helm import Manifest, kind_schema
+from hack import home
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.project.definition import load
 from kopf_kit.rig.paths import CHECKOUT
-from tests.support import home
 
 EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 
 each_example = pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 
 
-RELEASE = f"{home.PAGE}/releases/latest/download/"
+RELEASE = f"{home.declared().page}/releases/latest/download/"
 #: What an editor holds an example against, as its first line says.
 SCHEMA = re.compile(r"# yaml-language-server: \$schema=(\S+)\n# \S")
 

@@ -21,17 +21,17 @@ from chart.helm import (
     pod,
     render,
 )
+from hack import home
 from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.rig import tools
 from kopf_kit.rig.paths import CHECKOUT
 from message_operator import __version__
-from tests.support import home
 from tests.support.console import commands
 
 README = CHART / "README.md"
 KIND = "messages.myorg.dev"
-RELEASE = f"{home.PAGE}/releases/download/v{__version__}"
+RELEASE = f"{home.declared().page}/releases/download/v{__version__}"
 
 
 @pytest.mark.parametrize(

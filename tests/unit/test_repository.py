@@ -2,15 +2,70 @@
 
 import json
 import re
+import shutil
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hack import home
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_offline import golang
+
+HOME = home.declared().page
+
+
+# --- The project's home, which PROJECT has --------------------------------------------------------
+
+ELSEWHERE = {
+    "page": "https://git.example.eu/team/messages",
+    "maintainers": "The new team",
+    "email": "team@git.example.eu",
+}
+
+
+def test_every_file_says_what_project_says_of_the_home() -> None:
+    """Else `make generate` was forgotten."""
+    assert home.former() == home.declared()
+
+
+def test_a_new_home_is_written_into_every_file(tmp_path: Path) -> None:
+    """What remains of the former is the API's group, with which users have objects."""
+    for file in home.files():
+        copy = tmp_path / file.relative_to(CHECKOUT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=60)
+    subprocess.run(["git", "-C", tmp_path, "add", "."], check=True, timeout=60)
+    project = tmp_path / "PROJECT"
+    words = asdict(home.declared())
+    text = project.read_text()
+    for key, word in words.items():
+        text = text.replace(f" {key}: {word}\n", f" {key}: {ELSEWHERE[key]}\n")
+    project.write_text(text)
+
+    home.write(tmp_path)
+
+    assert home.former(tmp_path) == home.Home(**ELSEWHERE)
+    gone = re.compile(rf"myorg(?!\.dev)|{words['email']}|{words['maintainers']}")
+    left = [file for file in home.files(tmp_path) if gone.search(file.read_text())]
+    assert left == [tmp_path / Path(__file__).relative_to(CHECKOUT)]
+
+
+def test_no_other_home_is_named() -> None:
+    owner = home.declared().page.split("/")[3]
+    pattern = r"(?:github|githubusercontent|ghcr)\.\w+/([\w.-]+)/(?:charts/)?message-operator\b"
+
+    text = "".join(file.read_text() for file in home.files())
+
+    assert set(re.findall(pattern, text)) == {owner, "you"}  # as in `registry.example.com/you`
+    assert set(re.findall(r"[\w.+-]+@myorg\.dev", text)) == {home.declared().email}
+
 
 # --- llms.txt: https://llmstxt.org ----------------------------------------------------------------
 

@@ -344,6 +344,7 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     with step(f"Files {_files(destination, version)}"):
         files.write(folder, release, published, date, signer.public)
         carrier = files.push(folder, _files(destination, version), date)
+        (folder.parent / "image.md").write_text(files.sizes(release, date))
     published[f"{NAME}-release"] = carrier
     (folder.parent / "subjects.txt").write_text(files.subjects(folder, published))
     return published

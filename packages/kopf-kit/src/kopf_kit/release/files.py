@@ -4,8 +4,10 @@ The Python packages of a repository are one folder each in `packages/`, all of o
 sources make the same bytes: uv's own builder gives every file one date.
 """
 
+import contextlib
 import hashlib
 import importlib
+import json
 import re
 import shutil
 import sys
@@ -16,7 +18,8 @@ from pathlib import Path
 
 from kopf_kit.compatible import specifier
 from kopf_kit.image.build import image_parts
-from kopf_kit.olm import manifests
+from kopf_kit.olm import catalog, manifests
+from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release
 from kopf_kit.release import packed
@@ -121,6 +124,40 @@ def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
     images = registry.platforms(release.image)
     bills = {name: image_materials(ref, release.version, date) for name, ref in images.items()}
     return {f"image-{name.replace('/', '-')}.cdx.json": bill for name, bill in bills.items()}
+
+
+def sizes(release: Release, date: datetime) -> str:
+    """Return what a node pulls of the image, beside the release before it, as Markdown.
+
+    It depends on what the registry has, so it is no file of the release, which never changes.
+    """
+    images = registry.platforms(release.image)
+    bills = {name: image_materials(ref, release.version, date) for name, ref in images.items()}
+    now = {name: _weighed(images[name], bill) for name, bill in bills.items()}
+    return _beside_the_last(release, now, date)
+
+
+def _weighed(image: str, bill: str) -> str:
+    """Return what a node pulls of an image, and the number of packages in it."""
+    size = sum(layer["size"] for layer in registry.manifest(image)["layers"])
+    return f"{size / 1e6:.1f} MB | {len(json.loads(bill)['components'])}"
+
+
+def _beside_the_last(release: Release, sizes: Mapping[str, str], date: datetime) -> str:
+    """Return the sizes of the image, beside those of the release before it, as Markdown."""
+    ours = catalog.order(release.version)
+    finals = (t for t in releases.tagged(PROJECT.root) if catalog.VERSION.fullmatch(t))
+    earlier = [each for each in finals if "-" not in each and catalog.order(each) < ours]
+    rows = [(release.version, name, size) for name, size in sizes.items()]
+    if earlier:
+        last = max(earlier, key=catalog.order)
+        # The registry may have lost it; a release does not depend on what was before it.
+        with contextlib.suppress(KitError):
+            image = registry.pinned(f"{registry.repository(release.image)}:{last}")
+            for name, ref in registry.platforms(image).items() if image else ():
+                rows.append((last, name, _weighed(ref, image_materials(ref, last, date))))
+    lines = ["| Image | Platform | Pulled | Packages |", "|---|---|---:|---:|"]
+    return "\n".join([*lines, *(f"| {v} | {name} | {size} |" for v, name, size in rows), ""])
 
 
 def _checksums(folder: Path) -> str:
