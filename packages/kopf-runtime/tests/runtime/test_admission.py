@@ -541,6 +541,7 @@ async def test_at_its_end_the_server_answers_and_has_every_connection_closed() -
     assert versions
     routes = Reviews([versions], ()).routes
     await server.start(settings, Mock(), lambda: "", lambda: "", routes, context)
+    assert server._reviews
     url = f"https://127.0.0.1:{server._reviews.addresses[0][1]}/convert"
 
     connector = aiohttp.TCPConnector(ssl=trust_in(authority))

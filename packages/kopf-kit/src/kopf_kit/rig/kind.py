@@ -1,4 +1,4 @@
-"""A certificate for a server in the kind cluster, where no cert-manager makes one."""
+"""Creates and deletes the kind cluster, and makes the certificates of servers in it."""
 
 import json
 import os

@@ -1,11 +1,10 @@
-"""A new operator's repository, as `kopf-kit new` writes it, and what a newer one changes in it.
+"""A new operator's repository, as `kopf-kit new` writes it.
 
 repository  writes it: complete, or not at all
 additions   a further kind, OLM, or a workflow, in an existing repository
+removal     takes out a further kind
 adoption    what `kopf-kit adopt` writes of an operator on plain kopf
 discovery   reads such an operator: its handlers, files and start
-called      finds the programs that its handlers call
-update      merges what a newer template changes
 templates   its files: NAME and PACKAGE in their paths, and `@@{…}` in their texts, are filled
             in, and the last `.in` of their names is left out
 kind        what a further kind adds

@@ -1,6 +1,6 @@
 """What a status is, and how it is stored, with conditions as in the Kubernetes API conventions.
 
-`status` writes what these functions return.
+`reporting` writes what these functions return.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """The cached records of objects and their children, and how an author declares both.
 
 A record is small: it holds the hash of a manifest instead of the manifest, and only those parts of
-the object that the author asks for (`transform`). `source` creates records, `plan` decides with
-them.
+the object that the author asks for (`transform`). `source` creates records, and `decide`
+reads them.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping

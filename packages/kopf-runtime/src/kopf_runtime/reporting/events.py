@@ -1,10 +1,10 @@
 """Events: the history of an object that `kubectl describe` shows.
 
-`reconcile` records Events, and a task of `manager` posts them. Recording never waits and never
-fails. If the same Event occurs again within ten minutes, the first one's count is raised, as by
-client-go's recorder. Each object has a budget of Events; those beyond it are dropped and counted.
-Each namespace has a queue of its own, and posts one Event at a time, so that a webhook that hangs
-delays only its own namespaces.
+The modules of `reporting` record Events, and a task of `manager` posts them. Recording never waits
+and never fails. If the same Event occurs again within ten minutes, the first one's count is raised,
+as by client-go's recorder. Each object has a budget of Events; those beyond it are dropped and
+counted. Each namespace has a queue of its own, and posts one Event at a time, so that a webhook
+that hangs delays only its own namespaces.
 """
 
 import asyncio

@@ -78,7 +78,7 @@ class ForeignStateWriter:
             return None
         if owner.annotated == text or not (entry or owner.stated):
             return None
-        written_state = owner.uid, text
+        written_state = hash((owner.uid, text))
         if entry and (wait := self._repeats.remaining(owner.key, written_state)) is not None:
             return wait
         if self._foreign.condition:

@@ -1,1 +1,1 @@
-"""From a queued key to the API server: queue, plan, apply, and what is outside of it."""
+"""From a queued key to the API server: queue, plan, observe, decide, act; and calls outside."""

@@ -324,6 +324,7 @@ class ObservedChildren(Struct, frozen=True, kw_only=True):
     def removals(self, why: str = "it is not wanted any more") -> tuple[list[Action], Outcome]:
         """Return the deletions of what is not wanted any more, and what stops them.
 
+        They go in the order of `owns`; `after` orders what is created alone.
         What is wanted may need some of them until it is ready: a rollout that goes on needs the
         ConfigMap of the Pods that it has not replaced yet. Others that cannot be seen may need any.
         """

@@ -1,6 +1,6 @@
 """Tells whether somebody has altered a child: from what was seen before, or from the child itself.
 
-`apply` remembers here how a child looked right after each write, and `reconcile` asks. What is
+`apply` remembers here how a child looked right after each write, and asks later. What is
 asked for is remembered by digests of the manifest's fields and of the recorded ones, which most
 children of a kind share; so after a restart, one of them is read. Where the child does not tell
 whether an empty value was dropped or removed, a dry run of a write does.
