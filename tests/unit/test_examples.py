@@ -18,8 +18,9 @@ EDITED = (
     *("operator/PACKAGE/__init__.py", "operator/PACKAGE/operator.py"),
     *(f"tests/{tier}/test_operator.py" for tier in ("unit", "faults", "e2e")),
 )
-#: What one author edits beside that: etcd's images come to a cluster without a registry, too.
-EDITED_BY = {"etcd": {"Makefile"}}
+#: What one author edits beside that: etcd's images come to a cluster without a registry, too, and
+#: its page's first command resolves the packages.
+EDITED_BY = {"etcd": {".gitignore", "Makefile"}}
 #: Where an example takes the packages from, because they are beside it.
 SOURCES = re.compile(
     r"\[tool\.uv\.sources\]\n"
