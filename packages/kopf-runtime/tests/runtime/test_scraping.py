@@ -22,9 +22,10 @@ from yarl import URL
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.settings import Settings
-from kopf_runtime.endpoints import scrapers
+from kopf_runtime.endpoints import pages, scrapers
+from kopf_runtime.endpoints.pages import Page, Pages
 from kopf_runtime.endpoints.scrapers import ACCESS_REVIEWS, TOKEN_REVIEWS
-from kopf_runtime.endpoints.web import MAX_CONNECTIONS, CertificateError, Server, listen
+from kopf_runtime.endpoints.web import MAX_CONNECTIONS, CertificateError, Server, listen, renewing
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.certificates import trust_in, write_certificate
 from runtime.support.running import connected
@@ -119,7 +120,7 @@ async def serving(server: ApiServer, folder: Path | None) -> AsyncIterator[tuple
     async with connected(server, metrics) as client:
         await endpoints.start(settings, client, lambda: "", lambda: "")
         try:
-            metrics_port, health_port = (pages.address[1] for pages in endpoints._pages)
+            metrics_port, health_port = (served.address[1] for served in endpoints._pages)
             scheme = "https" if folder else "http"
             yield (
                 f"{scheme}://127.0.0.1:{metrics_port}/metrics",
@@ -392,6 +393,79 @@ async def test_whatever_a_client_sends_it_is_answered_or_refused_and_others_are_
             assert probe.endswith(b"\r\n\r\nok"), (seed, case, sent)
     assert not troubles, troubles
     assert not caplog.records
+
+
+@asynccontextmanager
+async def page(body: bytes, folder: Path | None = None) -> AsyncIterator[tuple[int, list[str]]]:
+    """Serve a page; give the port, and a list of the tokens with which it was asked for."""
+    asked: list[str] = []
+
+    async def answer(authorization: str, _: str) -> Page:
+        asked.append(authorization)
+        return Page(body)
+
+    served = Pages({"/metrics": answer})
+    tls = renewing("", folder) if folder else None
+    await served.start(listen(*HERE), tls, MAX_CONNECTIONS)
+    try:
+        yield served.address[1], asked
+    finally:
+        served.stop()
+
+
+@pytest.mark.parametrize("protected", [True, False])
+async def test_r1_who_reads_no_answer_gets_no_other_one_and_is_closed(
+    folder: Path, protected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PATIENCE", 1.0)
+    async with page(b"x" * 10_000_000, folder if protected else None) as (port, asked):
+        trust = trust_in(CA) if protected else None
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, limit=1024)
+        lost = asyncio.create_task(writer.wait_closed())
+        async with asyncio.timeout(30):
+            while not writer.is_closing():
+                writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+                await asyncio.sleep(0.02)
+                assert len(asked) <= 1 + protected  # TLS has a buffer of its own
+        await asyncio.wait([lost])
+
+
+async def test_r5_no_more_connections_wait_than_may_be_open() -> None:
+    async with page(b"") as (port, _):
+        with contextlib.ExitStack() as waiting:
+            for _ in range(MAX_CONNECTIONS + 1):  # the loop, which accepts them, is kept busy
+                waiting.enter_context(socket.create_connection(("127.0.0.1", port), timeout=9))
+            with pytest.raises(TimeoutError):
+                socket.create_connection(("127.0.0.1", port), timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET http://operator:8080/metrics?a HTTP/1.1\r\n\r\n", 200),
+        (b"GET http://operator:8080 HTTP/1.1\r\n\r\n", 404),
+        (b"GET /metrics HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n", 200),
+        (b"POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 405),
+    ],
+)
+async def test_r12_a_request_of_another_form_or_with_a_body_is_answered_at_once(
+    sent: bytes, status: int
+) -> None:
+    async with page(b"") as (port, _), asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d " % status)
+        assert (b"Connection: close" in head) is (b"-Length" in sent or b"-Encoding" in sent)
+        writer.close()
+
+
+async def test_r12_a_request_that_begins_before_an_answer_is_not_answered() -> None:
+    async with page(b"") as (port, asked), asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\nGET /met")
+        assert (await reader.read()).count(b"HTTP/1.1 200") == len(asked) == 1
+        writer.close()
 
 
 @pytest.mark.parametrize("after", [b"", b"garbage\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"])

@@ -1,10 +1,12 @@
 """Serves pages to kubelets and scrapers: it answers GET over HTTP/1.1.
 
 `web` starts it. Webhooks have aiohttp's server, which takes long to import. A request is small, and
-each connection has one at a time; who sends anything else is answered once, and not again.
+each connection has one at a time, until its answer is read; who sends anything else is answered
+once, and not again.
 """
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 #: Bytes of a request.
 MAX_REQUEST = 16 * 1024
-#: Seconds until a connection without a request or without an end of its answer is closed.
+#: Seconds until a connection that sends no request or does not read its answer is closed.
 PATIENCE = 75.0
-#: Seconds for which a refused client may read why: an end before that would discard it.
+#: Seconds for which a client that still sends may read its answer: an end would discard it.
 LINGER = 1.0
 
 
@@ -48,11 +50,12 @@ class Pages:
         #: The address that it listens on.
         self.address = ("", 0)
 
-    async def start(self, listener: socket, tls: ssl.SSLContext | None) -> None:
-        """Start serving."""
+    async def start(self, listener: socket, tls: ssl.SSLContext | None, backlog: int) -> None:
+        """Start serving; so many connections may wait to be accepted."""
         self.address = listener.getsockname()[:2]
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), sock=listener, ssl=tls)
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: _Connection(self), sock=listener, ssl=tls, backlog=backlog
+        )
 
     def stop(self) -> None:
         """Stop serving, and close all connections."""
@@ -69,10 +72,13 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._answering: asyncio.Task[None] | None = None
         self._keeps, self._refused = True, False
+        self._sent = asyncio.Event()
+        self._sent.set()
 
     def _expect(self) -> None:
         """Wait for a request."""
         self._url, self._authorization, self._left = b"", "", MAX_REQUEST
+        self._complete = False
         self._wait(PATIENCE)
 
     def _wait(self, seconds: float) -> None:
@@ -81,6 +87,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(1, 0)  # with 0, TLS would wait for an empty buffer
         self._pages.open.add(self)
         self._expect()
 
@@ -90,6 +97,14 @@ class _Connection(asyncio.Protocol):
         self._timer.cancel()
         if self._answering is not None:
             self._answering.cancel()
+
+    def pause_writing(self) -> None:
+        """Wait until the client has read its answer."""
+        self._sent.clear()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._sent.set()
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -117,6 +132,10 @@ class _Connection(asyncio.Protocol):
         self._keeps = False
         return self._answering is not None and self._transport.can_write_eof()
 
+    def on_message_begin(self) -> None:
+        """Read no request that is sent before the former one is answered."""
+        self._keeps = self._answering is None
+
     def on_url(self, url: bytes) -> None:
         """Keep a part of the path."""
         self._url += url
@@ -126,20 +145,26 @@ class _Connection(asyncio.Protocol):
         if name.lower() == b"authorization":
             self._authorization = value.decode("latin-1")
 
-    def on_message_complete(self) -> None:
-        """Answer."""
-        if self._answering is not None:  # it has sent the next one before it got an answer
-            self._keeps = False
+    def on_headers_complete(self) -> None:
+        """Answer: a client may wait for that before it sends a body."""
+        if self._answering is not None:
             return
         method = self._parser.get_method()
         current = self._parser.get_http_version() == "1.1"
         self._keeps = current and self._parser.should_keep_alive()
         self._timer.cancel()
-        path = self._url.partition(b"?")[0].decode("latin-1")
-        answering = self._answer(method, path, self._authorization)
+        answering = self._answer(method, self._url, self._authorization)
         self._answering = asyncio.get_running_loop().create_task(answering)
 
-    async def _answer(self, method: bytes, path: str, authorization: str) -> None:
+    def on_message_complete(self) -> None:
+        """Note that nothing of the request is missing."""
+        self._complete = True
+
+    async def _answer(self, method: bytes, url: bytes, authorization: str) -> None:
+        self._keeps = self._keeps and self._complete
+        path = ""
+        with contextlib.suppress(httptools.HttpParserInvalidURLError):
+            path = (httptools.parse_url(url).path or b"").decode("latin-1")
         answer = self._pages.answers.get(path)
         host = (self._transport.get_extra_info("peername") or ("",))[0]
         if answer is None:
@@ -152,17 +177,27 @@ class _Connection(asyncio.Protocol):
             except Exception:
                 logger.exception("%s cannot be served", path)
                 page = Page(b"This operator failed; its log says why", 500)
+        self._wait(PATIENCE)
         self._send(page, head=method == b"HEAD")
+        await self._sent.wait()
+        self._timer.cancel()
         self._answering = None
+        if not self._complete:
+            self._linger()
+            return
         self._expect()
         if not self._keeps:
-            self._transport.close()  # once the page is sent
+            self._transport.close()
 
     def _refuse(self, error: Exception) -> None:
         """Say why a request is not one."""
-        self._refused = True
         self._timer.cancel()
         self._send(Page(f"This is no request: {error}".encode(), 400))
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close the connection after a while in which the client may read its answer."""
+        self._refused = True
         self._wait(LINGER)
 
     def _send(self, page: Page, *, head: bool = False) -> None:

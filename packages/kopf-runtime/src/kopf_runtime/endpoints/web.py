@@ -193,7 +193,7 @@ class Server:
     ) -> None:
         if address is not None:
             pages = Pages(answers)
-            await pages.start(listen(*address), tls)
+            await pages.start(listen(*address), tls, MAX_CONNECTIONS)
             self._pages.append(pages)
 
     async def _review(
