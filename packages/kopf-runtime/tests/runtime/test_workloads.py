@@ -1,6 +1,12 @@
 """What is read of Pods, Jobs and certificates for an author."""
 
+import contextlib
+import fcntl
+import os
 import ssl
+import subprocess
+import sys
+import termios
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +73,7 @@ def test_what_a_pod_reports_or_why_it_failed(of: kr.Pod, report: str, failure: s
     [
         (pod({"waiting": PULLS}), ("ImagePullBackOff", "Back-off pulling image")),
         (pod({"waiting": {"reason": "PodInitializing"}}), ("", "")),
-        (pod({"terminated": OOM}), ("OOMKilled", "Container c ended with exit code 137.")),
+        (pod({"terminated": OOM}), ("OOMKilled", "it ended with exit code 137.")),
         (pod(conditions=(NOWHERE,)), ("Unschedulable", "no")),
     ],
 )
@@ -75,16 +81,39 @@ def test_why_a_pod_does_not_run(of: kr.Pod, trouble: tuple[str, str]) -> None:
     assert of.trouble("c") == trouble
 
 
-def test_how_its_last_container_ended_is_known_while_it_waits() -> None:
-    loops = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3}
-    status = {"containerStatuses": [{**loops, "lastState": {"terminated": CRASHED}}]}
+BOOM = '{"level":"error","msg":"boom","error":"no disk"}\n'
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        (CRASHED, "1: the store: refused"),
+        ({"exitCode": 1, "message": BOOM + '{"level":"info","msg":"ends"}'}, "1: boom: no disk"),
+        # R2: its message is empty without a policy, and if the kernel ended it
+        ({"exitCode": 1, "reason": "Error"}, "1: back-off 40s"),
+        (OOM, "137: OOMKilled"),
+        # R2: other names of the text
+        ({"exitCode": 1, "message": '{"level":"FATAL","message":"no"}\nends'}, "1: no"),
+        ({"exitCode": 1, "message": '{"level":"error","text":"no"}'}, '1: {"level":"error",'),
+        # R3: a line that is nested too deeply
+        ({"exitCode": 1, "message": BOOM + '{"a":' + "[" * 2000 + "]" * 2000 + "}"}, "1: boom: no"),
+    ],
+)
+def test_how_its_last_container_ended_is_known_while_it_waits(
+    last: dict[str, Any], why: str
+) -> None:
+    waits = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
+    container = {"name": "c", "state": waits, "restartCount": 3, "lastState": {"terminated": last}}
+    status = {"containerStatuses": [container]}
     crashed = msgspec.convert({"metadata": META, "status": status}, kr.Pod)
 
-    assert crashed.trouble("") == (
-        "CrashLoopBackOff",
-        "it ended with exit code 1: the store: refused",
-    )
+    reason, text = crashed.trouble("c")
+    assert reason == "CrashLoopBackOff"
+    assert text.startswith(f"it ended with exit code {why}")
     assert (crashed.crashes(3), crashed.crashes(4)) == (True, False)
+    if "message" in last:  # R8: one text, before it waits and while it does
+        assert pod({"terminated": last}).trouble("c") == ("Error", text)
+        assert pod({"terminated": last}).trouble("") == ("Error", f"Container c: {text}")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +194,7 @@ def test_it_is_late_to_renew_one_a_week_or_a_tenth_of_its_life_before_its_end(
     assert expiry.late == pytest.approx(day(late))
 
 
-def secrets(**values: dict[str, str] | None) -> kr.Context[None]:
+def secrets(**values: Any) -> kr.Context[None]:
     """Return the context of an object that names Secrets."""
     return kr.Context(
         None, namespace="ns", reads={SECRET: {("ns", n): v for n, v in values.items()}}
@@ -190,15 +219,53 @@ def test_of_several_secrets_the_first_certificate_that_expires_is_known_with_its
         ({"tls.crt": LEAF, "tls.key": "", "ca.crt": LONG}, r"Secret a has no tls\.key"),
         ({"tls.crt": LEAF, "tls.key": "none", "ca.crt": LONG}, "Secret a: "),
         ({"tls.crt": LEAF, "tls.key": PEM, "ca.crt": "none"}, "Secret a: "),
-        (
-            {"tls.crt": LEAF, "tls.key": STRANGE, "ca.crt": LONG},
-            "Secret a: ",
-        ),
+        ({"tls.crt": LEAF, "tls.key": STRANGE, "ca.crt": LONG}, "Secret a: "),
+        # R6: such a text comes of bytes that are no text
+        ({"tls.crt": LEAF, "tls.key": PEM, "ca.crt": "\ufffd"}, "Secret a: "),
     ],
 )
 def test_a_secret_that_is_not_usable_is_waited_for(values: dict[str, str] | None, why: str) -> None:
     with pytest.raises(kr.Wait, match=why):
         kr.tls_of(secrets(a=values), "a")
+
+
+def test_r6_and_r10_any_comment_and_a_secret_without_a_projection_are_read() -> None:
+    parts = {"tls.crt": LEAF, "tls.key": PEM, "ca.crt": f"# Főtanúsítvány\n{LONG}"}
+    data = {name: text.encode() for name, text in parts.items()}
+    context = secrets(a=parts, b=msgspec.convert({"metadata": META, "data": data}, kr.Secret))
+
+    assert kr.tls_of(context, "a") is kr.tls_of(context, "b")
+    assert kr.tls_of(context, "a").cert_store_stats()["x509"] == 1
+    assert kr.text_of(context, "b", "tls.key") == PEM
+    of_a, of_b = (kr.expiry_of(context, [name]) for name in "ab")
+    assert of_a is not None
+    assert of_b == of_a._replace(secret="b")
+
+
+def test_r7_nobody_is_asked_for_the_password_of_a_key() -> None:
+    """OpenSSL asks the terminal for it, so the program needs one of its own."""
+    encrypted = serialization.BestAvailableEncryption(b"secret")
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    key = KEY.private_bytes(*form, encrypted).decode()
+    code = f"import kopf_runtime as kr; kr.tls_context({LEAF!r}, {key!r}, {LONG!r})"
+    terminal, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as program:
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # it has ended
+            while b"pass phrase" not in said and (part := os.read(terminal, 4096)):
+                said += part
+        program.kill()
+    os.close(terminal)
+
+    assert b"pass phrase" not in said
+    assert b"SSLError" in said
 
 
 def test_certificates_are_checked_as_in_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """TLS with certificates that are texts, such as those of a Secret, and when they expire.
 
-A Secret is one that the object names, and that `reads` projects with `kr.Secret.texts`.
+A Secret is one that the object names, and that `reads` shows as a `kr.Secret`, or with the
+projection `kr.Secret.texts`.
 """
 
 import functools
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import Wait
 from kopf_runtime.declaring.kinds import SECRET
+from kopf_runtime.declaring.workloads import Secret
 
 #: It is late to renew a certificate once these seconds are left, or only this part of its life if
 #: that is less. cert-manager renews it when a third of its life is left.
@@ -48,9 +50,12 @@ def tls_context(crt: str, key: str, ca: str) -> ssl.SSLContext:
 
     The same texts give the same context. Raise `OSError` if they are not usable.
     """
-    tls = as_in_go(ssl.create_default_context(cadata=ca))
+    # Python takes ASCII alone, and a comment may have more. Nothing is left out: of an empty text,
+    # Python would trust what the system trusts.
+    tls = as_in_go(ssl.create_default_context(cadata=ca.encode("ascii", "replace").decode()))
     with file_of(crt.encode()) as certificate_file, file_of(key.encode()) as key_file:
-        tls.load_cert_chain(certificate_file, key_file)
+        # Without a password, OpenSSL would ask the terminal for the one of an encrypted key.
+        tls.load_cert_chain(certificate_file, key_file, password="")
     return tls
 
 
@@ -87,7 +92,8 @@ def expiry(crt: str, ca: str) -> Expiry:
 
 def text_of(context: Context[Any], secret: str, key: str) -> str:
     """Return the value of a `key` of a `secret`; raise `Wait` if either is missing."""
-    text: str = context.read(SECRET, secret).get(key, "")
+    view = context.read(SECRET, secret)
+    text: str = (view.texts() if isinstance(view, Secret) else view).get(key, "")
     if not text:
         raise Wait("SecretIncomplete", f"Secret {secret} has no {key}.")
     return text
@@ -105,7 +111,7 @@ def tls_of(context: Context[Any], secret: str) -> ssl.SSLContext:
 def expiry_of(context: Context[Any], secrets: Iterable[str]) -> Expiry | None:
     """Return when the first certificate of several `secrets` expires; None if there are none.
 
-    Raise `Wait` if one is not usable.
+    Raise `Wait` if one is not usable. It needs the extra `webhooks`.
     """
     expiries = []
     for secret in secrets:

@@ -33,6 +33,12 @@ class _State(Struct, rename="camel", frozen=True):
     message: str = ""
     exit_code: int = 0
 
+    def ended(self, why: str) -> str:
+        """Return how a container ended: with the last error of its log, or `why` if it has none."""
+        text = f"it ended with exit code {self.exit_code}"
+        why = _last_error(self.message) or why
+        return f"{text}: {why}" if why else f"{text}."
+
 
 class _States(Struct, frozen=True):
     waiting: _State | None = None
@@ -48,10 +54,10 @@ class _ContainerStatus(Struct, rename="camel", frozen=True):
 
     def crash(self) -> str:
         """Return how it ended while it waits after a crash; else an empty text."""
-        ended = self.state.terminated or self.last_state.terminated
-        if not self.waits_after_a_crash or ended is None or not ended.exit_code:
+        waiting, ended = self.state.waiting, self.last_state.terminated
+        if waiting is None or not self.waits_after_a_crash or ended is None or not ended.exit_code:
             return ""
-        return f"it ended with exit code {ended.exit_code}: {_last_words(ended.message)}"
+        return ended.ended(waiting.message if ended.reason in ("", "Error") else ended.reason)
 
     @property
     def waits_after_a_crash(self) -> bool:
@@ -59,15 +65,17 @@ class _ContainerStatus(Struct, rename="camel", frozen=True):
         return self.state.waiting is not None and self.state.waiting.reason == "CrashLoopBackOff"
 
 
-def _last_words(log: str) -> str:
+def _last_error(log: str) -> str:
     """Return the last error in the end of a log, which may be of JSON, or else its last line."""
-    lines = [line for line in log.splitlines() if line.strip()]
+    lines = [line for line in map(str.strip, log.splitlines()) if line]
     for line in reversed(lines):
-        with contextlib.suppress(msgspec.MsgspecError):
-            entry = msgspec.json.decode(line, type=dict[str, Any])
-            if entry.get("level") in ("error", "panic", "fatal"):
-                return ": ".join(str(entry[key]) for key in ("msg", "error") if key in entry)
-    return lines[-1] if lines else "its log is empty"
+        if line.startswith("{"):
+            with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+                entry = msgspec.json.decode(line, type=dict[str, Any])
+                if str(entry.get("level")).lower() in ("error", "panic", "fatal"):
+                    said = [str(entry[key]) for key in ("msg", "message", "error") if key in entry]
+                    return ": ".join(said) or line
+    return lines[-1] if lines else ""
 
 
 class _Container(Struct, frozen=True):
@@ -120,13 +128,14 @@ class Pod(Object):
         for container in self._containers():
             waiting, over = container.state.waiting, container.state.terminated
             if waiting is not None and waiting.reason != "PodInitializing":
-                text = container.crash() or waiting.message or f"It waits: {waiting.reason}."
-                named = text if container.name == own else f"Container {container.name}: {text}"
-                return waiting.reason, named
-            if over is not None and over.exit_code:
-                text = f"Container {container.name} ended with exit code {over.exit_code}"
-                named = f"{text}: {over.message}" if over.message else f"{text}."
-                return over.reason or "Error", named
+                reason = waiting.reason
+                text = container.crash() or waiting.message or f"It waits: {reason}."
+            elif over is not None and over.exit_code:
+                reason, text = over.reason or "Error", over.ended("")
+            else:
+                continue
+            named = text if container.name == own else f"Container {container.name}: {text}"
+            return reason, named
         for condition in self.status.conditions:
             if (condition.type, condition.status) == ("PodScheduled", "False"):
                 return condition.reason, condition.message
