@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,15 @@ async def test_kopf_s_own_writes_are_fenced(
     assert recording.methods == ["PATCH"]
 
 
+async def test_r11_a_write_that_replaces_the_middlewares_is_refused(recording: Recording) -> None:
+    recording.client.may_write = lambda: True
+    async with recording.client.fenced() as session:
+        with pytest.raises(ApiError, match="nothing says"):
+            await session.post(recording.info.server, middlewares=())
+
+    assert recording.methods == []
+
+
 async def test_a_write_of_adapt_is_refused(server: ApiServer, recording: Recording) -> None:
     """Nobody leads yet, and every replica calls it."""
     server.put(LEASE, {"metadata": {"namespace": "ns", "name": "tester"}})
@@ -169,6 +178,50 @@ async def test_a_release_that_does_not_ask_the_fence_is_noticed_at_the_start(
 
     with pytest.raises(sessions.FenceError):
         await sessions.prove()
+
+
+@pytest.fixture
+def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager[Settings]]:
+    """Return a manager alone in kopf's registry, and without ports."""
+    info = kopf.ConnectionInfo(server="https://unused")
+    monkeypatch.setattr(credentials, "find", lambda: info)
+    before = kopf.get_default_registry()
+    kopf.set_default_registry(kopf.OperatorRegistry())
+    one = Manager("tester", Settings)
+    one._configured = Settings(metrics_bind_address=None, health_probe_bind_address=None)
+    yield one
+    kopf.set_default_registry(before)
+
+
+@pytest.mark.parametrize("on", [kopf.on.startup(), kopf.on.probe(), kopf.on.validate("pods"), None])
+async def test_r4_whenever_kopf_gets_a_session_its_fence_is_proved(
+    manager: Manager[Settings], on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def prove() -> None:
+        raise sessions.FenceError("it is tried")
+
+    monkeypatch.setattr(sessions, "prove", prove)
+    if on is not None:
+        on(lambda **_: None)
+    why = "the manager has no controller" if on is None else "would send what the fence refuses"
+    with pytest.raises(SystemExit, match=why):
+        await manager._start(kopf.OperatorSettings())
+
+
+async def test_r9_what_is_missing_is_not_said_to_be_an_extra_unless_it_is_one(
+    manager: Manager[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: Any) -> None:
+        raise ImportError("nothing of webhooks")
+
+    monkeypatch.setattr(manager, "_build", missing)
+    with pytest.raises(ImportError, match="nothing of webhooks"):
+        await manager._start(kopf.OperatorSettings())
+
+    monkeypatch.setitem(sys.modules, "kopf_runtime.endpoints.certificates", None)
+    settings = Settings(webhook_secret="s", webhook_bind_address=("", 1))
+    with pytest.raises(SystemExit, match=r"needs kopf-runtime\[webhooks\]"):
+        manager._certify([web.post("/x", missing)], settings)  # type: ignore[arg-type]
 
 
 PROBE = """

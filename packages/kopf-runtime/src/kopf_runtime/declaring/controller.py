@@ -249,7 +249,8 @@ class Controller(Related):
         It gets the settings, and returns arguments of `aiohttp.ClientSession` that replace those of
         the runtime, such as `trust_env` (it honors `HTTPS_PROXY`) or `connector` (it keeps idle
         connections for 15 seconds). It is called once, in the event loop. Pass a TLS context with
-        each request, as `ssl=`, and always the same one, or no connection is used again.
+        each request, as `ssl=`, and always the same one, or no connection is used again. But
+        return `middlewares` here: a write with some of its own is refused, as they replace these.
         """
         self._declare(session=self._take("session", plain(function)))
         return function

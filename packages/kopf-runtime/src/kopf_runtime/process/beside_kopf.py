@@ -85,9 +85,13 @@ class BesideKopf:
         """Return whether the author has registered handlers of kopf that act on objects."""
         return kopf_registry.acts(self.registry)
 
+    def logs_in(self, manager: object) -> bool:
+        """Return whether kopf gets a session: an author has handlers, of any sort."""
+        return kopf_registry.has_others(self.registry, manager, self)
+
     async def until_used(self, manager: object) -> None:
-        """Hold up kopf, which asks the API server for what it is, unless an author has handlers."""
-        if kopf_registry.has_others(self.registry, manager, self):
+        """Hold up kopf, which asks the API server for what it is, unless it gets a session."""
+        if self.logs_in(manager):
             return
         try:
             await asyncio.Event().wait()

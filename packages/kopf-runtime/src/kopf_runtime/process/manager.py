@@ -235,7 +235,7 @@ class Manager(Generic[S]):
         self._deps = Deps(client, self.metrics, recorder, configured)
         lends = any(each.declaration.lends_session for each in self.controllers)
         try:
-            if lends or self.beside.has_handlers():
+            if lends or self.beside.logs_in(self):
                 from kopf_runtime.cluster import sessions
 
                 await sessions.prove()
@@ -245,8 +245,6 @@ class Manager(Generic[S]):
             self._certify(routes, configured)
         except errors.DeclarationError as error:
             self._end(str(error))
-        except ImportError as error:
-            self._end(f"--webhook-secret needs kopf-runtime[webhooks]: {error}")
         self.metrics.last_resync.set_function(self._last_resync)
         await self._serve(routes, configured)
         # Only now: what ends the process above leaves no open session.
@@ -286,8 +284,10 @@ class Manager(Generic[S]):
         """Make a certificate, if something is asked and nobody else makes one."""
         webhooks, crds = self.webhooks, [versions.kind for versions in self._versions()]
         if routes and settings.webhook_bind_address and settings.webhook_secret:
-            from kopf_runtime.endpoints.certificates import Certificates
-
+            try:
+                from kopf_runtime.endpoints.certificates import Certificates
+            except ImportError as error:
+                self._end(f"--webhook-secret needs kopf-runtime[webhooks]: {error}")
             self._certificates = Certificates(self.client, settings, webhooks, crds)
 
     def _last_resync(self) -> float:

@@ -67,7 +67,7 @@ class Planner:
         else:
             given = observer.results(owner)
         if self._deps.settings.dry_run:
-            return Dry(**given | self._untold())
+            return Dry(**given | self._unknown_results())
         return (StepContext if declaration.stepwise else Context)(**given)
 
     def contribution(self, owner: Owner) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Planner:
             raise StepError(troubles.invalid_plan(text)) from error
         return added
 
-    def _untold(self) -> dict[str, PlanError]:
+    def _unknown_results(self) -> dict[str, PlanError]:
         """Return the results that a dry run lacks, with the error for a plan that asks for one.
 
         What would be changed in the cluster is not known then.
