@@ -427,7 +427,7 @@ def _adopt(s: Seen) -> Step | None:
         for name in sorted(ids.keys() - {member.name for member in entries})
     ]
     gone = "it is not a member of the cluster"
-    ran = {name: voice.version for name, voice in s.voices.items()}
+    ran = {name: v.version for name, v in s.voices.items() if not v.learner}  # as a voter
     members = [
         replace(
             e,

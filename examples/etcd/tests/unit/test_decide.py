@@ -163,6 +163,17 @@ def test_who_answers_on_an_adopted_volume_stays_though_its_peer_url_is_unknown(n
     assert (step.do, "a3" in step.why) == ((Do.LATCH if named else Do.REFUSE), not named)
 
 
+def test_b1_a_learner_of_an_adopted_cluster_has_not_run_as_a_voter() -> None:
+    """It lacks data that the voters have, so it may not survive the loss of the quorum."""
+    s = healthy(3)
+    s = replace(s, voices={**s.voices, "c-3": replace(s.voices["c-3"], learner=True)})
+    entries = [structs.replace(e, id="", proved=False) for e in s.latched.members]
+    s = latching(wanting(s, adopt="old"), cluster_id="", members=entries)
+    step = decide(replace(s, kept=dict.fromkeys(s.volumes, OLD)))
+    assert step.latched is not None
+    assert [member.ran for member in step.latched.members] == [OLD, OLD, ""]
+
+
 def test_c1_who_serves_already_is_not_changed_while_the_others_are_adopted() -> None:
     """What is edited meanwhile, such as `spec.tls`, is rolled out once all are there."""
     s = healthy(3)
