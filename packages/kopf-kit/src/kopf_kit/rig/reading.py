@@ -43,6 +43,10 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 #: Where no underscore may be; in a number that begins with a digit, it may be anywhere.
 _STRAY = re.compile(r"_(?![0-9])|(?<![0-9])_")
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+#: In JSON: of surrogates, only a pair is a character; Go reads U+FFFD in place of another one.
+_ESCAPE = re.compile(
+    r"(\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]|\\u(?![dD][89a-fA-F]))|\\u\w{4}"
+)
 _OCTAL = re.compile(r"^([-+]?)0(?=[0-7])")
 
 _Content = TypeVar("_Content")
@@ -132,9 +136,11 @@ def load_all(written: str | bytes, source: Path | str) -> list[Any]:
 
 
 def _all(written: str | bytes) -> list[Any]:
-    if written.lstrip()[:1] in ("{", b"{"):  # JSON has escapes that YAML has not
+    if written.lstrip()[:1] in ("{", "[", b"{", b"["):  # JSON has escapes that YAML has not
         with contextlib.suppress(ValueError):
-            return [json.loads(written, parse_int=plain, parse_float=plain, parse_constant=plain)]
+            encoded = written if isinstance(written, str) else written.decode()
+            paired = _ESCAPE.sub(lambda found: found[1] or r"\ufffd", encoded)
+            return [json.loads(paired, parse_int=plain, parse_float=plain, parse_constant=plain)]
     return list(yaml.load_all(written, _Loader))
 
 
@@ -253,22 +259,20 @@ class _Loader(yaml.CSafeLoader):
     def construct_binary(self, node: yaml.ScalarNode) -> str:
         return str(self.construct_yaml_binary(node), "utf-8", "replace")
 
-    def construct_tagged(self, node: yaml.Node) -> Any:
-        """Return a value as if it had no tag; a scalar with one is a text."""
-        if isinstance(node, yaml.MappingNode):
-            return self.construct_mapping(node, deep=True)
-        if isinstance(node, yaml.SequenceNode):
-            return self.construct_sequence(node, deep=True)
-        return node.value
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Return a value; as in Go, a list or an object is what it is, whatever its tag says."""
+        if isinstance(node, yaml.CollectionNode):
+            node.tag = f"{_TAG}map" if isinstance(node, yaml.MappingNode) else f"{_TAG}seq"
+        elif node.tag in (f"{_TAG}map", f"{_TAG}seq"):
+            node.tag = f"{_TAG}str"
+        return super().construct_object(node, deep)
 
 
 _Loader.add_constructor(f"{_TAG}binary", _Loader.construct_binary)
-for _name in (None, f"{_TAG}set", f"{_TAG}omap", f"{_TAG}pairs"):
-    _Loader.add_constructor(_name, _Loader.construct_tagged)
+for _name in (None, *(_TAG + name for name in ("merge", "timestamp", "set", "omap", "pairs"))):
+    _Loader.add_constructor(_name, lambda _, node: node.value)
 for _name in ("plain", "bool", "int", "float", "null"):
     _Loader.add_constructor(_TAG + _name, _Loader.construct_plain)
-for _name in ("merge", "timestamp"):
-    _Loader.add_constructor(_TAG + _name, lambda _, node: node.value)
 
 
 #: Writes the text of a file, or removes it if there is None.
