@@ -38,23 +38,33 @@ def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
     return schema
 
 
-def test_a_union_has_the_limits_of_each_type() -> None:
-    """What else becomes of a type, tests/faults/test_classes.py asks an API server."""
-    number = Annotated[int, Meta(gt=0, le=9)]
+SMALL, TEXT = Annotated[int, Meta(ge=0, le=5)], {"type": "string"}
 
-    assert schema_of(number | Annotated[str, Meta(max_length=5, pattern="^a")]) == {
-        "x-kubernetes-int-or-string": True,
-        "minimum": 0,
-        "exclusiveMinimum": True,
-        "maximum": 9,
-        "maxLength": 5,
-        "pattern": "^a",
-    }
-    assert schema_of(Color) == {
-        "type": "string",
-        "enum": ["blue", "red"],
-        "description": "A color.",
-    }
+
+@pytest.mark.parametrize(
+    ("type_", "schema"),
+    [
+        (bytes, {**TEXT, "format": "byte"}),
+        (int, {"type": "integer", "format": "int64"}),
+        (SMALL, {"type": "integer", "format": "int32", "minimum": 0, "maximum": 5}),
+        (Literal["a", None], {**TEXT, "enum": ["a"]}),
+        (Literal["a"] | None, {**TEXT, "enum": ["a"]}),
+        (Color, {**TEXT, "enum": ["blue", "red"], "description": "A color."}),
+        (set[str], {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"}),
+        (list[Any], {"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": True}}),
+        (dict[str, Any], {"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+        (Annotated[str, Meta(title="One", examples=["a"])], TEXT),
+        (
+            Annotated[int, Meta(gt=0)] | Annotated[str, Meta(max_length=5, pattern="^a")],
+            {"x-kubernetes-int-or-string": True, "minimum": 0, "exclusiveMinimum": True}
+            | {"maxLength": 5, "pattern": "^a"},
+        ),
+    ],
+    ids=str,
+)
+def test_w1_a_type_becomes_what_an_api_server_takes(type_: Any, schema: Schema) -> None:
+    """What else becomes of a type, tests/faults/test_classes.py asks an API server."""
+    assert schema_of(type_) == schema
 
 
 def test_a_class_within_stands_in_its_place_with_its_own_defaults() -> None:
