@@ -17,7 +17,7 @@ from kopf_kit.testing.conformance.replicas import two
 from kopf_kit.testing.process import Operator
 from kopf_kit.testing.world import World
 
-MINUTES = float(os.environ.get("MINUTES", "60"))
+MINUTES = float(os.environ.get("MINUTES") or "60")
 MESSAGES = 200
 #: Seconds between two rounds of churn, and rounds between two cuts of all connections.
 PAUSE, CUT = 1.0, 60

@@ -231,6 +231,27 @@ def test_what_needs_our_own_cluster_is_left_out_on_an_existing_one(tiers: Tiers)
     assert "left out with CLUSTER=existing: b" in said
 
 
+@pytest.mark.parametrize(
+    ("versions", "ours", "theirs", "ends"),
+    [(0, 0, 5, 0), (0, 5, 5, 5), (0, 0, 1, 1), (1, 0, 0, 1)],
+    ids=["a part", "no test", "a failure", "no version"],
+)
+def test_b8_the_matrix_fails_if_it_tests_nothing(
+    tmp_path: Path, versions: int, ours: int, theirs: int, ends: int
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!/bin/sh\ncase $* in -c*) echo 1.36; exit {versions} ;; "
+        f"*packages/*--junit-xml={tmp_path}/matrix.1.36.kopf-runtime.xml) exit {ours} ;; "
+        f"*--junit-xml={tmp_path}/matrix.1.36...xml) exit {theirs} ;; *) exit 9 ;; esac\n"
+    )
+    python.chmod(0o755)
+    run = lanes.read(REAL)["matrix"].command(tmp_path / "matrix.xml", (), "")
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+
+    assert subprocess.run(["sh", "-ec", run], env=environment, check=False).returncode == ends
+
+
 def test_check_needs_no_cluster_and_each_path_exists() -> None:
     real = lanes.read(REAL)
 

@@ -55,6 +55,7 @@ class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             "{pytest}": shlex.join([f"--junit-xml={report}", *options]),
             "{options}": shlex.join(options),
             "{project}": shlex.quote(project),
+            "{folder}": shlex.quote(str(report.parent)),
         }
         for placeholder, ours in words.items():
             line = line.replace(placeholder, ours)
