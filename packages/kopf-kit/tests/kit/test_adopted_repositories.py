@@ -324,6 +324,12 @@ DEPLOYMENTS: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
         ("events",),
         "packages",
     ),
+    "b10-its image is spelled otherwise": (
+        {"a.yaml": deployment(DB, "ghcr.io/acme/Notes_Operator:1")}
+        | {"b.yaml": deployment({"args": ["kopf", "run", "-m", "main", "-n", "x"]}, "other")},
+        ("db",),
+        "Dockerfile watches events, and a.yaml db, which PROJECT has",
+    ),
     "several": (
         {"a.yaml": deployment({"args": ["a"]}), "b.yaml": deployment({"args": ["b"]})},
         ("events",),

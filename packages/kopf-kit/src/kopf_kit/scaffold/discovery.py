@@ -80,7 +80,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     image = container.read(reading.text(root / dockerfile)) if dockerfile else Container()
     called = about.get("name") or (said.home or home).rpartition("/")[2]
     name = said.name or canonicalize_name(called)  # a_b.c is a-b-c for an index, too
-    deployment, manifest, doubts = _deployed(root, name)
+    deployment, manifest, doubts = _deployed(root, canonicalize_name(name))
     built = container.kopf_run(image.command)
     image = container.started(image, manifest)
     started = container.kopf_run(image.command)
@@ -151,8 +151,8 @@ def _deployed(root: Path, name: str) -> tuple[str, Manifest, list[str]]:
 
 
 def _called(image: str) -> str:
-    """Return the name of an image, such as a.example/b/notes:1.0."""
-    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    """Return the name of an image, such as a.example/b/notes:1.0, as an index has it."""
+    return canonicalize_name(image.rpartition("/")[2].partition("@")[0].partition(":")[0])
 
 
 def _about_namespaces(
