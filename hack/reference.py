@@ -177,17 +177,28 @@ def _uses() -> dict[str, tuple[Path, int, str]]:
         for file in sorted(f for pattern in patterns for f in paths.CHECKOUT.glob(pattern)):
             lines = file.read_text().splitlines()
             if file.suffix == ".md":
-                fences = itertools.accumulate(line.startswith("```") for line in lines)
-                lines = [
-                    line if inside % 2 and line[:3] != "```" else ""
-                    for line, inside in zip(lines, fences, strict=True)
-                ]
+                lines = [*_python(lines)]
             for first, last, name in _names(ast.parse("\n".join(lines))):
                 use = textwrap.dedent("\n".join(lines[first - 1 : last]))
-                if last - first < _LONGEST and len(use) < len(row.get(name, (0, 0, " " * 9999))[2]):
+                if last - first < _LONGEST and _rank(use) < _rank(row.get(name, ("", 0, ""))[2]):
                     row[name] = file, first, use
         found = row | found
     return found
+
+
+def _python(lines: list[str]) -> Iterator[str]:
+    """Yield the lines of a page, without those that are no Python."""
+    fence = ""
+    for line in lines:
+        if line.startswith("```"):
+            fence = "" if fence else line
+        yield line if fence == "```python" and line != fence else ""
+
+
+def _rank(use: str) -> tuple[bool, bool, int]:
+    """Return what is smaller for a better example: what only annotates shows no use."""
+    annotates = re.fullmatch(r"\w+: [^=\n]+|(@pytest.+\n)?(async )?def .+:", use)
+    return not use, annotates is not None, len(use)
 
 
 def _names(tree: ast.Module) -> Iterator[tuple[int, int, str]]:

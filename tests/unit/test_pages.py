@@ -176,3 +176,12 @@ def test_the_page_shows_how_each_name_is_used() -> None:
     assert "RetryError(reason: str, *, after: float = 0.0)" in section
     assert "at most 600" in section
     assert re.search(r"```python\n.*raise kr.RetryError\(.*\n```", section, re.DOTALL)
+
+
+def test_b11_an_example_uses_its_name_and_a_page_may_show_other_languages() -> None:
+    lines = ["text", "```python", "a = 1", "```", "```console", "$ b", "```"]
+    assert [*reference._python(lines)] == ["", "", "a = 1", "", "", "", ""]
+
+    uses = {name.name: (name.example or (0, 0, ""))[2] for name in reference.entries()}
+    for name in ("testing.ApiServer", "testing.World"):
+        assert "\n    return " in uses[name]
