@@ -83,10 +83,15 @@ def test_the_next_version_is_raised_and_recorded_in_commits_of_their_own(
     images = (clone.folder / "catalog" / "channels.yaml", released.clone.files(__version__))
     ours = dict(line.split() for line in (images[1] / "images.txt").read_text().splitlines())
 
+    assert clone.refused("9.8.7").startswith("CHANGELOG.md says nothing of 9.8.7")  # C3
+    with (clone.folder / "CHANGELOG.md").open("a") as log:
+        log.write("\n## 9.8.7\n\n- Add a value\n")
+    clone.git("commit", "--quiet", "--all", "--message", "change")
     clone.release("9.8.7", IMG=ours["message-operator"], MESSAGE_IMG=ours["message"])
 
     subjects = clone.git("log", "--format=%s", "origin/HEAD..").splitlines()
-    assert subjects == ["release: record 9.8.7", "release: raise the version to 9.8.7"]
+    raised = ["release: record 9.8.7", "release: raise the version to 9.8.7"]
+    assert subjects == [*raised, "change"]
     assert clone.git("tag") == "v9.8.7"
     assert clone.git("status", "--porcelain") == ""
     assert f"replaces: message-operator.v{__version__}" in images[0].read_text()

@@ -6,6 +6,7 @@ import pytest
 
 from kopf_kit.project import documents
 from kopf_kit.release import changelog, files, numbered
+from kopf_kit.rig.run import KitError
 
 HEADING = "## 0.1.0 (2026-01-31)\n"
 
@@ -34,3 +35,15 @@ def test_artifact_hub_shows_what_the_changelog_says(releases: list[str], kind: s
         {"kind": "added", "description": "Add a value"},
         {"kind": kind, "description": "Rename: 안녕"},
     ]
+
+
+@pytest.mark.parametrize("heading", [HEADING, "## 0.1.0\n", "## [0.1.0] - 2026-01-31\n"])
+def test_c3_a_version_of_which_the_changelog_says_nothing_is_not_released(heading: str) -> None:
+    log = f"# Changelog\n\n## 0.2.0 (2026-02-01)\n\n{heading}\n- Add a value\n"
+
+    changelog.check(log, "0.1.0")
+    changelog.check(log, "0.3.0-rc.1")
+    changelog.check("", "0.3.0")  # not everybody has one
+    for version in ("0.2.0", "0.3.0"):  # an empty section, and none
+        with pytest.raises(KitError, match=rf"says nothing of {version}, .* `## {version} "):
+            changelog.check(log, version)

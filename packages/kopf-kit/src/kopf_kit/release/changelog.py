@@ -5,11 +5,14 @@ import re
 from kopf_kit.olm import catalog
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import reading
+from kopf_kit.rig.run import KitError
 
 FILE = PROJECT.root / "CHANGELOG.md"
 
 #: A section, its version, and its text below the heading.
-_SECTION = re.compile(rf"^## ({catalog.VERSION.pattern}) .*\n((?:(?!## ).*\n)*)", re.MULTILINE)
+_SECTION = re.compile(
+    rf"^## \[?({catalog.VERSION.pattern})\]?(?: .*)?\n((?:(?!## ).*\n)*)", re.MULTILINE
+)
 
 #: What Artifact Hub calls a change, by the heading that it is under, or by its first word.
 _KINDS = {
@@ -24,6 +27,15 @@ _KINDS = {
 def current() -> str:
     """Return the changelog as it is."""
     return reading.text(FILE) if FILE.exists() else ""
+
+
+def check(text: str, version: str) -> None:
+    """Raise KitError if a changelog says nothing of a version that is no candidate."""
+    if text and "-" not in version and not below_heading(text, version):
+        raise KitError(
+            f"CHANGELOG.md says nothing of {version}, where users look for what it changes: add a "
+            f"section `## {version} (DATE)`, and commit it"
+        )
 
 
 def below_heading(text: str, version: str) -> str:
