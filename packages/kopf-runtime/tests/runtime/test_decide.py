@@ -371,7 +371,9 @@ def step(
     ("outlives", "name"),
     [*((False, name) for name in CASES), *((True, name) for name in OUTLIVING)],
 )
-def test_a_step_follows_from_what_is_seen(outlives: bool, name: str) -> None:
+def test_s10_a_step_follows_from_what_is_seen_and_no_generation_is_no_edit(
+    outlives: bool, name: str
+) -> None:
     changes, steps, why = (OUTLIVING if outlives else CASES)[name]
 
     updates = Update.APPLY, Update.RECREATE, Update.CREATE

@@ -1,5 +1,6 @@
 """The operator of twenty lines runs, and a kopf handler beside it."""
 
+import ast
 import asyncio
 import os
 import re
@@ -365,9 +366,41 @@ def test_a_kopf_that_uses_aiohttp_as_it_is_imported_gets_it_then(tmp_path: Path)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path}/kopf/__init__.py\n"), done.stderr
 
 
-def test_one_module_alone_uses_private_names_of_kopf() -> None:
-    using = [file.stem for file in SOURCES.rglob("*.py") if "from kopf._" in file.read_text()]
-    assert using == ["kopf_private"]
+#: Each private part of kopf that the runtime uses, by the module that has it.
+PRIVATE = {
+    "kopf._cogs.clients": "scanning watching",
+    "kopf._cogs.clients.errors": "APIError APIForbiddenError",
+    "kopf._cogs.clients.scanning": "_read_version scan_resources",
+    "kopf._cogs.clients.watching": "WatchingError continuous_watch",
+    "kopf._cogs.structs.references": "Insights Resource",
+    "kopf._core.engines.admission": "MemoGetter build_webhooks serve_admission_request",
+    "kopf._core.reactor": "observation",
+    "kopf._core.reactor.observation": "revise_resources",
+}
+
+
+def test_c1_one_module_alone_uses_private_names_of_kopf() -> None:
+    code = {file: file.read_text() for file in SOURCES.rglob("*.py")}
+    private = re.compile(r"\bkopf\._|\bfrom kopf import .*\b_")
+    (using,) = (file for file, text in code.items() if private.search(text))
+    assert using.stem == "kopf_private"
+
+    imported = {
+        alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(code[using]))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("kopf._")
+        for alias in node.names
+    }
+    taken = {
+        f"{imported[owner]}.{node.attr}"
+        for file, text in code.items()
+        if file == using or using.stem in text
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute)
+        if (owner := ast.unparse(node.value).removeprefix("private.")) in imported
+    }
+    known = {f"{module}.{name}" for module, names in PRIVATE.items() for name in names.split()}
+    assert {*imported.values()} | taken == known
 
 
 MOVED = """

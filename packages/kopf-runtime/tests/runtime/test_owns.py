@@ -439,7 +439,9 @@ async def test_an_immutable_child_is_made_again(server: ApiServer, mode: Any, po
 
 
 @pytest.mark.parametrize("mode", [None, kr.ORPHAN], ids=str)
-async def test_a_change_that_no_new_child_could_have_is_told(server: ApiServer, mode: Any) -> None:
+async def test_s2_a_change_that_no_new_child_could_have_is_told(
+    server: ApiServer, mode: Any
+) -> None:
     server.put(WIDGET, widget(text="1Gi"))
     async with operating(server, owning(claim, claims={"on_immutable": mode})):
         await until(lambda: is_ready(server))

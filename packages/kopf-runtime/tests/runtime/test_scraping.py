@@ -460,6 +460,23 @@ async def test_r12_a_request_of_another_form_or_with_a_body_is_answered_at_once(
         writer.close()
 
 
+@pytest.mark.parametrize(
+    ("more", "end", "status"), [(0, b"\r\n\r\n", 200), (1, b"\r\n\r\n", 400), (5, b"", 400)]
+)
+async def test_w2_a_huge_header_is_refused_before_its_end(
+    more: int, end: bytes, status: int
+) -> None:
+    async with page(b"") as (port, asked), asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        begin = b"GET /metrics HTTP/1.1\r\nA: "
+        writer.write(begin.ljust(16 * 1024 - len(end) + more, b"a") + end)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d " % status)
+        assert (b"Connection: close" in head) is bool(more)
+        assert len(asked) == (not more)
+        writer.close()
+
+
 async def test_r12_a_request_that_begins_before_an_answer_is_not_answered() -> None:
     async with page(b"") as (port, asked), asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
