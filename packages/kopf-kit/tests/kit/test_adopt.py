@@ -524,6 +524,18 @@ client.CoreV1Api().list_namespace()
             ),
             "bind no role to the operator's ServiceAccount",
         ),
+        (
+            _edit(
+                "role.yaml",
+                "rules:\n",
+                "rules:\n",
+                f"---\n{_BINDING}subjects: [{{kind: ServiceAccount, name: op, namespace: sys}}]\n"
+                "---\n{kind: ServiceAccount, metadata: {name: op, namespace: dev}}\n---\n"
+                "kind: Job\nmetadata: {name: op}\n"
+                "spec: {template: {spec: {serviceAccountName: op, containers: [{}]}}}\n",
+            ),
+            "the operator's ServiceAccount dev/op, but to sys/op; name the files with its roles",
+        ),
         (_own_chart, "charts/notes-operator is a chart already"),
         (
             lambda folder: (folder / "requirements.txt").unlink(),

@@ -415,6 +415,17 @@ def binding(subject: str, *spaces: str) -> str:
     return documents.text(*bindings)
 
 
+def account(name: str) -> dict[str, Any]:
+    about = {"name": name, "namespace": "ops"}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about}
+
+
+def pods(name: str) -> dict[str, Any]:
+    pod = {"serviceAccountName": name, "containers": [{"name": name, "image": name}]}
+    about = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": account(name)["metadata"]}
+    return {**about, "spec": {"template": {"spec": pod}}}
+
+
 #: What is watched, files with bindings, what PROJECT watches, and whether the rights hold there.
 HOMES: dict[str, tuple[str, dict[str, str], tuple[str, ...], bool]] = {
     "its own": ("ops", {"b.yaml": binding("ops", "ops")}, ("$(POD_NAMESPACE)",), False),
@@ -429,6 +440,15 @@ HOMES: dict[str, tuple[str, dict[str, str], tuple[str, ...], bool]] = {
         {"b.yaml": binding("ops", "ops")},
         ("$(POD_NAMESPACE)", "team-a"),
         False,
+    ),
+    "b4: beside a second workload without rights": (
+        "team-a",
+        {
+            "b.yaml": binding("ops", "team-a")
+            + documents.text(*map(account, "ab"), *map(pods, "ab"))
+        },
+        ("team-a",),
+        True,
     ),
     "one that only a role is in": (
         "team-a",

@@ -210,14 +210,16 @@ def _home(objects: Sequence[Manifest], names: str, *, bound: bool) -> _Home:
         for each in objects
         if each["kind"] == "ServiceAccount"
     }
+    if len(running) > 1:  # others, such as a dashboard's, may need no rights
+        whom = [one for each in objects for one in _whom(each)]
+        running = {pair for pair in running if any(_may_be(pair, one) for one in whom)} or running
     if len(running) != 1 and bound:
         named = {name for _, name in running or subjects}
         running = {pair for pair in subjects | made if pair[1] in named}
     spaces = {space for space, _ in running if space}
     if bound and (len({name for _, name in running}) > 1 or len(spaces) > 1):
-        listed = ", ".join(sorted(f"{space}/{name}".lstrip("/") for space, name in running))
         raise KitError(
-            f"{names} bind roles to the ServiceAccounts {listed}, and nothing says which of them "
+            f"{names} have the ServiceAccounts {_listed(running)}, and nothing says which of them "
             "is the operator's: name files with its roles and bindings alone, or its Deployment too"
         )
     name = next((name for _, name in running), "")
@@ -238,17 +240,32 @@ def _namespace(manifest: Manifest) -> str:
 
 def accounts(manifest: Manifest) -> set[tuple[str, str]]:
     """Return the ServiceAccounts that a binding names, each with its namespace."""
-    return {
-        (str(subject.get("namespace") or ""), str(subject.get("name")))
-        for subject in _subjects(manifest)
-        if subject.get("kind") == "ServiceAccount"
-    }
+    return {(space, name) for space, name in _whom(manifest) if name}
 
 
-def _subjects(manifest: Manifest) -> list[Mapping[str, Any]]:
+def _listed(accounts: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(sorted(f"{space}/{name or '(none)'}".lstrip("/") for space, name in accounts))
+
+
+def _whom(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield the namespace and the name of who has the rights of a binding; empty is any."""
     subjects = manifest.get("subjects")
-    listed = subjects if isinstance(subjects, list) else ()
-    return [subject for subject in listed if isinstance(subject, dict)]
+    for subject in subjects if isinstance(subjects, list) else ():
+        about = subject if isinstance(subject, dict) else {}
+        name = str(about.get("name"))
+        match about.get("kind"), name.split(":"):
+            case "ServiceAccount", _ if name:
+                yield str(about.get("namespace") or ""), name
+            case "User", ["system", "serviceaccount", space, user] if space and user:
+                yield space, user
+            case "Group", ["system", "serviceaccounts", space] if space:
+                yield space, ""
+            case "Group", ["system", "serviceaccounts" | "authenticated"]:
+                yield "", ""
+
+
+def _may_be(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return all(not a or not b or a == b for a, b in zip(one, other, strict=True))
 
 
 def bound(manifest: Manifest) -> set[tuple[str, str]]:
@@ -271,17 +288,6 @@ def runs_as(manifest: Manifest) -> set[tuple[str, str]]:
     return set()
 
 
-def _is_for(subject: Mapping[str, Any], home: _Home) -> bool:
-    """Return whether a binding's subject is, or includes, the operator's ServiceAccount."""
-    kind, name = subject.get("kind"), subject.get("name")
-    if kind == "ServiceAccount":
-        return name == home.account and subject.get("namespace", "") in ("", home.namespace)
-    if kind == "User":
-        return name == f"system:serviceaccount:{home.namespace}:{home.account}"
-    groups = ("system:authenticated", "system:serviceaccounts")
-    return name in (*groups, f"system:serviceaccounts:{home.namespace}")
-
-
 #: A role, the namespace in which it is bound, or None in the whole cluster; or a sentence.
 _Bound = tuple[_Role | None, str | None, str]
 
@@ -292,7 +298,8 @@ def _bound(
     """Return the roles that are bound to the operator, each with where."""
     where: list[_Bound] = []
     for file, binding in bindings:
-        if not any(_is_for(subject, home) for subject in _subjects(binding)):
+        whose = [one for space, one in _whom(binding) if space in ("", home.namespace)]
+        if not {"", home.account} & {*whose}:
             continue
         space = None if binding["kind"] == "ClusterRoleBinding" else _namespace(binding)
         kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]
@@ -312,9 +319,10 @@ def _bound(
             where.append((None, space, sentence))
     held = {id(role) for role, _, _ in where}
     if not any(role for role, _, _ in where):
+        others = _listed({pair for _, each in bindings for pair in accounts(each)})
         raise KitError(
-            f"{names} bind no role to the operator's ServiceAccount {home.account or '(none)'}; "
-            "name the files with its roles and bindings"
+            f"{names} bind no role to the operator's ServiceAccount {_listed([home])}, but to "
+            f"{others or 'others'}; name the files with its roles and bindings"
         )
     for role in roles:
         if id(role) not in held and not _is_selected(role, [each for each, _, _ in where if each]):
