@@ -445,6 +445,7 @@ HOMES: dict[str, tuple[str, dict[str, str], tuple[str, ...], bool]] = {
         "team-a",
         {
             "b.yaml": binding("ops", "team-a")
+            + "---\n"
             + documents.text(*map(account, "ab"), *map(pods, "ab"))
         },
         ("team-a",),
