@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.rig import paths, reading
+from kopf_kit.rig import kubectl_yaml, paths, reading
 
 _WIDTH = 100
 #: Longest list or values of an object, as Python writes them, that are written on one line.
@@ -37,7 +37,7 @@ class _Dumper(yaml.SafeDumper):
         tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if kind is not yaml.ScalarNode or tag != f"{_TAG}str" or not implicit[0]:
             return tag
-        return f"{_TAG}plain" if reading.plain(value) != value else tag
+        return f"{_TAG}plain" if kubectl_yaml.plain(value) != value else tag
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

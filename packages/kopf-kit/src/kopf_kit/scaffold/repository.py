@@ -17,7 +17,7 @@ from typing import Any
 
 from kopf_kit.compatible import specifier
 from kopf_kit.project import documents
-from kopf_kit.rig import reading, versions
+from kopf_kit.rig import kubectl_yaml, reading, versions
 from kopf_kit.rig.run import KitError, output
 from kopf_runtime.declaring import kinds
 
@@ -69,7 +69,7 @@ class Answers:
                 f"of more than {_LONGEST_ROLE}; use a shorter group"
             )
         for word in (self.name, self.kind, self.plural, self.domain, self._first_part):
-            if word and (read := reading.plain(word)) != word:
+            if word and (read := kubectl_yaml.plain(word)) != word:
                 raise KitError(
                     f"YAML reads `{word}` as {read}, not as a text; choose another "
                     "name, kind or group"

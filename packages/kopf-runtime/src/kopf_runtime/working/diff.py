@@ -23,6 +23,16 @@ class _Dumper(yaml.SafeDumper):
 
 _ODD = re.compile(r"([yYnN]|[-+]?(0[xob][0-9a-f_]+|[0-9._]+(e[-+]?[0-9_]+)?))$", re.IGNORECASE)
 _Dumper.add_implicit_resolver("kubectl", _ODD, None)
+#: Line breaks of YAML 1.1, which nothing but an escape keeps.
+_BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if _BREAKS.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def diff(live: Raw | None, manifest: Raw | None, manager: str) -> str:
