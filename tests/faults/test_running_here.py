@@ -65,6 +65,9 @@ async def test_run_converts_if_nobody_else_does_and_install_gives_the_service_ba
         code = await asyncio.to_thread(started(api, log, *words).wait, 120)
         assert code == 0, log.read_text()
 
+    assert await asyncio.to_thread(started(api, log, *KIT, "run", "--dry-run").wait, 120) == 2
+    with pytest.raises(RefusedError, match="not found"):  # it writes nothing, no CRD either
+        await conversion()
     release = ("memcached-operator", PROJECT.chart, "--namespace=memcached-operator")
     await done(tools.path("helm"), "install", *release, "--create-namespace")
     assert await asyncio.to_thread(started(api, log, *KIT, "run").wait, 120) == 1

@@ -268,6 +268,12 @@ def test_r7_nobody_is_asked_for_the_password_of_a_key() -> None:
     assert b"SSLError" in said
 
 
+@pytest.mark.parametrize("authority", ["", " ", "no certificate", "# 인증서"])
+def test_r7_a_client_trusts_nobody_whom_its_secret_does_not_name(authority: str) -> None:
+    with pytest.raises(OSError, match=r"."):
+        kr.tls_context(LEAF, PEM, authority)
+
+
 def test_certificates_are_checked_as_in_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.13 refuses those without an authority key identifier, which kubectl accepts."""
     former = ssl.create_default_context

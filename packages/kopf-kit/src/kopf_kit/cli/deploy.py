@@ -141,10 +141,11 @@ def run(arguments: list[str]) -> None:
     cluster = clusters.up()
     options, environment = _settings(cluster, arguments)
     client = None
-    if PROJECT.converted and "--dry-run" not in arguments:
-        client, answering = _converting(cluster)
-        options = [*answering, *options]
-    crd.install(cluster, client)
+    if "--dry-run" not in arguments:  # which writes nothing
+        if PROJECT.converted:
+            client, answering = _converting(cluster)
+            options = [*answering, *options]
+        crd.install(cluster, client)
     for operator in crd.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
     say("==> The operator runs here; press Ctrl-C to stop it")

@@ -50,8 +50,9 @@ def tls_context(crt: str, key: str, ca: str) -> ssl.SSLContext:
 
     The same texts give the same context. Raise `OSError` if they are not usable.
     """
-    # Python takes ASCII alone, and a comment may have more. Nothing is left out: of an empty text,
-    # Python would trust what the system trusts.
+    if not ca:  # Python would trust what the system trusts
+        raise ssl.SSLError("there is no certificate of an authority to trust")
+    # Python takes ASCII alone, and a comment may have more.
     tls = as_in_go(ssl.create_default_context(cadata=ca.encode("ascii", "replace").decode()))
     with file_of(crt.encode()) as certificate_file, file_of(key.encode()) as key_file:
         # Without a password, OpenSSL would ask the terminal for the one of an encrypted key.
