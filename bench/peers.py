@@ -63,8 +63,6 @@ class Peer:
     flags: tuple[str, ...] = ()
     #: Whether its status contains the observed generation.
     tells_generation: bool = True
-    #: Whether its speed is measured only once, because no goal depends on it.
-    slow: bool = False
     #: The most Messages with which its memory is measured; the default one would take too long.
     scales: int = 0
 
@@ -101,9 +99,7 @@ TUNED = Peer(
     ("-workers=10", "-slim"),
     scales=100_000,
 )
-TUTORIAL = Peer(
-    "kopf-tutorial", "kopf as in tutorials", "tutorial", tells_generation=False, slow=True
-)
+TUTORIAL = Peer("kopf-tutorial", "kopf as in tutorials", "tutorial", tells_generation=False)
 PEERS = (OURS, DEFAULT, TUNED, TUTORIAL)
 #: It is measured so for single creates; `bare` measures it in the other cases.
 FLOOR = Peer("floor", "the floor: a bare client", "floor")

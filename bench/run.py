@@ -32,7 +32,7 @@ from bench import (
     traces,
     trouble,
 )
-from bench.peers import FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, TUNED, Peer
+from bench.peers import FLOOR, MEMCACHEDS, OURS, PEERS, REVIEWED, TUNED, TUTORIAL, Peer
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say
@@ -189,8 +189,6 @@ async def _speed(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
         record.begin("speed")
         say(f"==> Speed, repeat {repeat + 1} of {plan.repeats}")
         for name in _order([*named, *([FLOOR.name] if plan.floor else [])], repeat):
-            if name != FLOOR.name and named[name].slow and repeat:
-                continue
             if name == FLOOR.name:
                 numbers = await bare.floor(plan.messages)
             else:
@@ -201,20 +199,17 @@ async def _speed(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
 async def _creates(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     record.begin("creates")
     say("==> Single creates")
-    for group, repeats in (
-        ([*(peer for peer in chosen if not peer.slow), FLOOR], plan.repeats),
-        ([peer for peer in chosen if peer.slow], 1),
-    ):
-        found = await measures.creates(group, plan.messages, plan.creates, repeats)
-        for repeat, results in enumerate(found):
-            for name, numbers in results.items():
-                record.keep("creates", name, repeat, numbers)
+    group = [*chosen, FLOOR]
+    found = await measures.creates(group, plan.messages, plan.creates, plan.repeats)
+    for repeat, results in enumerate(found):
+        for name, numbers in results.items():
+            record.keep("creates", name, repeat, numbers)
 
 
 async def _lost(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
-    fast = [peer for peer in chosen if not peer.slow]
+    able = [peer for peer in chosen if peer is not TUTORIAL]
     say("==> Lost answers")
-    await _repeated("lost", lambda peer: trouble.lost(peer, plan.messages), fast, plan, record)
+    await _repeated("lost", lambda peer: trouble.lost(peer, plan.messages), able, plan, record)
 
 
 async def _late(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
@@ -233,7 +228,7 @@ async def _fairness(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     record.begin("fairness")
     say(f"==> Beside {plan.stuck} Messages that a hanging webhook holds")
     for peer in chosen:
-        if not peer.slow:
+        if peer is not TUTORIAL:
             numbers = await trouble.fairness(peer, plan.stuck, plan.beside)
             record.keep("fairness", peer.name, 0, numbers)
 
