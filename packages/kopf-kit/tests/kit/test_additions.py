@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kit import forked
 from kopf_kit.project import definition, documents
 from kopf_kit.rig.run import KitError
 from kopf_kit.scaffold import additions, removal, repository
@@ -66,7 +67,7 @@ def written(tmp_path: Path) -> Path:
 # --- a further kind -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["Bucket", "A", "B" * 63])
+@pytest.mark.parametrize("kind", ["Bucket", "B" * 63])
 def test_a_further_kind_is_served_described_and_tested(written: Path, kind: str) -> None:
     files = additions.kind(written, kind)
 
@@ -80,14 +81,7 @@ def test_a_further_kind_is_served_described_and_tested(written: Path, kind: str)
     assert list(documents.load((written / "olm/csv.yaml").read_text())["kinds"]) == ["Cache", kind]
     changed = git(written, "status", "--porcelain", "--untracked-files=all").splitlines()
     assert {line[3:] for line in changed} == {file.as_posix() for file in files}
-    tests = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=written,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    tests = forked.python("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=written)
     assert "3 passed" in tests.stdout, tests.stdout
 
 
@@ -269,14 +263,7 @@ def test_olm_comes_later_for_all_kinds(tmp_path: Path) -> None:
 
 def test_the_commands_work_below_the_repository_and_nowhere_else(written: Path) -> None:
     def kit(*arguments: str, folder: Path) -> tuple[int, str]:
-        run = subprocess.run(
-            [sys.executable, "-m", "kopf_kit", *arguments],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        run = forked.kit(*arguments, folder=folder)
         return run.returncode, " ".join(run.stderr.split())
 
     assert "tests/unit/test_bucket.py written" in kit("new", "kind", "Bucket", folder=written)[1]

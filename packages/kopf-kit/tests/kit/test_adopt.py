@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from kit import forked
 from kit.called import called
 from kopf_kit.cli.new import adopt_command
 from kopf_kit.image import dockerfile
@@ -41,17 +42,8 @@ def adopt(folder: Path, *words: str) -> tuple[int, str]:
 
 
 def kit(folder: Path, *words: str) -> tuple[int, str]:
-    ended = subprocess.run(
-        [sys.executable, "-m", "kopf_kit", *words],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    return ended.returncode, " ".join(ended.stdout.split())
+    ended = forked.kit(*words, folder=folder)
+    return ended.returncode, " ".join((ended.stdout + ended.stderr).split())
 
 
 def texts(folder: Path) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """`kopf-kit verify` finds what would break the users of the last release, in any layout."""
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from kit import forked
 from kopf_kit.crd import upgrades
 
 _CODE = '''
@@ -95,14 +95,8 @@ class Repository:
     def verify(self) -> tuple[str, str]:
         """Return what is wrong, and what is said beside it."""
         asked = "from kopf_kit.crd import upgrades; print(*upgrades.problems(), sep='\\n')"
-        done = subprocess.run(
-            [sys.executable, "-c", asked],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
+        done = forked.python("-c", asked, folder=self.folder)
+        done.check_returncode()
         return done.stdout.strip(), done.stderr.strip()
 
 

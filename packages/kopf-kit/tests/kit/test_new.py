@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from kit.forked import kit
 from kopf_kit.compatible import specifier
 from kopf_kit.project import definition, documents
 from kopf_kit.rig.run import KitError
@@ -27,22 +28,6 @@ CACHE = Answers("cache-operator", "Cache", "cache.example.com")
 #: What mypy knows of the packages from one repository is true for the next one.
 KNOWN_TYPES = str(CHECKOUT / "build" / "mypy")
 LONGEST = Answers("c" * 44, "C" * 63, ".".join(["g" * 63, "g" * 63, "g" * 55]))
-
-
-def kit(
-    *arguments: str, folder: Path, timeout: float = 60, **variables: str
-) -> "subprocess.CompletedProcess[str]":
-    """Run the program as an author does: where there is no project, and no terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "kopf_kit", *arguments],
-        cwd=folder,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=timeout,
-        check=False,
-    )
 
 
 def new(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":

@@ -121,7 +121,7 @@ def walk(good: Path, folder: Path, cases: int, threads: int = 3) -> Iterator[str
     numbers, lock = iter(range(cases)), threading.Lock()
 
     def work(thread: int) -> list[str]:
-        kit, found = Kit(folder / f"said-{thread}"), list[str]()
+        kit, found = Kit(), list[str]()
         try:
             while True:
                 with lock:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from kit.forked import kit
 from kopf_kit import compatible
 from kopf_kit.__main__ import PROGRAM, VARIABLES
 from kopf_kit.rig import paths
@@ -26,18 +27,6 @@ code = __main__.main()
 print(*({HEAVY} & sys.modules.keys()), file=sys.stderr)
 sys.exit(code)
 """
-
-
-def kit(*arguments: str, at: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "kopf_kit", *arguments],
-        cwd=at,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_help_lists_all_commands_outside_of_a_project_and_imports_none(tmp_path: Path) -> None:
@@ -67,7 +56,7 @@ def test_help_lists_all_commands_outside_of_a_project_and_imports_none(tmp_path:
     ],
 )
 def test_a_wrong_use_is_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
-    run = kit(*words, at=tmp_path)
+    run = kit(*words, folder=tmp_path)
 
     assert (run.returncode, run.stdout) == (2, "")
     assert said in run.stderr
@@ -81,8 +70,8 @@ def test_help_and_a_wrong_option_prepare_nothing(version: str, tmp_path: Path) -
     if version:
         file.write_text(re.sub("cliVersion: .*", f"cliVersion: {version}", file.read_text()))
 
-    helped = kit("deploy", "--help", at=tmp_path)
-    mistyped = kit("verify", "--nope", at=tmp_path)
+    helped = kit("deploy", "--help", folder=tmp_path)
+    mistyped = kit("verify", "--nope", folder=tmp_path)
 
     assert (helped.returncode, helped.stderr) == (0, "")
     assert "Install the operator by Helm" in helped.stdout
@@ -96,7 +85,7 @@ def test_a_command_refuses_the_project_of_a_newer_kit(tmp_path: Path) -> None:
     (tmp_path / "PROJECT").write_text(text)
 
     for command in ("deploy", "test"):  # one needs the whole of PROJECT, one only its name
-        run = kit(command, at=tmp_path)
+        run = kit(command, folder=tmp_path)
         assert (run.returncode, run.stdout) == (1, "")
         assert "error: PROJECT is of kopf-kit 9.0.0, and this is" in run.stderr
 
@@ -123,7 +112,7 @@ def test_an_authors_repository_has_the_kits_tiers(tmp_path: Path) -> None:
     (tmp_path / "PROJECT").write_text("projectName: some\n")
     (tmp_path / "tests" / "unit").mkdir(parents=True)
 
-    (told := kit("test", "--list", at=tmp_path)).check_returncode()
+    (told := kit("test", "--list", folder=tmp_path)).check_returncode()
 
     listed = [line.split()[0] for line in told.stderr.splitlines() if line.startswith("    ")]
     assert listed == ["lint", "types", "verify", "unit", "e2e"]  # it has no tests/faults
@@ -180,7 +169,7 @@ def test_a_project_of_another_kit(version: str, said: str, tmp_path: Path) -> No
 
 
 def test_the_line_of_the_help_has_bash_complete(tmp_path: Path) -> None:
-    helped = " ".join(kit("--help", at=tmp_path).stdout.split())
+    helped = " ".join(kit("--help", folder=tmp_path).stdout.split())
     (line,) = re.findall(r'eval "\$\(\S+ kopf-kit\)"', helped)
     words = "COMP_WORDS=(kopf-kit rel); COMP_CWORD=1; _kopf_kit_completion kopf-kit"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -141,6 +141,7 @@ USERS = {
     "KUBERNETES_SERVICE_HOST": "10.0.0.1",
     "MAKEFLAGS": " -- KIND_CLUSTER_NAME=other",
     "PLATFORMS": "linux/arm64",
+    "PYTHONDONTWRITEBYTECODE": "1",
     "MESSAGE_IMG": "registry.example.com/busybox:1",
     "BUNDLE_IMG": "registry.example.com/bundle:1",
     "REGISTRY": "registry.example.com/you",

@@ -117,6 +117,8 @@ _OPERATOR = ("WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
 #: Variables that the `make` that started the tests passes on to another `make`.
 _BASES = ("RUNTIME_BASE", "BUILD_BASE")
 _MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "BUNDLE_IMG", "REGISTRY", *_BASES)
+#: With it, each of hundreds of Pythons would compile all that it imports.
+_PYTHON = ("PYTHONDONTWRITEBYTECODE",)
 #: Hosts that no proxy can reach.
 _DIRECT = ("localhost", "127.0.0.1", "::1")
 
@@ -146,7 +148,7 @@ def scrub_for_tests(
     scrub(environ)
     if environ.get("CLUSTER") == "existing":
         settings = tuple(name for name in settings if not name.endswith("_IMG"))
-    _remove(environ, settings + _OPERATOR + _MAKE)
+    _remove(environ, settings + _OPERATOR + _MAKE + _PYTHON)
 
 
 def _remove(environ: MutableMapping[str, str], prefixes: tuple[str, ...]) -> None:
