@@ -1,6 +1,6 @@
 """docs/write-your-own-operator.md, done as it says, with packages built as it says: tier `author`.
 
-The Korean page has the same commands and listings, which tests/unit/test_console.py compares.
+The Korean page has the same commands and listings, which tests/unit/test_pages.py compares.
 """
 
 import os

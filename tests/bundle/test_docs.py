@@ -4,12 +4,12 @@ import json
 import re
 from collections.abc import Mapping
 
+from chart import helm
 from kopf_kit.olm import bundle
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import paths
 from message_operator.settings import PodTemplate, Settings
-from tests.support import flags
 
 GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
 (_FILE,) = (bundle.BUNDLE / "manifests").glob("*.clusterserviceversion.yaml")
@@ -30,7 +30,8 @@ def environment(subscription: Mapping[str, str]) -> dict[str, str]:
 
 def started(subscription: Mapping[str, str]) -> Settings:
     """Return the settings with which the operator starts."""
-    return flags.parse([], environment(subscription))
+    settings: Settings = helm.understood([], environment(subscription))
+    return settings
 
 
 def test_the_guide_names_the_first_openshift_that_has_the_kubernetes_that_is_needed() -> None:

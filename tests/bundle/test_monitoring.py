@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from chart.helm import Manifest, helm
+from chart.helm import Manifest, helm, understood
 from kopf_kit.olm import manifests
 from kopf_kit.olm.bundle import BUNDLE, NAME
 from kopf_kit.project import documents
 from kopf_kit.rig import paths
-from tests.support.flags import parse
 
 DOCS = paths.CHECKOUT / "docs"
 GUIDE, PAGE = (DOCS / "olm.md").read_text(), (DOCS / "monitoring.md").read_text()
@@ -110,7 +109,7 @@ def test_the_guide_s_way_to_protected_metrics_fits_the_bundle() -> None:
     (volume,), (mount,) = config["volumes"], config["volumeMounts"]
     variables = {variable["name"]: variable["value"] for variable in config["env"]}
 
-    assert parse([], variables).metrics_cert_path == mount["mountPath"]
+    assert understood([], variables).metrics_cert_path == mount["mountPath"]
     assert volume["name"] == mount["name"]
     assert volume["secret"]["secretName"] == one("Certificate", made)["spec"]["secretName"]
     assert one("Service", made)["spec"]["selector"].items() <= POD["metadata"]["labels"].items()

@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from chart.helm import CHART, Manifest, Values, container, refusal
+from chart.helm import CHART, Manifest, Values, container, refusal, understood
 from kopf_kit.project import documents
 from message_operator import pods
-from tests.support import flags
 
 DIGEST = "sha256:" + "5a" * 32
 
@@ -25,8 +24,7 @@ def message_pod(values: Values) -> Manifest:
     """Return the Pod that the operator makes of a Message if it is installed with these values."""
     environment = {"POD_NAME": "operator-1"}
     arguments = [expanded(argument, environment) for argument in container(values)["args"]]
-    understood = flags.parse(arguments, environment)
-    return pods.manifest("hello", "안녕하세요", 10, understood)
+    return pods.manifest("hello", "안녕하세요", 10, understood(arguments, environment))
 
 
 @pytest.mark.parametrize(

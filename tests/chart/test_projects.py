@@ -22,7 +22,7 @@ import yaml
 from kopf import cli as kopf_cli
 
 import kopf_runtime as kr
-from chart import helm, kubeconform, pod_security
+from chart import helm, pod_security
 from chart.helm import Manifest, Values
 from kopf_kit.project import documents
 from kopf_kit.project.definition import Project
@@ -34,6 +34,7 @@ from tests.chart.projects import (
     every_adopted_project,
     every_project,
     every_project_on_runtime,
+    kubeconform,
 )
 
 RELEASE = "demo"
@@ -227,14 +228,14 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
 
 @every_project
 def test_kubeconform_takes_the_samples_and_finds_a_typo(project: Project, tmp_path: Path) -> None:
-    assert kubeconform.findings(project, *itertools.chain(*project.samples.values())) == ""
+    assert kubeconform(project, *itertools.chain(*project.samples.values())) == ""
 
     for kind, sample in firsts(project):
         manifest = documents.load(sample.read_text())
         manifest.setdefault("spec", {})["nosuchfield"] = 1
         typo = tmp_path / f"{kind}.yaml"
         typo.write_text(yaml.safe_dump(manifest))
-        assert "nosuchfield" in kubeconform.findings(project, typo)
+        assert "nosuchfield" in kubeconform(project, typo)
 
 
 @every_project

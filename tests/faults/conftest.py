@@ -9,7 +9,7 @@ from kopf_kit.rig.run import KitError
 from kopf_kit.testing.requests import Cluster
 from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import World
-from tests.faults.subjects import SUBJECTS
+from tests.faults.messages import SUBJECTS
 
 
 def pytest_configure() -> None:

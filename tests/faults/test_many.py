@@ -13,7 +13,7 @@ from kopf_kit.rig import paths
 from kopf_kit.testing.requests import Raw, connected
 from kopf_kit.testing.under_test import prepare
 from kopf_kit.testing.world import World, world
-from tests.faults.subjects import MESSAGE
+from tests.faults.messages import MESSAGE
 from tests.support import control_plane
 
 NUMBER = int(os.environ.get("NUMBER", "10000"))

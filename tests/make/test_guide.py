@@ -1,7 +1,5 @@
 """What docs/olm.md has its readers type to install and remove the operator."""
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import olm, registry, tools
 from kopf_kit.testing.requests import wait_until
+from tests.docs.reader import Reader
 from tests.e2e import release
 from tests.e2e.kube import Kube
 from tests.make.commands import CHECKOUT
@@ -20,32 +19,14 @@ GUIDE = (CHECKOUT / "docs" / "olm.md").read_text()
 HOME, THEIRS = "message-operator", "default"
 
 
-class Reader:
-    """Someone who types a guide's commands into one shell, in the checkout."""
-
-    def __init__(self, kube: Kube, folder: Path) -> None:
-        (folder / "kubectl").symlink_to(tools.path("kubectl"))
-        self._environment = {
-            **os.environ,
-            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
-            "KUBECONFIG": str(kube.cluster.kubeconfig_path),
-        }
-
-    def follow(self, heading: str) -> str:
-        """Type the commands below a heading; return what they printed. All must succeed."""
-        ended = subprocess.run(
-            ["bash", "-eu", "-o", "pipefail"],
-            cwd=CHECKOUT,
-            env=self._environment,
-            input="set -v\n" + "\n".join(commands(section(GUIDE, heading))),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert ended.returncode == 0, f"## {heading}\n{ended.stdout}"
-        return ended.stdout
+def follow(reader: Reader, heading: str) -> str:
+    """Type the commands below a heading; return what they printed. All must succeed."""
+    said = ""
+    for command in commands(section(GUIDE, heading)):
+        status, printed = reader.types(command)
+        said += f"$ {command}\n{printed}"
+        assert status == 0, said
+    return said
 
 
 @pytest.fixture
@@ -53,7 +34,9 @@ def reader(kube: Kube, tmp_path: Path) -> Iterator[Reader]:
     """A reader with a cluster that has OLM, but neither an operator nor the CRD."""
     olm.up(hack_cluster.TEST_NAME)
     _clean(kube)
-    yield Reader(kube, tmp_path)
+    (tmp_path / "kubectl").symlink_to(tools.path("kubectl"))
+    with Reader(tmp_path, KUBECONFIG=str(kube.cluster.kubeconfig_path)) as reader:
+        yield reader
     _clean(kube)
 
 
@@ -72,7 +55,7 @@ def _clean(kube: Kube) -> None:
 def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of_the_guide(
     reader: Reader, kube: Kube
 ) -> None:
-    said = reader.follow("Install")
+    said = follow(reader, "Install")
 
     assert f"{registry.ADDRESS}/message-operator-catalog@sha256:" in said
     assert "안녕하세요, 오퍼레이터!" in said
@@ -85,7 +68,7 @@ def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of
     assert operator["image"].startswith(f"{registry.ADDRESS}/message-operator@sha256:")
     assert printer["image"].startswith(f"{registry.ADDRESS}/busybox@sha256:")
 
-    reader.follow("Remove")
+    follow(reader, "Remove")
 
     assert kube.get("CustomResourceDefinition", release.CRD) is None
     assert kube.get("Namespace", HOME) is None
@@ -97,7 +80,7 @@ def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of
     )
 
     kube.kubectl("apply", "--server-side", "-f", str(olm.extension_kind()))
-    said = reader.follow("OLM v1")
+    said = follow(reader, "OLM v1")
 
     assert f"{registry.ADDRESS}/message-operator-bundle@sha256:" in said
     assert 'clusterextension.olm.operatorframework.io "message-operator" deleted' in said

@@ -31,16 +31,6 @@ def test_it_has_all_that_the_page_of_releases_promises(files: dict[str, bytes]) 
     }
 
 
-def test_s7_the_checksums_are_those_of_all_files_but_theirs(files: dict[str, bytes]) -> None:
-    lines = files["checksums.txt"].decode().splitlines()
-
-    assert {tuple(line.split("  ")) for line in lines} == {
-        (hashlib.sha256(content).hexdigest(), name)
-        for name, content in files.items()
-        if not name.startswith("checksums.txt")
-    }
-
-
 def test_all_but_the_copied_images_is_a_subject_of_the_provenance(
     released: Released, files: dict[str, bytes]
 ) -> None:

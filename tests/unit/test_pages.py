@@ -16,7 +16,7 @@ from kopf_kit.rig import dockerfiles, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime.declaring.declaration import declared
 from tests.support.console import every_test
-from tests.support.walkthrough import listings
+from tests.support.walkthrough import listings, steps
 
 #: All that was tried.
 INVENTORY = CHECKOUT / "tests" / "faults" / "README.md"
@@ -185,3 +185,17 @@ def test_b11_an_example_uses_its_name_and_a_page_may_show_other_languages() -> N
     uses = {name.name: (name.example or (0, 0, ""))[2] for name in reference.entries()}
     for name in ("testing.ApiServer", "testing.World"):
         assert "\n    return " in uses[name]
+
+
+def test_the_page_about_versions_shows_parts_of_the_example() -> None:
+    operator = CHECKOUT / "examples/memcached/operator/memcached_operator/operator.py"
+    shown = listings(text_of("versions.md"))
+
+    assert shown
+    assert [part.text for part in shown if part.text not in operator.read_text()] == []
+
+
+def test_both_languages_have_the_same_commands_outputs_and_listings() -> None:
+    english, korean = (text_of(f"write-your-own-operator{ending}") for ending in (".md", ".ko.md"))
+
+    assert steps(korean) == steps(english)

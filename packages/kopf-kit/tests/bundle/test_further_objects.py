@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bundle import registry_v1
-from bundle.package import release, write
+from bundle.package import release, rendered, write
 from kopf_kit.chart import templates as chart_templates
 from kopf_kit.olm import bundle, manifests
 from kopf_kit.olm.bundle import NAME, findings
@@ -138,7 +137,7 @@ def test_it_is_carried(templates: Callable[[str], None], tmp_path: Path) -> None
 def test_olm_v1_installs_it(templates: Callable[[str], None]) -> None:
     templates(TEMPLATE.rpartition("---")[0])  # the renderer here has no provider of certificates
 
-    made = registry_v1.rendered(bundle.bundle(release("1.2.3")), NAME)
+    made = rendered(bundle.bundle(release("1.2.3")), NAME)
 
     names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in made}
     expected = {("ClusterRole", "auditors"), ("ConfigMap", "phrases"), ("Service", "webhook")}

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from bundle.package import release
-from bundle.registry_v1 import rendered
+from bundle.package import release, rendered
 from kopf_kit.chart import templates
 from kopf_kit.olm import bundle
 from kopf_kit.olm.bundle import NAME

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from bundle.package import release
-from bundle.registry_v1 import rendered
+from bundle.package import release, rendered
 from kopf_kit.crd.upgrades import unsafe
 from kopf_kit.olm import bundle, manifests
 from kopf_kit.olm.bundle import NAME

@@ -19,7 +19,6 @@ import pytest
 
 from kopf_kit.kubectl import __main__ as program
 from kopf_kit.kubectl import client, subject, support
-from kubectl import fake_kubectl
 from kubectl.clusters import (
     ACCOUNT,
     HOME,
@@ -27,15 +26,16 @@ from kubectl.clusters import (
     SUBJECT,
     TEAM,
     TENANT,
+    Objects,
     Raw,
     ago,
+    answer,
     container,
     deployment,
     healthy,
     owned,
     pod,
 )
-from kubectl.fake_kubectl import Objects
 
 SEED = os.environ.get("SEED") or "67"  # each night draws others
 CASES = 150
@@ -97,7 +97,7 @@ class Kubectl:
         type(self).questions += self._sent.count('"SubjectAccessReview"')
         if "logs" in self._command:
             return LOG
-        self._code, printed = fake_kubectl.answer(self.objects, self._command[1:], self._sent)
+        self._code, printed = answer(self.objects, self._command[1:], self._sent)
         return printed
 
     def wait(self) -> int:
