@@ -538,6 +538,7 @@ ODD_NAMES = {"types.py": "1 / 0", "secrets/__init__.py": "1 / 0", "statistics.py
 def test_a_module_named_like_one_of_python_s_own_does_as_with_kopf_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(registered, "output", output)  # by a Python that has not loaded kopf yet
     root = repository(tmp_path, "main.py", ODD_NAMES, NAMES)
     code, said = adopt(root)
     assert code == 0, said
