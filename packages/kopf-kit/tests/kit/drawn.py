@@ -18,21 +18,9 @@ _ODD: tuple[Any, ...] = (
 #: YAML and TOML that are hardly any.
 _TEXTS = (
     *("", "\n", "---\n---\n", "a: [", "\t", "- a\nb: c\n", "=\n", "? [a]\n: b\n", "a: &a [*a]\n"),
-    *(
-        "a: !!python/object:os.system x\n",
-        "%YAML 9\n---\na\n",
-        "\ufeffa: 1\n",
-        "{" * 5000,
-        "a: *b\n",
-    ),
-    *(
-        "a: .inf\n",
-        "1.5: a\n",
-        "a: !note b\n",
-        "kind: List\nitems: null\n",
-        "\x00",
-        "[" * 300 + "]" * 300,
-    ),
+    *("a: !!python/object:os.system x\n", "%YAML 9\n---\na\n", "\ufeffa: 1\n", "a: *b\n"),
+    *("a: .inf\n", "1.5: a\n", "a: !note b\n", "kind: List\nitems: null\n", "\x00"),
+    *("{" * 5000, "[" * 300 + "]" * 300),
     "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 1}]\n" for n in range(12)),
 )
 Change = tuple[str, Callable[[], object]]

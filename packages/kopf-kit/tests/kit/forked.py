@@ -93,30 +93,20 @@ def kit(*words: str, folder: Path, **variables: str) -> "subprocess.CompletedPro
     return python("-m", "kopf_kit", *words, folder=folder, **variables)
 
 
-class Kit:
+class Kit(Forks):
     """The kit where there is neither a cluster, an engine nor a registry."""
 
     def __init__(self) -> None:
-        self._forks = Forks(_KITS, _MEMORY)
+        super().__init__(_KITS, _MEMORY)
 
-    def run(self, folder: Path, *words: str) -> tuple[int, str]:
+    def answer(self, folder: Path, *words: str) -> tuple[int, str]:
         """Run a command in a folder; return its exit code, and what it says."""
-        environment = {  # a plugin goes into `build`
-            **os.environ,
-            "PWD": str(folder),
-            "HOME": f"{folder}/build",
-            "CLUSTER": "existing",
-            "XDG_CACHE_HOME": _CACHE,
-            "KUBECONFIG": f"{folder}/build/kubeconfig",
-            "DOCKER_HOST": "unix:///not-there",
-            "REGISTRY": "localhost:9/a",
-        }
-        done = self._forks.run(("-m", "kopf_kit", *words), folder, environment)
+        build = f"{folder}/build"  # a plugin goes there
+        environment = {**os.environ, "PWD": str(folder), "HOME": build, "CLUSTER": "existing"}
+        environment |= {"XDG_CACHE_HOME": _CACHE, "KUBECONFIG": f"{build}/kubeconfig"}
+        environment |= {"DOCKER_HOST": "unix:///not-there", "REGISTRY": "localhost:9/a"}
+        done = self.run(("-m", "kopf_kit", *words), folder, environment)
         return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
-
-    def end(self) -> None:
-        """End the process."""
-        self._forks.end()
 
 
 def _serve(libraries: Sequence[str]) -> None:
@@ -133,12 +123,7 @@ def _serve(libraries: Sequence[str]) -> None:
 
 
 def _run(
-    words: list[str],
-    folder: str,
-    environment: Mapping[str, str],
-    out: str,
-    err: str,
-    memory: int,
+    words: list[str], folder: str, environment: Mapping[str, str], out: str, err: str, memory: int
 ) -> None:
     """Run a command as a process of its own does, and end."""
     os.setsid()
@@ -179,19 +164,17 @@ def _begin(words: list[str]) -> None:
         words = words[1:]
     elif words[0] in ("-m", "-c"):
         sys.path.insert(0, os.getcwd() if words[0] == "-m" else "")
-    if words[0] == "-m":
+    option, *sys.argv = words
+    if option == "-m":
         import runpy
 
-        sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-    elif words[0] == "-c":
-        sys.argv = ["-c", *words[2:]]
-        exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
-    else:
+        return
+    code = words[1] if option == "-c" else Path(option).read_text()
+    if option != "-c":
         sys.argv = words
-        sys.path.insert(0, os.path.dirname(words[0]))
-        code = compile(Path(words[0]).read_text(), words[0], "exec")
-        exec(code, {"__name__": "__main__", "__file__": words[0]})  # noqa: S102
+        sys.path.insert(0, os.path.dirname(option))
+    exec(compile(code, option, "exec"), {"__name__": "__main__", "__file__": option})  # noqa: S102
 
 
 if __name__ == "__main__":

@@ -53,11 +53,7 @@ COMMANDS = {
     "own": (
         *(("generate",), ("verify",), ("bump", "0.2.0"), ("bump", "v1")),
         *(("new", "kind", "Bucket"), ("new", "olm"), ("remove", "kind", "Cache"), ("tool", "helm")),
-        *(
-            ("rights", "record"),
-            ("slowest",),
-            ("release", "bundle", "0.1.0"),
-        ),
+        *(("rights", "record"), ("slowest",), ("release", "bundle", "0.1.0")),
         *(("release", "0.2.0"), ("release", "keys"), ("push",), ("push", "chart"), ("plugin",)),
         *(("image", "build"), ("image", "push"), ("cluster", "up"), ("olm", "up"), ("install",)),
         *(("uninstall",), ("deploy",), ("undeploy",), ("run",), ("e2e",), ("e2e-olm",)),
@@ -105,7 +101,7 @@ def case(kit: Kit, good: Path, folder: Path, seed: str) -> str:
         done = drawn.change(rng, here / name)
     before = drawn.state(here)
 
-    code, said = kit.run(here, *words)
+    code, said = kit.answer(here, *words)
 
     told = f"{seed}: {' '.join(words)} in {which} where {name}: {done}: {code}: {said[-600:]}"
     if code not in (0, 1, 2) or "Traceback" in said or (code and not said.strip()):
