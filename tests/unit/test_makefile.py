@@ -35,7 +35,8 @@ def test_a_document_names_targets_that_there_are(document: str) -> None:
 
 @pytest.mark.parametrize("language", ["", ".ko"])
 def test_the_first_page_names_the_two_commands(language: str) -> None:
-    others = {"check", "bench"}  # in the repository of `kopf-kit new`; in the mark of a table
+    # In the repository of `kopf-kit new`; in the mark of a table; in the folder of an example.
+    others = {"check", "bench", "deploy"}
     assert named(f"README{language}.md") - others == {
         "demo",
         "test",
