@@ -463,6 +463,9 @@ roleRef: {kind: ClusterRole, name: notes}
 """
 
 
+_ALL = "subjects: [{kind: Group, name: 'system:authenticated'}]\n"
+
+
 def _twice(folder: Path) -> None:
     shutil.copy(folder / "crd.yaml", folder / "again.yaml")
 
@@ -527,6 +530,18 @@ client.CoreV1Api().list_namespace()
                 "spec: {template: {spec: {serviceAccountName: op, containers: [{}]}}}\n",
             ),
             "the operator's ServiceAccount dev/op, but to sys/op; name the files with its roles",
+        ),
+        (
+            _edit("role.yaml", "rules:\n", "rules:\n", f"---\n{_BINDING}{_ALL}"),
+            "role.yaml binds the operator to the ClusterRole notes, whose rules none of the files",
+        ),
+        (
+            _replace("role.yaml", "kind: Role\nmetadata:\n  name: {{ .Release.Name }}\n"),
+            "role.yaml is a template, not YAML: name a file with what `helm template` prints",
+        ),
+        (
+            _replace("main.py", f"{_KOPF}raise SystemExit\n"),
+            "main ends Python when it is imported in",
         ),
         (_own_chart, "charts/notes-operator is a chart already"),
         (

@@ -219,9 +219,15 @@ DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "a shell's script as the command's argument": (
         "FROM python\nWORKDIR /a\nCOPY . .\nUSER 7\n"
-        'ENTRYPOINT ["tini", "--", "sh", "-ec"]\nCMD ["exec kopf run -m main -n jobs"]\n',
+        'ENTRYPOINT ["/sbin/tini", "-g", "--", "sh", "-ec"]\n'
+        'CMD ["exec kopf run -m main -n jobs"]\n',
         {"watch_namespaces": ("jobs",), "command": ()},
         "the chart watches jobs by default",
+    ),
+    "a peering": (
+        f"{DOCUMENTED.strip()} --peering=notes\n",
+        {"command": ()},
+        "it is started with the peering notes, and by the chart without any",
     ),
     "o12-everywhere": (f"{DOCUMENTED.strip()} -A\n", {"watch_namespaces": ()}, "packages"),
 }
@@ -421,7 +427,8 @@ def account(name: str) -> dict[str, Any]:
 
 
 def pods(name: str) -> dict[str, Any]:
-    pod = {"serviceAccountName": name, "containers": [{"name": name, "image": name}]}
+    image = {"a": "ghcr.io/acme/notes-operator:1"}.get(name, name)
+    pod = {"serviceAccountName": name, "containers": [{"name": name, "image": image}]}
     about = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": account(name)["metadata"]}
     return {**about, "spec": {"template": {"spec": pod}}}
 
@@ -629,9 +636,34 @@ def test_o7_a_star_in_a_rule_is_said_when_it_is_adopted(tmp_path: Path) -> None:
 
 
 def test_o11_the_modules_that_were_found_are_named(tmp_path: Path) -> None:
-    root = repository(tmp_path, "main.py", {"other.py": f"import kopf\n\n\n{HANDLER}"})
+    handler = "from kopf import timer\nif 1:\n @timer('notes', interval=1)\n def a(**_): ..."
+    root = repository(tmp_path, "main.py", {"other.py": handler})
 
-    assert "the repository does not say it (there are main, other): use" in adopt(root)[1]
+    assert "the repository does not say it (there are main, other; one may im" in adopt(root)[1]
+    said = adopt(root, "--module", "main")[1]
+    assert "other have handlers that main does not import, so the chart does not run them" in said
+
+
+def test_what_a_module_prints_is_no_answer(tmp_path: Path) -> None:
+    later = "import atexit, sys\natexit.register(print, '{}')\nsys.stdout.write('{')\n"
+    root = repository(tmp_path, "main.py", {}, HANDLER + later)
+
+    assert "packages notes-operator" in adopt(root)[1]
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [({"setup.py": ""}, "packages"), ({"setup.cfg": "[flake8]\n"}, "so nothing says what the im")],
+)
+def test_o9_what_a_package_needs_its_setup_py_says(
+    files: dict[str, str], sentence: str, tmp_path: Path
+) -> None:
+    root = repository(tmp_path, "main.py", files)
+    (root / "requirements.txt").unlink()
+
+    assert sentence in adopt(root)[1]
+    assert "setup.cfg" in files or definition.load(root).adopted.requirements == "setup.py"  # type: ignore[union-attr]
+    assert adopt(root, "--requirements=setup.cfg")[0] == ("setup.cfg" in files)
 
 
 def test_o11_a_crd_is_found_beside_other_objects(tmp_path: Path) -> None:

@@ -45,6 +45,13 @@ RESOURCES = [
 VERBS = ["get", "list", "create", "patch", "delete"]
 URLS = ["/metrics", "/healthz/etcd"]
 ACCOUNT = ("serviceAccountName", "serviceAccount")
+#: Containers by which the operator's workload is known, and one by which it is not.
+SIGNS = (
+    {"image": "ghcr.io/example/notes-operator:1.0"},
+    {"image": "b", "command": ["kopf", "run", "-m", "main"]},
+    {"image": "c/notes-operator"},
+    {"image": "b"},
+)
 
 
 class Question(NamedTuple):
@@ -95,13 +102,11 @@ class Draw:
             roles.append({**roles[0], "rules": [self._rule("Role")]})
         implied = [] if bindings else [self._implied(role, number, home) for role in roles]
         together = chosen([True, False])
-        account = {"kind": "ServiceAccount", "metadata": {"name": "theirs", "namespace": home}}
-        pod = {chosen(ACCOUNT): "theirs", "containers": [{"name": "a", "image": "b"}]}
-        workload = {"kind": "Deployment", "spec": {"template": {"spec": pod}}}
-        workload |= _named("op", chosen([home, ""]))
-        beside = [*bindings, {"apiVersion": "v1", **account}]
+        beside = [*bindings, _account("theirs", home)]
         if chosen((True, True, True, False)):
-            beside.append({"apiVersion": "apps/v1", **workload})
+            beside.append(self._pods("op", "theirs", chosen(SIGNS), chosen([home, ""])))
+        if chosen((True, False, False, False)):  # another's rights are not the operator's
+            beside += [_account("other", home), self._pods("ui", "other", {"image": "ui"}, home)]
         files = {"role.yaml": [*roles, *beside]} if together else {}
         files = files or {"role.yaml": roles, "deploy/beside.yaml": beside}
         if chosen([False, True]):
@@ -133,6 +138,11 @@ class Draw:
             name,
             chosen(["", case.home, "team-a", "team-b"]),
         )
+
+    def _pods(self, name: str, account: str, container: Raw, space: str) -> Raw:
+        pod = {self._random.choice(ACCOUNT): account, "containers": [{"name": "a", **container}]}
+        spec = {"template": {"spec": pod}}
+        return {"apiVersion": "apps/v1", "kind": "Deployment", **_named(name, space), "spec": spec}
 
     def _role(self, name: str, spaces: list[str]) -> Raw:
         kind = self._random.choice(["Role", "ClusterRole"])
@@ -211,6 +221,10 @@ class Draw:
             "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": name},
             "subjects": [{"kind": "ServiceAccount", "name": "theirs", "namespace": home}],
         }
+
+
+def _account(name: str, space: str) -> Raw:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", **_named(name, space)}
 
 
 def _named(name: str, namespace: str) -> Raw:

@@ -211,6 +211,6 @@ def _asked_for(option: str, question: str, example: str, several: str) -> str:
             raise KitError("there is no answer, so nothing was written") from error
     raise KitError(
         f"--{option} is missing, and the repository does not say it"
-        f"{f' (there are {several})' if several else ''}: use for example "
+        f"{f' (there are {several}; one may import others)' if several else ''}: use for example "
         f"`kopf-kit adopt --{option} {example}`"
     )

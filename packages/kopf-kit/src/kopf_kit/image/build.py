@@ -9,7 +9,6 @@ and the variables of the chart. What it lacks is told in a sentence. An operator
 needs none of this: `kopf_kit.image.bytecode` imports it in what becomes its image.
 """
 
-import json
 import os
 import re
 from collections.abc import Collection
@@ -276,7 +275,7 @@ def _handlers(image: str, module: str) -> None:
             "lacks it, or only a folder such as /tmp can be written to, or it asks the network, "
             "which a function with @kopf.on.startup() may"
         ) from error
-    registered.judge(module, image, json.loads(printed.splitlines()[-1]))
+    registered.judge(module, image, printed)
 
 
 def _run(image: str, program: str, *arguments: str) -> str:

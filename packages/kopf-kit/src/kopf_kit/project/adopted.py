@@ -107,7 +107,14 @@ def definitions_in(file: Path) -> list[Manifest]:
 
 def manifests_in(file: Path, hint: str) -> list[Any]:
     """Return what is in a file of YAML; raise KitError, with the hint if it cannot be read."""
-    return [*_unlisted(reading.documents(file, hint))]
+    try:
+        return [*_unlisted(reading.documents(file, hint))]
+    except reading.UnreadableError as error:
+        if file.is_file() and "{{" in reading.text(file):
+            raise reading.UnreadableError(
+                f"{file} is a template, not YAML: name a file with what `helm template` prints"
+            ) from error
+        raise
 
 
 def _unlisted(manifests: Iterable[Any]) -> Iterator[Any]:

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError, answer
 
-#: What only starts another program.
-_STARTERS = (
-    *(("exec",), ("tini", "--"), ("dumb-init", "--"), ("dumb-init",), ("uv", "run")),
-    *(("poetry", "run"), ("pipenv", "run"), ("pdm", "run")),
+#: What only starts another program, with options of its own.
+_STARTER = re.compile(
+    r"(exec|(\S*/)?(tini(-static)?|dumb-init|catatonit)( -[egp] ?[\w.=]+| -[\w-]+)*( --)?"
+    r"|(uv|poetry|pipenv|pdm|hatch) run( --[\w-]+(=\S+)?)*) "
 )
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?(-|\+)([^}]*))?\})")
 #: `$$` is a `$` there.
@@ -64,11 +66,12 @@ class Container:
         """The command, without a shell, and without what only starts it."""
         words = (*self.entrypoint, *self.arguments)
         while words:
-            starter = next((each for each in _STARTERS if words[: len(each)] == each), ())
+            starter = _STARTER.match(" ".join(words))
             if not starter and not _is_of_a_shell(words):
                 break
             script = "".join(words[2:3])
-            words = words[len(starter) :] if starter else _of_a_shell(script, self.environment)
+            started = words[starter[0].count(" ") :] if starter else ()
+            words = started or _of_a_shell(script, self.environment)
         return words
 
     @property
@@ -117,6 +120,8 @@ class KopfRun:
     files: tuple[str, ...] = ()
     #: None where the command does not say what is watched.
     namespaces: tuple[str, ...] | None = None
+    #: By which it knows of others; empty where it has none of its own.
+    peering: str = ""
 
 
 def read(text: str) -> Container:
@@ -192,6 +197,11 @@ def _objects(manifest: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 def runs_kopf(manifest: Mapping[str, Any]) -> bool:
     """Return whether a Pod's manifest itself has a container run kopf."""
     return kopf_run(started(Container(), manifest).command) is not None
+
+
+def called(image: str) -> str:
+    """Return the name of an image, such as a.example/b/notes:1.0, as an index has it."""
+    return canonicalize_name(image.rpartition("/")[2].partition("@")[0].partition(":")[0])
 
 
 def _started(words: Any, known: Mapping[str, str]) -> tuple[str, ...]:
@@ -317,7 +327,8 @@ def kopf_run(command: Sequence[str]) -> KopfRun | None:
     spaces = [space for each in said.namespace for space in (each or "").split(",") if space]
     files = (word for word in others if not word.startswith("-"))
     namespaces = () if said.everywhere else tuple(spaces) or None
-    return KopfRun(tuple(filter(None, said.module)), tuple(files), namespaces)
+    peering = "" if said.standalone else said.peering or ""
+    return KopfRun(tuple(filter(None, said.module)), tuple(files), namespaces, peering)
 
 
 def _options() -> argparse.ArgumentParser:
@@ -327,6 +338,7 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("-n", "--namespace", action="append", default=[], nargs="?")
     every = ("-A", "--all-namespaces", "--clusterwide")
     options.add_argument(*every, action="store_true", dest="everywhere")
+    options.add_argument("--standalone", action="store_true")
     for names in (("-L", "--liveness"), ("-P", "--peering"), ("-p", "--priority")):
         options.add_argument(*names, nargs="?")
     options.add_argument("--log-format", nargs="?")
@@ -341,10 +353,14 @@ _FILES = ("Dockerfile*", "PROJECT", "*.md", "*.lock", "LICENSE*", "Makefile", "p
 
 def is_package(root: Path) -> bool:
     """Return whether a build backend makes a package of a repository."""
-    if (root / "setup.py").is_file():  # a setup.cfg alone may be of a linter, and uv refuses it
-        return True
+    # A setup.cfg alone may be of a linter, and uv refuses it.
+    return (root / "setup.py").is_file() or says_project(root, {"build-system"})
+
+
+def says_project(root: Path, tables: Collection[str] = ("build-system", "project")) -> bool:
+    """Return whether a repository's pyproject.toml has one of these tables, not tools' alone."""
     with suppress(KitError):
-        return "build-system" in reading.toml(root / "pyproject.toml")
+        return not reading.toml(root / "pyproject.toml").keys().isdisjoint(tables)
     return False
 
 

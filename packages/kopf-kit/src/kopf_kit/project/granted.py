@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kopf_kit.project import adopted, written
+from kopf_kit.project import accounts, adopted, written
+from kopf_kit.project.accounts import Home
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 
@@ -23,7 +24,7 @@ _HINT = "`rights` names files with roles"
 _FIELDS = ("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs")
 #: The resources of Kubernetes that are in no namespace, by their group.
 _OF_THE_CLUSTER = {
-    "": ("componentstatuses", "namespaces", "nodes", "persistentvolumes"),
+    "": ("componentstatuses", "namespaces", "nodes", "persistentvolumes", "users", "groups"),
     "admissionregistration.k8s.io": (
         *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
         *("mutatingwebhookconfigurations", "validatingadmissionpolicies"),
@@ -31,7 +32,7 @@ _OF_THE_CLUSTER = {
     ),
     "apiextensions.k8s.io": ("customresourcedefinitions",),
     "apiregistration.k8s.io": ("apiservices",),
-    "authentication.k8s.io": ("selfsubjectreviews", "tokenreviews"),
+    "authentication.k8s.io": ("selfsubjectreviews", "tokenreviews", "uids", "userextras"),
     "authorization.k8s.io": (
         *("selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"),
     ),
@@ -124,9 +125,9 @@ def _parts(rule: Rule, wide: set[tuple[str, str]]) -> Iterator[tuple[bool, Rule]
 
 
 def read(
-    files: Sequence[Path], crds: Sequence[Manifest] = (), namespaces: Sequence[str] = ()
+    files: Sequence[Path], called: str, crds: Sequence[Manifest], namespaces: Sequence[str]
 ) -> Grants:
-    """Return what an operator may do by these files; raise KitError where they do not say it.
+    """Return what an operator, called so, may do by these files; raise KitError if none says it.
 
     `crds` are its own, and `namespaces` those that it watches by default.
     """
@@ -134,7 +135,7 @@ def read(
         (file, each)
         for file in files
         for each in adopted.manifests_in(file, _HINT)
-        if is_object(each)
+        if accounts.is_object(each)
     ]
     roles = [
         _Role(file, each["metadata"]["name"], _checked(file, each))
@@ -143,11 +144,13 @@ def read(
     ]
     names = ", ".join(map(str, files))
     for file in {*files} - {
-        of for of, each in objects if is_role(each) or bound(each) or runs_as(each)
+        of
+        for of, each in objects
+        if is_role(each) or accounts.bound(each) or accounts.runs_as(each)
     }:
         raise KitError(f"{file} has no role and no binding of one; name files with these")
-    bindings = [(file, each) for file, each in objects if bound(each)]
-    home = _home([each for _, each in objects], names, bound=bool(bindings))
+    bindings = [(file, each) for file, each in objects if accounts.bound(each)]
+    home = accounts.home([each for _, each in objects], names, called, bound=bool(bindings))
     for role in roles:
         if any(_is(other, role.manifest, home) and other.rules != role.rules for other in roles):
             raise KitError(f"{names} have {role} twice, with other rules; keep one")
@@ -155,31 +158,17 @@ def read(
     return _granted(where, roles, crds, home, namespaces)
 
 
-def namespace(files: Sequence[Path]) -> str:
-    """Return the namespace of the operator's ServiceAccount; empty where no file says it.
+def namespace(files: Sequence[Path], called: str) -> str:
+    """Return the namespace of the ServiceAccount of an operator; empty where no file says it.
 
     One that only a role is in may be what it watches, installed elsewhere.
     """
     read = (each for file in files for each in adopted.manifests_in(file, _HINT))
-    objects = [each for each in read if is_object(each)]
-    home = _home(objects, ", ".join(map(str, files)), bound=any(map(bound, objects)))
-    said = {pair for each in objects for pair in (*accounts(each), *runs_as(each))}
+    objects = [each for each in read if accounts.is_object(each)]
+    bound = any(map(accounts.bound, objects))
+    home = accounts.home(objects, ", ".join(map(str, files)), called, bound=bound)
+    said = {pair for each in objects for pair in (*accounts.named(each), *accounts.runs_as(each))}
     return home.namespace if home in said else ""
-
-
-class _Home(NamedTuple):
-    """The operator's ServiceAccount, and its namespace; empty where no file says it."""
-
-    namespace: str = ""
-    account: str = ""
-
-
-def is_object(manifest: Any) -> bool:
-    """Return whether it is an object of Kubernetes with a name."""
-    match manifest:
-        case {"kind": str(), "metadata": {"name": str()}}:
-            return True
-    return False
 
 
 def is_role(manifest: Manifest) -> bool:
@@ -201,107 +190,20 @@ def _checked(file: Path, role: Manifest) -> Manifest:
     return {**role, "rules": kept}
 
 
-def _home(objects: Sequence[Manifest], names: str, *, bound: bool) -> _Home:
-    """Return which ServiceAccount is the operator's: that of a workload, or the only one bound."""
-    running = {pair for each in objects for pair in runs_as(each)}
-    subjects = {pair for each in objects for pair in accounts(each)}
-    made = {
-        (_namespace(each), str(each["metadata"]["name"]))
-        for each in objects
-        if each["kind"] == "ServiceAccount"
-    }
-    if len(running) > 1:  # others, such as a dashboard's, may need no rights
-        whom = [one for each in objects for one in _whom(each)]
-        running = {pair for pair in running if any(_may_be(pair, one) for one in whom)} or running
-    if len(running) != 1 and bound:
-        named = {name for _, name in running or subjects}
-        running = {pair for pair in subjects | made if pair[1] in named}
-    spaces = {space for space, _ in running if space}
-    if bound and (len({name for _, name in running}) > 1 or len(spaces) > 1):
-        raise KitError(
-            f"{names} have the ServiceAccounts {_listed(running)}, and nothing says which of them "
-            "is the operator's: name files with its roles and bindings alone, or its Deployment too"
-        )
-    name = next((name for _, name in running), "")
-    # A workload or a ServiceAccount may leave the namespace to kustomize or to kubectl.
-    for pairs in (made, subjects):
-        spaces = spaces or {space for space, other in pairs if space and other == name}
-    spaces = spaces or {
-        _namespace(each)
-        for each in objects
-        if each["kind"] in ("Role", "RoleBinding", "ServiceAccount") and _namespace(each)
-    }
-    return _Home(next(iter(spaces)) if len(spaces) == 1 else "", name)
-
-
-def _namespace(manifest: Manifest) -> str:
-    return str(manifest["metadata"].get("namespace") or "")
-
-
-def accounts(manifest: Manifest) -> set[tuple[str, str]]:
-    """Return the ServiceAccounts that a binding names, each with its namespace."""
-    return {(space, name) for space, name in _whom(manifest) if name}
-
-
-def _listed(accounts: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(sorted(f"{space}/{name or '(none)'}".lstrip("/") for space, name in accounts))
-
-
-def _whom(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Yield the namespace and the name of who has the rights of a binding; empty is any."""
-    subjects = manifest.get("subjects")
-    for subject in subjects if isinstance(subjects, list) else ():
-        about = subject if isinstance(subject, dict) else {}
-        name = str(about.get("name"))
-        match about.get("kind"), name.split(":"):
-            case "ServiceAccount", _ if name:
-                yield str(about.get("namespace") or ""), name
-            case "User", ["system", "serviceaccount", space, user] if space and user:
-                yield space, user
-            case "Group", ["system", "serviceaccounts", space] if space:
-                yield space, ""
-            case "Group", ["system", "serviceaccounts" | "authenticated"]:
-                yield "", ""
-
-
-def _may_be(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    return all(not a or not b or a == b for a, b in zip(one, other, strict=True))
-
-
-def bound(manifest: Manifest) -> set[tuple[str, str]]:
-    """Return the kind and the name of the role that a binding binds."""
-    match manifest:
-        case {
-            "kind": "RoleBinding" | "ClusterRoleBinding",
-            "roleRef": {"kind": str(kind), "name": str(name)},
-        }:
-            return {(kind, name)}
-    return set()
-
-
-def runs_as(manifest: Manifest) -> set[tuple[str, str]]:
-    """Return the ServiceAccount of a workload's Pods, with its namespace."""
-    match manifest:
-        case {"spec": {"template": {"spec": {"containers": [*_]} as pod}}}:
-            account = pod.get("serviceAccountName") or pod.get("serviceAccount") or "default"
-            return {(_namespace(manifest), str(account))}
-    return set()
-
-
 #: A role, the namespace in which it is bound, or None in the whole cluster; or a sentence.
 _Bound = tuple[_Role | None, str | None, str]
 
 
 def _bound(
-    roles: Sequence[_Role], bindings: Sequence[tuple[Path, Manifest]], home: _Home, names: str
+    roles: Sequence[_Role], bindings: Sequence[tuple[Path, Manifest]], home: Home, names: str
 ) -> list[_Bound]:
     """Return the roles that are bound to the operator, each with where."""
     where: list[_Bound] = []
     for file, binding in bindings:
-        whose = [one for space, one in _whom(binding) if space in ("", home.namespace)]
+        whose = [one for space, one in accounts.whom(binding) if space in ("", home.namespace)]
         if not {"", home.account} & {*whose}:
             continue
-        space = None if binding["kind"] == "ClusterRoleBinding" else _namespace(binding)
+        space = None if binding["kind"] == "ClusterRoleBinding" else accounts.namespace(binding)
         kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]
         fitting = [
             role
@@ -318,11 +220,13 @@ def _bound(
             )
             where.append((None, space, sentence))
     held = {id(role) for role, _, _ in where}
-    if not any(role for role, _, _ in where):
-        others = _listed({pair for _, each in bindings for pair in accounts(each)})
+    if where and not any(role for role, _, _ in where):
+        raise KitError(next(sentence for _, _, sentence in where))
+    if not where:
+        others = accounts.listed({pair for _, each in bindings for pair in accounts.named(each)})
         raise KitError(
-            f"{names} bind no role to the operator's ServiceAccount {_listed([home])}, but to "
-            f"{others or 'others'}; name the files with its roles and bindings"
+            f"{names} bind no role to the operator's ServiceAccount {accounts.listed([home])}, but "
+            f"to {others or 'others'}; name the files with its roles and bindings"
         )
     for role in roles:
         if id(role) not in held and not _is_selected(role, [each for each, _, _ in where if each]):
@@ -331,21 +235,23 @@ def _bound(
     return where
 
 
-def _is(role: _Role, other: Manifest, home: _Home) -> bool:
+def _is(role: _Role, other: Manifest, home: Home) -> bool:
     """Return whether a role is an object of this kind, name and, if it is in any, namespace."""
     kind, about = other["kind"], other["metadata"]
     space = str(about.get("namespace") or "")
-    here = kind == "ClusterRole" or _same(_namespace(role.manifest), space, home)
+    here = kind == "ClusterRole" or _same(accounts.namespace(role.manifest), space, home)
     return (role.manifest["kind"], role.name) == (kind, about["name"]) and here
 
 
-def _same(one: str, other: str, home: _Home) -> bool:
+def _same(one: str, other: str, home: Home) -> bool:
     return (one or home.namespace) == (other or home.namespace)
 
 
-def _unbound(roles: Sequence[_Role], home: _Home, names: str) -> list[_Bound]:
+def _unbound(roles: Sequence[_Role], home: Home, names: str) -> list[_Bound]:
     """Return the roles of files without a binding, each with where it holds."""
-    spaces = {_namespace(role.manifest) for role in roles if role.manifest["kind"] == "Role"}
+    spaces = {
+        accounts.namespace(role.manifest) for role in roles if role.manifest["kind"] == "Role"
+    }
     if len(spaces - {"", home.namespace}) > 1:
         listed = ", ".join(sorted(spaces))
         raise KitError(
@@ -353,7 +259,7 @@ def _unbound(roles: Sequence[_Role], home: _Home, names: str) -> list[_Bound]:
             "operator's: name the file with its RoleBindings, too"
         )
     return [
-        (role, _namespace(role.manifest) if role.manifest["kind"] == "Role" else None, "")
+        (role, accounts.namespace(role.manifest) if role.manifest["kind"] == "Role" else None, "")
         for role in roles
     ]
 
@@ -362,7 +268,7 @@ def _granted(
     where: Sequence[_Bound],
     roles: Sequence[_Role],
     crds: Sequence[Manifest],
-    home: _Home,
+    home: Home,
     namespaces: Sequence[str],
 ) -> Grants:
     """Return the rules of bound roles by where they hold in the chart."""

@@ -63,6 +63,7 @@ def _recording(unset: dict[str, None]) -> None:
 
 def main(module: str) -> None:
     """Print what the handlers of a module watch, and before which writes they are asked."""
+    out = os.fdopen(os.dup(1), "w")  # the module may print, or change sys.stdout
     sys.path.pop(0)  # that of this file, or of `-c`
     # As `kopf run` does: modules of Python's own that kopf has loaded are not looked for here.
     importlib.import_module("kopf.cli")
@@ -77,13 +78,18 @@ def main(module: str) -> None:
         if not unset:
             raise
         (*_, failed) = traceback.format_exception_only(type(error), error)
-        print(json.dumps({"failed": failed.strip(), "unset": [*unset]}))
+        print("", json.dumps({"failed": failed.strip(), "unset": [*unset]}), sep="\n", file=out)
         return
     # Not an import, because the kit itself does without kopf.
     registry: Any = importlib.import_module("kopf").get_default_registry()
     answer = {
         "kopf": version("kopf"),
         "loaded": loaded,
+        "imported": sorted(
+            name
+            for name, each in [*sys.modules.items()]
+            if (getattr(each, "__file__", None) or "").startswith(os.getcwd() + os.sep)
+        ),
         "unset": [*unset],
         "watched": [
             _selected(handler.selector) | {"by": name}
@@ -93,7 +99,7 @@ def main(module: str) -> None:
         ],
         "webhooks": [_webhook(handler) for handler in registry._webhooks.get_all_handlers()],
     }
-    print(json.dumps(answer))
+    print("", json.dumps(answer), sep="\n", file=out)
 
 
 if __name__ == "__main__":

@@ -144,6 +144,8 @@ class Handlers(NamedTuple):
     webhooks: tuple[str, ...] = ()
     #: The variables that it reads when it is imported, and that are not set.
     unset: tuple[str, ...] = ()
+    #: The modules of the repository that are imported with it.
+    imported: tuple[str, ...] = ()
 
 
 def handlers_of(project: "Project") -> Handlers:
@@ -173,7 +175,8 @@ def handlers(
         )
     watched = (Watched(*resource, by) for resource, by in resources.items())
     webhooks = tuple(webhook["id"] for webhook in answer["webhooks"])
-    return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), webhooks, tuple(answer["unset"]))
+    unset, imported = tuple(answer["unset"]), tuple(answer["imported"])
+    return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), webhooks, unset, imported)
 
 
 def rights(project: "Project") -> Grants:
@@ -207,7 +210,8 @@ def given(project: "Project") -> Grants:
     """Return what the author's roles give beyond what kopf needs."""
     assert project.adopted
     files = [project.root / name for name in project.adopted.roles]
-    return granted.read(files, adopted.definitions(project), project.adopted.watch_namespaces)
+    crds, watched = adopted.definitions(project), project.adopted.watch_namespaces
+    return granted.read(files, project.name, crds, watched)
 
 
 def kopfs(project: "Project") -> Iterator[tuple[str, Rule]]:

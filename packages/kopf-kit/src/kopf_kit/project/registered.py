@@ -88,11 +88,21 @@ def _read(module: str, root: Path, environment: tuple[tuple[str, str], ...]) -> 
             f"{module} is still being imported after {_SECONDS} seconds: it must only register "
             "handlers then; move what else it does into a function with @kopf.on.startup()"
         ) from error
-    return judge(module, folder, json.loads(printed.splitlines()[-1]))
+    return judge(module, folder, printed)
 
 
-def judge(module: str, where: Path | str, answer: Any) -> Any:
-    """Return what `handlers.py` printed; raise KitError if it is of a failure or an old kopf."""
+def judge(module: str, where: Path | str, printed: str) -> Any:
+    """Return what `handlers.py` printed; raise KitError if it is of a failure or an old kopf.
+
+    The module may print, too, before and after.
+    """
+    answers = [line for line in printed.splitlines() if line.startswith(('{"kopf"', '{"failed"'))]
+    if not answers:
+        raise KitError(
+            f"{module} ends Python when it is imported in {where}: it must only register handlers "
+            "then; move what else it does into a function with @kopf.on.startup()"
+        )
+    answer = json.loads(answers[-1])
     if failed := answer.get("failed"):
         unset = ", ".join(answer["unset"])
         raise KitError(

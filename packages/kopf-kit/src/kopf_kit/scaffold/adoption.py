@@ -1,6 +1,5 @@
 """What `kopf-kit adopt` writes of an operator on plain kopf: its PROJECT, and nothing else."""
 
-import ast
 import json
 import re
 import textwrap
@@ -55,16 +54,11 @@ _NO_OLM = (
     "    # It is not for OLM, which would give rights more widely than its roles.\n    olm: false\n"
 )
 #: What is not a requirements.txt, and can be named as what the image installs.
-_READ = ("uv.lock", "poetry.lock", "pyproject.toml", "setup.cfg")
+_READ = ("uv.lock", "poetry.lock", "pyproject.toml", "setup.py", "setup.cfg")
 _OPEN = "x-kubernetes-preserve-unknown-fields"
 #: The version where nothing says it.
 _FIRST = "0.1.0"
 _BARE = re.compile(r"[\w./@+-]*")
-#: Names of what calls a program that is not Python's own.
-_CALLS = re.compile(
-    r"subprocess\b.*|asyncio\.(create_)?subprocess.*|shutil\.which"
-    r"|os\.(system|popen|exec|spawn|posix_spawn).*"
-)
 
 
 def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
@@ -81,7 +75,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
         handlers = rbac.handlers(operator.module, root, crds, dict(operator.environment))
         _check_names(operator)
     roles, watched = [root / name for name in operator.rights], _watched(operator)
-    grants = granted.read(roles, crds, watched) if roles else Grants()
+    grants = granted.read(roles, operator.name, crds, watched) if roles else Grants()
     sampled = {
         discovery.sampled(obj)
         for name in operator.samples
@@ -165,7 +159,8 @@ def _watched(operator: Operator) -> list[str]:
     The namespace of its ServiceAccount is its own, and so is one that only its start says.
     """
     spaces = operator.namespaces or ()
-    home = granted.namespace([operator.root / name for name in operator.rights]) if spaces else ""
+    roles = [operator.root / name for name in operator.rights] if spaces else []
+    home = granted.namespace(roles, operator.name)
     own = (space == home or space.startswith("$(") for space in spaces)
     return [*dict.fromkeys(granted.OWN if is_ else at for is_, at in zip(own, spaces, strict=True))]
 
@@ -189,6 +184,18 @@ def _about_the_code(operator: Operator, handlers: rbac.Handlers) -> Iterator[str
             f"{operator.module} reads the variables {', '.join(handlers.unset)}, which are not "
             "set: give those that it needs by --env NAME=VALUE; users change them by the chart's "
             "value environment"
+        )
+    others = [
+        name
+        for name in operator.modules
+        if not any(
+            f".{name}".endswith(f".{each}") for each in (*handlers.imported, operator.module)
+        )
+    ]
+    if others and handlers.imported and not operator.command:
+        yield (
+            f"{', '.join(others)} have handlers that {operator.module} does not import, so the "
+            "chart does not run them: import these modules there if they belong to the operator"
         )
     for file in discovery.files(operator.root, "*.py"):
         if "peering.mandatory = True" in discovery.code(file):
@@ -262,7 +269,7 @@ def _about_programs(operator: Operator) -> Iterator[str]:
         # Those of the handlers' own package come first.
         for file in sorted(files, key=lambda file: package not in file.with_suffix("").parts)
         if file.name != "setup.py"
-        for number in _calls(discovery.code(operator.root / file))
+        for number in discovery.calls(discovery.code(operator.root / file))
     ]
     if not lines:
         return
@@ -275,28 +282,6 @@ def _about_programs(operator: Operator) -> Iterator[str]:
             "shell: install them in a Dockerfile of your own, started by `kopf run -m "
             f"{operator.module}`, then remove PROJECT and adopt again"
         )
-
-
-def _calls(code: str) -> list[int]:
-    """Return the lines of a module that import or name what calls programs."""
-    lines = set[int]()
-    try:
-        nodes = [*ast.walk(ast.parse(code))]
-    except (SyntaxError, ValueError):  # ValueError: it has a null byte
-        return []
-    for node in nodes:
-        match node:
-            case ast.Import(names):
-                named = [name.name for name in names]
-            case ast.ImportFrom(str(module), names):
-                named = [f"{module}.{name.name}" for name in names]
-            case ast.Attribute(ast.Name(module), name):
-                named = [f"{module}.{name}"]
-            case _:
-                continue
-        if any(map(_CALLS.fullmatch, named)):
-            lines.add(node.lineno)
-    return sorted(lines)
 
 
 def _about_samples(hidden: list[str]) -> Iterator[str]:
@@ -363,6 +348,10 @@ def _check_image(operator: Operator) -> None:
         if not (operator.root / operator.requirements).is_file():
             raise KitError(f"{operator.root / operator.requirements} does not exist")
         name = operator.requirements.rpartition("/")[2]
+        if name == "setup.cfg" and not container.is_package(operator.root):
+            raise KitError(
+                f"{operator.root} is not a package: it has no pyproject.toml or setup.py"
+            )
         if name.endswith((".lock", ".toml", ".json")) and name not in _READ:
             raise KitError(
                 f"{name} is not what the kit installs from: name one of {', '.join(_READ)}, or a "

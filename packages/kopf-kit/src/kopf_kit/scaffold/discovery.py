@@ -1,5 +1,6 @@
 """What a repository says of an operator on plain kopf, for `kopf-kit adopt`."""
 
+import ast
 import configparser
 import re
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from kopf_kit.project import adopted, container, granted, registered, written
+from kopf_kit.project import accounts, adopted, container, registered, written
 from kopf_kit.project.container import Container, KopfRun
 from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import KitError, answer
@@ -19,13 +20,19 @@ from kopf_kit.rig.run import KitError, answer
 Manifest = dict[str, Any]
 
 HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+(?:/[^/\s]+)+?)(?:\.git)?/?")
-_HANDLER = re.compile(r"^@kopf\.(on\.\w+|daemon|timer|index)\(", re.MULTILINE)
+_HANDLER = re.compile(r"^[ \t]*@(\w+\.)?(on\.[a-z]+|daemon|timer|index)\(", re.MULTILINE)
+_KOPF = re.compile(r"^[ \t]*(import|from)\s.*\bkopf\b", re.MULTILINE)
 #: The kinds by which operators on kopf know of each other; it has one replica, and needs none.
 _PEERING = ("KopfPeering", "ClusterKopfPeering")
 #: What says what an image installs, where there is neither a Dockerfile nor a lock of uv's.
-_REQUIRED = ("requirements.txt", "poetry.lock", "setup.cfg")
+_REQUIRED = ("requirements.txt", "poetry.lock")
 #: Folders of a repository that are not about its operator.
 _OTHERS = {"build", "dist", "node_modules", "venv", "tests", "test"}
+#: Names of what calls a program that is not Python's own.
+_CALLS = re.compile(
+    r"subprocess\b.*|asyncio\.(create_)?subprocess.*|shutil\.which"
+    r"|os\.(system|popen|exec|spawn|posix_spawn).*"
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     built = container.kopf_run(image.command)
     image = container.started(image, manifest)
     started = container.kopf_run(image.command)
-    doubts += _about_namespaces(dockerfile, built, deployment, started)
+    doubts += _about_start(dockerfile, built, deployment, started)
     modules = [*_modules(root)]
     stems = (PurePosixPath(file).stem for file in (started.files if started else ()))
     named = [*started.modules, *stems] if started else modules
@@ -95,7 +102,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
     required = next((name for name in _REQUIRED if (root / name).is_file()), "")
     if not required and container.is_package(root):
-        required = "pyproject.toml"
+        required = "pyproject.toml" if container.says_project(root) else "setup.py"
     return replace(
         said,
         name=name,
@@ -113,7 +120,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
         crds=crds,
         samples=said.samples or _found(root, lambda one: sampled(one) in kinds),
         requirements=said.requirements or ("" if installed else required),
-        rights=_with_bindings(root, said.rights),
+        rights=_with_bindings(root, said.rights, name),
         version=_version(root, about, run=run),
         description=said.description or about.get("description", ""),
     )
@@ -129,13 +136,13 @@ def _deployed(root: Path, name: str) -> tuple[str, Manifest, list[str]]:
         (str(file.relative_to(root)), container.in_pod(pod, each))
         for file in files(root, "*.yaml", "*.yml")
         for manifest in manifests(file)
-        if granted.is_object(manifest) and granted.runs_as(manifest)
+        if accounts.is_object(manifest) and accounts.runs_as(manifest)
         for pod in (manifest["spec"]["template"]["spec"],)
         for each in pod["containers"]
         if isinstance(each, dict)
     ]
     running = [(f, each) for f, each in found if container.runs_kopf(each)]
-    called = [(_called(str(each.get("image"))), (f, each)) for f, each in found]
+    called = [(container.called(str(each.get("image"))), (f, each)) for f, each in found]
     named = [each for image, each in called if image == name]
     named = named or [each for image, each in called if name and name in image]
     chosen = [each for each in named if each in running] or named or running
@@ -150,15 +157,18 @@ def _deployed(root: Path, name: str) -> tuple[str, Manifest, list[str]]:
     return "", {}, [doubt] if chosen else []
 
 
-def _called(image: str) -> str:
-    """Return the name of an image, such as a.example/b/notes:1.0, as an index has it."""
-    return canonicalize_name(image.rpartition("/")[2].partition("@")[0].partition(":")[0])
-
-
-def _about_namespaces(
+def _about_start(
     dockerfile: str, built: KopfRun | None, deployment: str, started: KopfRun | None
 ) -> Iterator[str]:
-    """Yield a sentence where a Dockerfile and a Deployment say to watch other namespaces."""
+    """Yield a sentence where a Dockerfile and a Deployment say to watch other namespaces.
+
+    And one where the operator would see others in a peering.
+    """
+    if started and started.peering:
+        yield (
+            f"it is started with the peering {started.peering}, and by the chart without any: "
+            "nothing pauses it while one with a higher priority runs"
+        )
     former, later = (each.namespaces if each else None for each in (built, started))
     if former is not None and later is not None and {*former} != {*later}:
         at, there = (", ".join(each) or "all namespaces" for each in (former, later))
@@ -260,7 +270,7 @@ def _semantic(version: str) -> str:
     return f"{found.major}.{found.minor}.{found.micro}"
 
 
-def _with_bindings(root: Path, given: tuple[str, ...]) -> tuple[str, ...]:
+def _with_bindings(root: Path, given: tuple[str, ...], called: str) -> tuple[str, ...]:
     """Return files with roles, and those of the repository that bind these roles.
 
     A ClusterRole may be bound in one namespace alone, which another file says. Which ServiceAccount
@@ -268,24 +278,24 @@ def _with_bindings(root: Path, given: tuple[str, ...]) -> tuple[str, ...]:
     """
     every = {*files(root, "*.yaml", "*.yml"), *(root / name for name in given)} if given else set()
     objects = {
-        file: [one for one in manifests(file) if granted.is_object(one)] for file in sorted(every)
+        file: [one for one in manifests(file) if accounts.is_object(one)] for file in sorted(every)
     }
     chosen = {root / name for name in given}
     roles = {
         (one["kind"], one["metadata"]["name"]) for file in chosen for one in objects.get(file, ())
     }
-    chosen |= {file for file in every if any(granted.bound(one) & roles for one in objects[file])}
-    accounts = {
-        name for file in chosen for one in objects[file] for _, name in granted.accounts(one)
-    }
-    spaced = any(
-        one["kind"] == "Role" and one["metadata"].get("namespace")
-        for file in chosen
-        for one in objects[file]
-    )
-    for file in every if len(accounts) > 1 or (spaced and not accounts) else ():
-        running = {name for one in objects[file] for _, name in granted.runs_as(one)}
-        if accounts & running or (running and not accounts):
+    chosen |= {file for file in every if any(accounts.bound(one) & roles for one in objects[file])}
+    inside = [one for file in chosen for one in objects[file]]
+    names = {name for one in inside for _, name in accounts.named(one)}
+    made = {one["metadata"]["name"] for one in inside if one["kind"] == "ServiceAccount"}
+    spaced = any(one["kind"] == "Role" and one["metadata"].get("namespace") for one in inside)
+    every_object = [one for each in objects.values() for one in each]
+    # Roles that are bound to another's ServiceAccount alone are not the operator's.
+    elsewhere = {name for _, name in accounts.operators(every_object, called, sure=True)}
+    elsewhere = elsewhere if len(elsewhere) == 1 and not elsewhere & names else set()
+    for file in every if len(names | made | elsewhere) > 1 or (spaced and not names) else ():
+        running = {name for one in objects[file] for _, name in accounts.runs_as(one)}
+        if (names | elsewhere) & running or (running and not names):
             chosen.add(file)
     others = sorted(str(file.relative_to(root)) for file in chosen if root in file.parents)
     return (*given, *(name for name in others if name not in given))
@@ -294,7 +304,7 @@ def _with_bindings(root: Path, given: tuple[str, ...]) -> tuple[str, ...]:
 def _modules(root: Path) -> Iterator[str]:
     """Yield the modules that register handlers."""
     for file in files(root, "*.py"):
-        if _HANDLER.search(code(file)):
+        if _KOPF.search(text := code(file)) and _HANDLER.search(text):
             inside = next((f for f in (root / "operator", root / "src") if f in file.parents), root)
             parts = file.relative_to(inside).with_suffix("").parts
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -306,6 +316,28 @@ def code(file: Path) -> str:
         return reading.text(file)
     except KitError:
         return ""
+
+
+def calls(code: str) -> list[int]:
+    """Return the lines of a module that import or name what calls programs."""
+    lines = set[int]()
+    try:
+        nodes = [*ast.walk(ast.parse(code))]
+    except (SyntaxError, ValueError):  # ValueError: it has a null byte
+        return []
+    for node in nodes:
+        match node:
+            case ast.Import(names):
+                named = [name.name for name in names]
+            case ast.ImportFrom(str(module), names):
+                named = [f"{module}.{name.name}" for name in names]
+            case ast.Attribute(ast.Name(module), name):
+                named = [f"{module}.{name}"]
+            case _:
+                continue
+        if any(map(_CALLS.fullmatch, named)):
+            lines.add(node.lineno)
+    return sorted(lines)
 
 
 def _is_own_crd(one: Manifest) -> bool:

@@ -1,0 +1,155 @@
+"""Who an operator is for the API server: its ServiceAccount, among those that manifests have."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kopf_kit.project import container
+from kopf_kit.rig.run import KitError
+
+Manifest = dict[str, Any]
+
+#: What the workload, the ServiceAccount or the image of an operator is called.
+_OPERATORS = ("operator", "controller", "controller-manager")
+
+
+class Home(NamedTuple):
+    """The operator's ServiceAccount, and its namespace; empty where no file says it."""
+
+    namespace: str = ""
+    account: str = ""
+
+
+def is_object(manifest: Any) -> bool:
+    """Return whether it is an object of Kubernetes with a name."""
+    match manifest:
+        case {"kind": str(), "metadata": {"name": str()}}:
+            return True
+    return False
+
+
+def home(objects: Sequence[Manifest], names: str, called: str, *, bound: bool) -> Home:
+    """Return which ServiceAccount is the operator's, which is called so; raise KitError.
+
+    It is that of its workload, which may not be the only one, or else the only one that is there.
+    """
+    subjects = {pair for each in objects for pair in named(each)}
+    made = {
+        (namespace(each), str(each["metadata"]["name"]))
+        for each in objects
+        if each["kind"] == "ServiceAccount"
+    }
+    running = operators(objects, called, sure=True)
+    if not running:  # a workload of which nothing speaks for it may be another's, too
+        some = operators(objects, called)
+        others = {pair for pair in made if pair[1] not in {name for _, name in some}}
+        running = _called(some | others if some else subjects | made, called)
+    if len(running) != 1:  # of one in several namespaces, it is that which has rights
+        to = [one for each in objects for one in whom(each)]
+        running = {pair for pair in running if any(_may_be(pair, one) for one in to)} or running
+    if len(running) != 1 and bound:
+        running = {pair for pair in subjects | made if pair[1] in {name for _, name in running}}
+    spaces = {space for space, _ in running if space}
+    if bound and (len({name for _, name in running}) > 1 or len(spaces) > 1):
+        raise KitError(
+            f"{names} have the ServiceAccounts {listed(running)}, and nothing says which of them "
+            "is the operator's: name files with its roles and bindings alone, or its Deployment "
+            f"too, which runs `kopf run` or an image called {called}, as --name says"
+        )
+    name = next(iter(sorted(name for _, name in running)), "")
+    # A workload or a ServiceAccount may leave the namespace to kustomize or to kubectl.
+    for pairs in (made, subjects):
+        spaces = spaces or {space for space, other in pairs if space and other == name}
+    spaces = spaces or {
+        namespace(each)
+        for each in objects
+        if each["kind"] in ("Role", "RoleBinding", "ServiceAccount") and namespace(each)
+    }
+    return Home(next(iter(spaces)) if len(spaces) == 1 else "", name)
+
+
+def operators(
+    objects: Sequence[Manifest], called: str, *, sure: bool = False
+) -> set[tuple[str, str]]:
+    """Return the ServiceAccounts of workloads that may be those of the operator, called so.
+
+    Another, such as a dashboard's, is not the operator's because it alone has rights. To be sure,
+    something must speak for them.
+    """
+    running = [(_signs(each, called), pair) for each in objects for pair in runs_as(each)]
+    best = max((signs for signs, _ in running), default=())
+    return {pair for signs, pair in running if signs == best and (any(best) or not sure)}
+
+
+def _signs(workload: Manifest, called: str) -> tuple[bool, ...]:
+    """Return what speaks for a workload to be the operator's, the strongest sign first."""
+    pod = workload["spec"]["template"]["spec"]
+    listed = [each for each in pod["containers"] if isinstance(each, dict)]
+    images = {container.called(str(each.get("image"))) for each in listed}
+    names = {*images, str(workload["metadata"]["name"]), *(name for _, name in runs_as(workload))}
+    return (
+        any(map(container.runs_kopf, listed)),
+        called in images,
+        any(name == called or name.endswith(_OPERATORS) for name in names),
+    )
+
+
+def _called(accounts: set[tuple[str, str]], called: str) -> set[tuple[str, str]]:
+    """Return those that are called as an operator is, or all if none is."""
+    fitting = {pair for pair in accounts if pair[1] == called or pair[1].endswith(_OPERATORS)}
+    return fitting or accounts
+
+
+def namespace(manifest: Manifest) -> str:
+    """Return the namespace of an object; empty if it does not say it."""
+    return str(manifest["metadata"].get("namespace") or "")
+
+
+def named(manifest: Manifest) -> set[tuple[str, str]]:
+    """Return the ServiceAccounts that a binding names, each with its namespace."""
+    return {(space, name) for space, name in whom(manifest) if name}
+
+
+def listed(accounts: Iterable[tuple[str, str]]) -> str:
+    """Return ServiceAccounts as text."""
+    return ", ".join(sorted(f"{space}/{name or '(none)'}".lstrip("/") for space, name in accounts))
+
+
+def whom(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield the namespace and the name of who has the rights of a binding; empty is any."""
+    subjects = manifest.get("subjects")
+    for subject in subjects if isinstance(subjects, list) else ():
+        about = subject if isinstance(subject, dict) else {}
+        name = str(about.get("name"))
+        match about.get("kind"), name.split(":"):
+            case "ServiceAccount", _ if name:
+                yield str(about.get("namespace") or ""), name
+            case "User", ["system", "serviceaccount", space, user] if space and user:
+                yield space, user
+            case "Group", ["system", "serviceaccounts", space] if space:
+                yield space, ""
+            case "Group", ["system", "serviceaccounts" | "authenticated"]:
+                yield "", ""
+
+
+def _may_be(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return all(not a or not b or a == b for a, b in zip(one, other, strict=True))
+
+
+def bound(manifest: Manifest) -> set[tuple[str, str]]:
+    """Return the kind and the name of the role that a binding binds."""
+    match manifest:
+        case {
+            "kind": "RoleBinding" | "ClusterRoleBinding",
+            "roleRef": {"kind": str(kind), "name": str(name)},
+        }:
+            return {(kind, name)}
+    return set()
+
+
+def runs_as(manifest: Manifest) -> set[tuple[str, str]]:
+    """Return the ServiceAccount of a workload's Pods, with its namespace."""
+    match manifest:
+        case {"spec": {"template": {"spec": {"containers": [*_]} as pod}}}:
+            account = pod.get("serviceAccountName") or pod.get("serviceAccount") or "default"
+            return {(namespace(manifest), str(account))}
+    return set()
