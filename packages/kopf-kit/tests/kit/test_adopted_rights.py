@@ -5,6 +5,7 @@ Helm, and asks SubjectAccessReviews about the author's own objects and about the
 """
 
 import asyncio
+import contextlib
 import json
 import random
 import re
@@ -18,9 +19,9 @@ import pytest
 from kit.called import called
 from kopf_kit.cli.new import adopt_command
 from kopf_kit.crd import declared
-from kopf_kit.project import definition, documents, nested, rbac
+from kopf_kit.project import accounts, definition, documents, nested, rbac
 from kopf_kit.rig import paths, tools
-from kopf_kit.rig.run import output
+from kopf_kit.rig.run import KitError, output
 from kopf_kit.testing import api_server
 from kopf_kit.testing.requests import REVIEWS, Cluster, connected
 
@@ -414,6 +415,17 @@ def drawn(
         if not theirs:
             print(f"case {number}: {said.splitlines()[-1]}")
         yield case, theirs, lacks, [draw.question(case, rules) for _ in range(QUESTIONS)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_o1_another_s_service_account_is_never_the_operator_s(seed: int) -> None:
+    draw = Draw(seed)
+    for number in range(100):
+        case = draw.case(number)
+        objects = [one for each in case.files.values() for m in each for one in m.get("items", [m])]
+        with contextlib.suppress(KitError):
+            found = accounts.home(objects, "a", "notes-operator", bound=not case.implied)
+            assert found.account == "theirs" or case.implied, (seed, number)
 
 
 @pytest.mark.parametrize(

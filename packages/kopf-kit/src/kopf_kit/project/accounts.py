@@ -43,7 +43,7 @@ def home(objects: Sequence[Manifest], names: str, called: str, *, bound: bool) -
         some = operators(objects, called)
         others = {pair for pair in made if pair[1] not in {name for _, name in some}}
         running = _called(some | others if some else subjects | made, called)
-    if len(running) != 1:  # of one in several namespaces, it is that which has rights
+    if len({name for _, name in running}) == 1:  # of several namespaces, where it has rights
         to = [one for each in objects for one in whom(each)]
         running = {pair for pair in running if any(_may_be(pair, one) for one in to)} or running
     if len(running) != 1 and bound:
