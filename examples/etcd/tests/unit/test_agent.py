@@ -403,45 +403,6 @@ async def test_of_two_that_run_at_a_time_the_newer_one_is_kept(tmp_path: Path) -
     assert deleted == [f"{base}.db" for base in (*DAYS[-2:], both[0])]
 
 
-async def test_f1_backups_of_a_former_cluster_stay_until_a_person_names_it(
-    etcd: Process, session: aiohttp.ClientSession, volumes: Path
-) -> None:
-    async def back_up(**more: Any) -> tuple[str, stored.Report]:
-        await asyncio.sleep(1)  # their names are in the order of the seconds
-        report = await agent.act(request(etcd, keep=1, **more))
-        assert report.taken is not None
-        return report.taken.name, report
-
-    def kept() -> set[str]:
-        return {str(file.relative_to(agent.BACKUPS)) for file in Path(agent.BACKUPS).rglob("*.db")}
-
-    former = (await (await etcd.start(session)).status()).cluster_id
-    await back_up(cluster_uid="u1")
-    first, _ = await back_up(cluster_uid="u1")
-    assert kept() == {first}
-    etcd.stop()
-    etcd.data = volumes / "next"
-    await etcd.start(session)  # another cluster, at the same address
-
-    for _ in range(3):
-        name, report = await back_up(cluster_uid="u2")
-        assert kept() == {first, name}
-    assert f"the newest of which is {first}" in report.warning
-    assert report.warning.endswith(f"add to spec.keep.discard: {former}.")
-
-    name, report = await back_up(cluster_uid="u2", discard=[former])
-    assert (kept(), report.warning) == ({name}, "")
-
-
-def test_f1_backups_are_of_one_cluster_though_it_was_restored_and_its_volumes_adopted() -> None:
-    pairs = [("", "a1"), ("u1", "a1"), ("u1", "a2"), ("u2", "a2"), ("u2", "a3"), ("u3", "a4")]
-    records = {base: record(base, *pair) for base, pair in zip(DAYS, pairs, strict=False)}
-    wants = Backup(store=STORE, folder="ns/c", address="", keep=1)
-
-    assert agent.surplus(records, wants, record(DAYS[6], "u2", "a3"), NOW) == DAYS[:5]
-    assert agent.surplus(records, wants, record(DAYS[6], "u3", "a5"), NOW) == DAYS[5:6]
-
-
 async def test_what_a_crash_has_left_is_deleted_later_and_other_files_never(
     etcd: Process, session: aiohttp.ClientSession, volumes: Path
 ) -> None:

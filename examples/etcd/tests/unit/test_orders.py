@@ -24,6 +24,7 @@ from etcd_operator.jobs import Course
 from etcd_operator.kinds import Recovery, Status, basis
 from etcd_operator.recovery import Order, recover
 from etcd_operator.stored import Report, Taken
+from tests.unit.test_backups import TAKEN
 from tests.unit.test_walk import TLS, VERSIONS, World
 
 STORE = stored.Store(volume=stored.Claim(claim="backups"))
@@ -313,15 +314,9 @@ class Realm:
         if etcd is None or not etcd.leader or etcd.id != job.cluster_id:
             return
         now = BORN + timedelta(seconds=len(self.clusters))
-        fields: Any = {
-            "time": "",
-            "revision": 1,
-            "version": "3.6.16",
-            "size": 1,
-            "sha256": "0" * 64,
-        }
         base = f"f/{now:%Y%m%dT%H%M%SZ}-1-{self.number()}"
-        taken = Taken(name=f"{base}.db", cluster_uid=job.cluster_uid, cluster_id=etcd.id, **fields)
+        ids = {"cluster_uid": job.cluster_uid, "cluster_id": etcd.id}
+        taken = replace(TAKEN, name=f"{base}.db", **ids)
         self.records[base], self.contents[base] = taken, etcd.content
         self.ids.setdefault(etcd.root, set()).add(etcd.id)
         self.roots[base] = etcd.root

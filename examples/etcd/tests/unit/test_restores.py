@@ -9,20 +9,13 @@ import pytest
 
 from etcd_operator import agent, restores, stored
 from etcd_operator.jobs import Course
-from etcd_operator.kinds import BACKUP, CLUSTER, Basis, Entry, EtcdCluster, Recovery
+from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Recovery
 from etcd_operator.restores import EtcdRestore, Look, Status, Target
 from etcd_operator.settings import Settings
-from etcd_operator.stored import Report, Taken
+from etcd_operator.stored import Report
+from tests.unit.test_backups import TAKEN
 
 STORE = stored.Store(volume=stored.Claim(claim="backups"))
-TAKEN = Taken(
-    name="ns/c/one.db",
-    time="2026-01-02T03:00:00Z",
-    revision=7,
-    version="3.6.16",
-    size=9,
-    sha256="0" * 64,
-)
 SEED = Entry(name="c-4", version="3.6.16", volume="u4")
 WELL = Target(None, None, available="True")
 FILLS = Target(Recovery(uid="r1"), SEED, available="False")
@@ -43,6 +36,8 @@ def cluster(**status: Any) -> EtcdCluster:
     return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, EtcdCluster)
 
 
+WHOLE = {"refused": "the cluster has a quorum, so nothing is lost"}
+GOES_ON = Target(Recovery(uid="r1", survivor="c-1"), None, available="True")
 FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
 
 
@@ -51,64 +46,17 @@ FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
     [
         (FROM_BACKUP, Status(), WELL, FAILED, NONE, {"refused": "it is not what was backed up"}),
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, FAILED, None),
-        (
-            SURVIVOR,
-            Status(),
-            WELL,
-            NONE,
-            NONE,
-            {"refused": "the cluster has a quorum, so nothing is lost"},
-        ),
+        (SURVIVOR, Status(), WELL, NONE, NONE, WHOLE),
         (SURVIVOR, Status(), Target(None, None, available="False"), NONE, NONE, {"accepted": True}),
         (SURVIVOR, Status(), Target(None, None, available="Unknown"), NONE, NONE, None),
-        (
-            SURVIVOR,
-            Status(accepted=True),
-            WELL,
-            NONE,
-            NONE,
-            {"refused": "the cluster has a quorum, so nothing is lost"},
-        ),
-        (
-            SURVIVOR,
-            Status(accepted=True),
-            Target(Recovery(uid="r1", survivor="c-1"), None, available="True"),
-            NONE,
-            NONE,
-            None,
-        ),
+        (SURVIVOR, Status(accepted=True), WELL, NONE, NONE, WHOLE),
+        (SURVIVOR, Status(accepted=True), GOES_ON, NONE, NONE, None),
     ],
 )
 def test_what_is_remembered(
     it: EtcdRestore, status: Status, to: Target, check: Course, fill: Course, news: Any
 ) -> None:
     assert restores.news(it.spec, status, to, check, fill) == news
-
-
-FIRST, NEXT = Basis(cluster="u1"), Basis(cluster="u1", restore="r0", ended=True)
-
-
-@pytest.mark.parametrize("it", [FROM_BACKUP, SURVIVOR])
-@pytest.mark.parametrize("accepted", [True, False])
-@pytest.mark.parametrize(
-    ("now", "rival", "why"),
-    [
-        (FIRST, "other", "EtcdRestore other is being carried out"),
-        (NEXT, "", "another EtcdRestore has begun since"),
-        (Basis(cluster="u2"), "", "it was for another EtcdCluster c, which was deleted"),
-    ],
-)
-def test_f2_f8_a_restore_is_refused_once_the_cluster_is_not_what_it_was_for(
-    it: EtcdRestore, accepted: bool, now: Basis, rival: str, why: str
-) -> None:
-    status, to = Status(basis=FIRST, accepted=accepted), dataclasses.replace(WELL, basis=now)
-
-    refused = restores.news(it.spec, status, to, READ, NONE, rival)
-    assert refused is not None
-    assert refused["refused"].startswith(why)
-    assert restores.news(it.spec, Status(), to, READ, NONE, "") == {"basis": now}
-    going = dataclasses.replace(FILLS, basis=now)
-    assert "refused" not in (restores.news(it.spec, status, going, READ, READ, "") or {})
 
 
 @pytest.mark.parametrize(
@@ -138,7 +86,7 @@ def test_who_waits_for_a_silent_survivor_is_told_to_name_it() -> None:
     assert text.endswith("with the name of one.")
 
 
-def context(look: Look, *taken: Taken, **stored_: Any) -> kr.CallContext[Settings]:
+def context(look: Look, *taken: stored.Taken, **stored_: Any) -> kr.CallContext[Settings]:
     return kr.CallContext(
         Settings(),
         sync_result=look,
