@@ -398,13 +398,10 @@ def finish(data: Path) -> Report:
 
 async def act(request: Request) -> Report:
     """Carry out a request."""
-    match request:
-        case Backup():
-            return await backup(request)
-        case Fetch():
-            return await fetch(request, Path(DATA))
-        case Finish():
-            return finish(Path(DATA))
+    if isinstance(request, Backup):
+        return await backup(request)
+    data = Path(DATA)
+    return await fetch(request, data) if isinstance(request, Fetch) else finish(data)
 
 
 def main() -> int:

@@ -269,10 +269,8 @@ class Eye:
 
     def found(self, seen: Seen, step: Step) -> Look:
         """Return a look, with the step that is left."""
-        token, expiry = (
-            (self.token, self.until),
-            kr.expiry_of(self.context, certificates(self.cluster)),
-        )
+        expiry = kr.expiry_of(self.context, certificates(self.cluster))
+        token = self.token, self.until
         return Look(seen, step, self.authority, self.refused, expiry, token, self.errors)
 
     @functools.cached_property
@@ -360,12 +358,11 @@ class Eye:
 
     async def look(self, latched: Status) -> Seen:
         """Return what is there now."""
-        spec, settings = self.cluster.spec, self.context.settings
+        spec, settings, in_bytes = self.cluster.spec, self.context.settings, manifests.in_bytes
         pods = {child.key[1]: self._pod(child) for child in self.context.children_of(POD)}
         claims = {
             manifests.member_of(child.key[1]): child for child in self.context.children_of(VOLUME)
         }
-        in_bytes = manifests.in_bytes
         least = in_bytes(spec.storage.size)
         small = {n for n, claim in claims.items() if in_bytes(claim.view.size) < least}
         growing = {
@@ -386,30 +383,25 @@ class Eye:
         template = manifests.template(
             self.cluster, settings.etcd_repository, self.authority, latched.secure
         )
+        defragment, saves = tasks.defragment_hours * HOUR, tasks.backup_before_upgrade is not None
+        tls, adopt = spec.tls is not None, spec.storage.adopt
+        volumes = {name: claim.uid for name, claim in claims.items() if not claim.deleting}
         return Seen(
             self.cluster.metadata.name,
-            Wanted(
-                spec.size,
-                spec.version,
-                template,
-                tasks.defragment_hours * HOUR,
-                tasks.backup_before_upgrade is not None,
-                spec.storage.adopt,
-                spec.tls is not None,
-            ),
+            Wanted(spec.size, spec.version, template, defragment, saves, adopt, tls),
             latched,
             pods,
-            {name: claim.uid for name, claim in claims.items() if not claim.deleting},
+            volumes,
             members,
             voices,
             alarms,
             self.context.now,
-            frozenset(small),
-            frozenset(growing),
-            self._backup(),
-            tuple(sorted(left)),
-            mine,
-            self.cluster.metadata.uid,
+            small=frozenset(small),
+            growing=frozenset(growing),
+            backup=self._backup(),
+            left=tuple(sorted(left)),
+            kept=mine,
+            uid=self.cluster.metadata.uid,
         )
 
     def _backup(self) -> str | None:
@@ -468,6 +460,7 @@ class Eye:
         if step.do in (Do.ADD, Do.UPDATE):
             adds = step.do is Do.ADD
             plain = not seen.latched.secure if adds else seen.pods[step.member].plain
+            plain = body.pop("plain", plain)
             body["peerURLs"] = [manifests.peer_url(self.cluster, step.member, plain)]
             body |= {"isLearner": True} if adds else {}
         elif step.do is Do.DEFRAGMENT:
@@ -602,7 +595,8 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
     seen, step = look.seen, look.step
     if step.why == HIBERNATES:
         return not seen.pods, "Hibernated", "No member runs, as spec.size is 0; the volumes stay."
-    well = sum(map(seen.healthy, seen.voters))
+    well, silent = sum(map(seen.healthy, seen.voters)), _silent(look)
+    details = f"{_stopped(seen)}{silent}{_tls(seen)}"
     if look.expiry is not None and look.expiry.at <= seen.now:
         secret, at = look.expiry.secret, _time(look.expiry.at)
         text = f"The certificate in Secret {secret}, or its authority, expired at {at}."
@@ -611,14 +605,13 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
         serves = available(seen)
         told = step.do is not Do.WAIT or not step.why or step.why.startswith(serves.message[:-1])
         waits = "" if told else f" {step.why}."
-        text = f"{serves.message}{waits}{_stopped(seen)}{_silent(look)}{_grows(look)}{_quota(spec)}"
+        text = f"{serves.message}{waits}{details}{_grows(look)}{_quota(spec)}"
         return False, serves.reason, text
     if step.do is Do.REFUSE:
         return False, "Refused", f"{step.why}.{_stopped(seen)}"
     if step.do is not Do.NOTHING:
-        silent = _silent(look)
         reasons = [*(pod.reason for pod in seen.pods.values()), "Unreachable" if silent else ""]
-        text = f"{step.why or step.do.name.lower()}.{_stopped(seen)}{silent}"
+        text = f"{step.why or step.do.name.lower()}.{details}"
         reason = next(filter(None, reasons), "Progressing")
         return False, reason, f"{text}{_grows(replace(look, step=Step(Do.WAIT)))}"
     if seen.refusal:
@@ -635,20 +628,26 @@ def _stopped(seen: Seen) -> str:
     return "".join(f" {name}: {pod.reason}: {pod.note}." for name, pod in stopped)
 
 
+def _tls(seen: Seen) -> str:
+    """Return what the members need while TLS is added: if they do not have it, they wait."""
+    helps = " and a third one helps until all do" if seen.wanted.size == 2 else ""
+    text = " TLS is added: each member has to reach the port 2382 of the others, by a certificate "
+    return f"{text}that all trust{helps}." if seen.adds_tls else ""
+
+
 def _silent(look: Look) -> str:
-    """Return a sentence about a member that is ready, but does not answer the operator."""
+    """Return a sentence about a member that is ready, or not trusted, and does not answer."""
     ready = {name for name, pod in look.seen.pods.items() if pod.ready}
-    return next((f" {name}: {why}." for name, why in look.errors.items() if name in ready), "")
+    silent = {n: why for n, why in look.errors.items() if n in ready or "certificate" in why}
+    return next((f" {name}: {why}." for name, why in silent.items()), "")
 
 
 def _grows(look: Look) -> str:
     """Return sentences about volumes that are to grow, or that have not grown yet."""
-    text, growing = "", ", ".join(sorted(look.seen.growing))
-    if look.step.do is Do.GROW_VOLUME:
-        text += f" {look.step.why.capitalize()}."
-    if growing:
-        text += f" The volumes of {growing} do not have the requested size yet."
-    return text
+    growing = ", ".join(sorted(look.seen.growing))
+    text = f" {look.step.why.capitalize()}." if look.step.do is Do.GROW_VOLUME else ""
+    late = f" The volumes of {growing} do not have the requested size yet."
+    return text + late if growing else text
 
 
 def _quota(spec: Spec) -> str:
@@ -656,7 +655,5 @@ def _quota(spec: Spec) -> str:
     quota = spec.options.quota_backend_bytes or QUOTA
     if quota <= ROOM * manifests.in_bytes(spec.storage.size):
         return ""
-    text = (
-        f" etcd's quota, {quota / 2**30:.3g} GiB, is more than 80 % of spec.storage.size, so the "
-    )
-    return f"{text}disks may be full before it is reached: raise the size, or lower the quota."
+    text = f" etcd's quota, {quota / 2**30:.3g} GiB, is more than 80 % of spec.storage.size, so "
+    return f"{text}the disks may be full before it is reached: raise the size, or lower the quota."

@@ -8,6 +8,7 @@ Each rule returns a step, or None if it has nothing to do. The first rule with a
 rule may rely on what the rules above it rule out. `RULES`, at the end, has their order.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -162,6 +163,16 @@ class Seen:
     def available(self) -> bool:
         """Whether the cluster serves: a quorum has just answered, and is healthy."""
         return self.count > 0 and sum(map(self.healthy, self.voters)) >= quorum(self.count)
+
+    @property
+    def adds_tls(self) -> bool:
+        """Whether the members of a cluster get TLS, and do not have it among them yet."""
+        return self.wanted.tls and self.latched.cluster_id != "" and self.latched.secure is False
+
+    @property
+    def rare(self) -> bool:
+        """Whether there are two members, of which none is restarted: soon there are more or one."""
+        return self.count == 2 and (self.wanted.size > 2 or self.adds_tls)
 
     @property
     def downgrade(self) -> str:
@@ -337,7 +348,12 @@ def _move_leader(s: Seen, member: Entry, among: Sequence[Entry] | None = None) -
 
 
 def decide(s: Seen) -> Step:
-    """Return the next step: that of the first rule that has one."""
+    """Return the next step: that of the first rule that has one.
+
+    While TLS is added to two members, which could not do without each other, a third one helps.
+    """
+    if s.wanted.size == 2 and s.adds_tls:
+        s = dataclasses.replace(s, wanted=dataclasses.replace(s.wanted, size=3))
     return next((step for rule in RULES if (step := rule(s)) is not None), Step(Do.NOTHING))
 
 
@@ -524,13 +540,13 @@ def _undo(s: Seen) -> Step | None:
 
 
 def _take_back_alone(s: Seen) -> Step | None:
-    """Without a quorum, change a silent member that never ran as it is to what is wanted now.
+    """Without a quorum, change a member without a leader that never ran as it is to what is wanted.
 
     The quorum may need just this member, even if it is leaving. Of one that did run, only the Pod
     may be of something bad. Its volume stays.
     """
     for member in s.latched.members if s.members is None else ():
-        if member.name in s.voices or not s.intact(member):
+        if ((voice := s.voices.get(member.name)) and voice.leader) or not s.intact(member):
             continue
         if not member.proved and (step := _correct(s, member, "it does not run as it is")):
             return step
@@ -761,8 +777,8 @@ def _outdated(s: Seen) -> Step | None:
             continue
         if s.healthy(member) and s.healthy_beside(member) < s.count - 1:
             return wait(f"{member.name} is created again once all others are healthy")
-        if s.count == 2 < s.wanted.size:
-            return None  # two members cannot do without each other; soon there are more
+        if s.rare:
+            return None
         if s.leads(member) and s.count > 1:
             return _move_leader(s, member)
         why = "it is created again" if pod.version else "its Pod was changed by hand"
@@ -775,17 +791,23 @@ def _readdress(s: Seen) -> Step | None:
 
     A member without TLS could not reach the others by these, so all have to have it first. Each one
     starts again before the next, and one of them leads: so if they do not reach each other by TLS,
-    it shows while the rest still is a quorum.
+    it shows while the rest still is a quorum. Once the user has changed what they are made of, the
+    first one gets its former URL back, because all have to have that before it tries again.
     """
     pairs = [(e, listed) for e in sorted(s.voters, key=s.leads) if (listed := s.listed(e))]
-    unsure = s.count == 2 < s.wanted.size or len(pairs) < len(s.members or ())
+    pods = [s.pods[e.name] for e, _ in pairs if e.name in s.pods]
+    changed = any(pod.template != s.wanted.template for pod in pods)
+    for member, listed in pairs if s.adds_tls and changed else ():
+        if not (listed.plain or s.healthy(member)):
+            return Step(Do.UPDATE, member.name, body={"ID": listed.id, "plain": True})
+    unsure = s.count == 2 or len(pairs) < len(s.members or ())
     if unsure or not all(s.healthy(e) for e, _ in pairs):
         return None
     done = [e for e, listed in pairs if not listed.plain]
     for member in done:
         if s.pods[member.name].uid == s.latched.moved:
             return delete_pod(s, member, "it is to be reached by its new peer URL")
-    tls = s.wanted.tls and not any(s.pods[e.name].plain for e, _ in pairs)
+    tls = s.wanted.tls and not changed and not any(pod.plain for pod in pods)
     for member, listed in pairs:
         wrong = len(pairs) == 1 and (not listed.name or not (listed.plain or s.wanted.tls))
         if not wrong and not (tls and listed.plain):
@@ -858,8 +880,8 @@ def _defragment(s: Seen, member: Entry, why: str) -> Step:
 
 def _version(s: Seen) -> Step | None:
     """Change one member after the other, the leader last; announce a downgrade to etcd first."""
-    if s.count == 2 < s.wanted.size:
-        return None  # neither could be restarted without the other: first there are more
+    if s.rare:
+        return None
     wanted, target = minor(s.wanted.version), s.downgrade
     voices = list(s.voices.values())
     minors = {minor(voice.version) for voice in voices}

@@ -459,11 +459,6 @@ def test_a_member_that_nobody_knows_takes_tls_from_no_other() -> None:
     assert decide(replace(s, members=(*(s.members or ()), Listed("77", "x")))).do is Do.REFUSE
 
 
-def test_two_members_that_a_third_joins_change_no_peer_url() -> None:
-    s = latching(wanting(healthy(2), size=3, tls=True), secure=False)
-    assert decide(s).do is not Do.UPDATE
-
-
 # --- versions -----------------------------------------------------------------------------------
 
 
@@ -498,10 +493,6 @@ def rolled(s: Seen, wanted: str) -> list[str]:
             case _:
                 return order
     raise AssertionError(order)
-
-
-def test_followers_are_upgraded_first_and_the_leader_moves_before_its_turn() -> None:
-    assert rolled(healthy(3), NEW) == ["c-2", "c-3", "not c-1", "c-1"]
 
 
 def test_before_3_7_each_member_takes_a_snapshot() -> None:

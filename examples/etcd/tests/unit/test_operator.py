@@ -14,7 +14,7 @@ from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
 from etcd_operator.kinds import BACKUP, Entry, EtcdCluster, Status
 from etcd_operator.manifests import Make
 from etcd_operator.operator import Settings
-from tests.unit.test_decide import alarmed, healthy, silent
+from tests.unit.test_decide import alarmed, healthy, latching, silent, wanting
 
 
 def cluster(**spec: Any) -> EtcdCluster:
@@ -135,9 +135,9 @@ def read(labels: dict[str, str] | None = None, image: str = "", **status: Any) -
     return clusters.pod(msgspec.convert({**thing, "status": status}, kr.Pod))
 
 
-def containers(restarts: int, reason: str, message: str = "", **more: Any) -> list[dict[str, Any]]:
-    waiting = {"reason": reason, "message": message}
-    return [{"name": "etcd", "restartCount": restarts, "state": {"waiting": waiting}, **more}]
+def containers(restarts: int, reason: str) -> list[dict[str, Any]]:
+    waiting = {"waiting": {"reason": reason}}
+    return [{"name": "etcd", "restartCount": restarts, "state": waiting}]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,7 @@ def containers(restarts: int, reason: str, message: str = "", **more: Any) -> li
 )
 def test_a_pod_is_stuck_only_in_a_crash_loop(restarts: int, reason: str, stuck: bool) -> None:
     assert bool(read(containerStatuses=containers(restarts, reason)).stuck) == stuck
+    assert read(containerStatuses=containers(0, "ContainerCreating")).reason == ""
 
 
 @pytest.mark.parametrize(
@@ -167,51 +168,6 @@ def test_f6_a_pod_that_was_changed_by_hand_is_of_no_version(
     pods = {**seen.pods, "c-2": replace(seen.pods["c-2"], version=read(labels, image).version)}
     step = decide(replace(seen, pods=pods))
     assert (step.do, step.member) == ((Do.NOTHING, "") if same else (Do.DELETE_POD, "c-2"))
-
-
-NOWHERE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-LOG = """{"level":"info","msg":"starting"}
-{"level":"fatal","msg":"discovery failed","error":"mkdir /var/lib/etcd/data: permission denied"}
-
-"""
-
-
-@pytest.mark.parametrize(
-    ("status", "reason", "note"),
-    [
-        ({"containerStatuses": containers(0, "ContainerCreating")}, "", ""),
-        ({"containerStatuses": containers(0, "ErrImagePull", "none.")}, "ErrImagePull", "none"),
-        (
-            {
-                "containerStatuses": containers(
-                    4,
-                    "CrashLoopBackOff",
-                    "back-off 40s",
-                    lastState={"terminated": {"exitCode": 1, "message": LOG}},
-                )
-            },
-            "CrashLoopBackOff",
-            "it ended with exit code 1: discovery failed: mkdir /var/lib/etcd/data: "
-            "permission denied",
-        ),
-        ({"conditions": [NOWHERE]}, "Unschedulable", ""),
-    ],
-)
-def test_f7_why_a_member_does_not_run_is_read_and_told(
-    status: dict[str, Any], reason: str, note: str
-) -> None:
-    pod = read(**status)
-    assert (pod.reason, pod.note) == (reason, note)
-    seen = silent(healthy(3), 3)
-    seen = replace(
-        seen, pods={**seen.pods, "c-3": replace(seen.pods["c-3"], reason=reason, note=note)}
-    )
-    told = status_of(seen, Step(Do.WAIT, why="c-3 starts"))
-    assert (told.reason, told.message) == (
-        reason or "Progressing",
-        f"c-3 starts. c-3: {reason}: {note}." if reason else "c-3 starts.",
-    )
-    assert (told.ready, told.conditions[0].status) == (False, True), "a quorum serves"
 
 
 def test_f7_the_claim_that_a_pod_waits_for_is_told() -> None:
@@ -393,6 +349,18 @@ def test_why_the_first_member_does_not_answer_is_told_if_it_is_ready() -> None:
     status = clusters.status(cluster(), kr.Observed(None, sync_result=look, now=seen.now))
 
     assert (status.reason, status.message) == ("Unreachable", "c-1 starts. c-1: no trust.")
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_what_members_need_while_tls_is_added_is_told(lost: bool) -> None:
+    seen = latching(wanting(healthy(2), tls=True), secure=False)
+    if lost:
+        seen = replace(seen, members=None, voices={})
+    status = status_of(seen, decide(seen))
+
+    assert status.reason == ("Unreachable" if lost else "Progressing")
+    assert "reach the port 2382 of the others" in status.message
+    assert "a third one helps" in status.message
 
 
 def test_clients_outside_reach_the_service_and_learn_its_name() -> None:

@@ -3,7 +3,8 @@
 In the model all is at once: Pods start, data is copied. What is tried is the order of the steps. It
 loses a member only while the others can do without it, as nobody else could make up for more. In an
 outage, any number of members are silent for a while. Of a bad version or template, no Pod runs; a
-template may become bad by itself. TLS may be added; members that run reach each other all the time.
+template may become bad by itself. TLS may be added; members that run reach each other all the time,
+unless what they are made of is what has no TLS that the others trust: then one may be cut off.
 """
 
 import itertools
@@ -49,15 +50,17 @@ class World:
     saved: bool = False
     count: int = 0
     named: set[str] = field(default_factory=set)
-    #: The volumes that an earlier cluster of the same name has left.
-    left: tuple[str, ...] = ()
-    #: Those of its members that are to be adopted.
+    #: The volumes of an earlier cluster of the same name that are to be adopted.
     kept: dict[str, str] = field(default_factory=dict)
     noted: str = "3.6.16"
     #: The Pods that listen without TLS.
     open: set[str] = field(default_factory=set)
     #: The Pod of the member that has got a URL of TLS last, and has not started again since.
     moved: str = ""
+    #: The template with whose certificate, or on whose port, nobody is reached by TLS.
+    cut: str = ""
+    #: The voters that have just been a quorum.
+    able: list[str] = field(default_factory=list)
     #: Its uid in Kubernetes, and its ID in etcd.
     uid: str = ""
     id: str = "c1"
@@ -81,9 +84,18 @@ class World:
             self.members[name] = Listed(self.number(), name, url="" if pod.plain else TLS)
         elif pod.boot != "join" or name not in self.members or self.members[name].started:
             return False
+        if not all(self.hear(name, other) for other in self.members):
+            return False
         self.members[name] = replace(self.members[name], started=True)
         self.logs.add(volume)
         return True
+
+    def hear(self, *names: str) -> bool:
+        """Return whether two members trust each other where they connect by TLS, if they run."""
+        pods = {name: self.pods[name] for name in names if name in self.pods}
+        deaf = self.cut in [pod.template.partition("+")[0] for pod in pods.values()]
+        there = [pod.uid for name, pod in pods.items() if not self.members[name].plain]
+        return not deaf or len({*names}) < 2 or {*there} <= {self.moved}
 
     def voters(self) -> list[str]:
         return [name for name, listed in self.members.items() if not listed.learner]
@@ -98,10 +110,13 @@ class World:
         self.now += 10
         self.pods = {n: p for n, p in self.pods.items() if not p.deleting or n in self.members}
         running = [name for name in self.pods if self.runs(name)]
-        able = [name for name in self.voters() if name in running]
+        up = [name for name in self.voters() if name in running]
+        groups = {name: [other for other in up if self.hear(name, other)] for name in up}
+        most = max(groups, key=lambda name: (len(groups[name]), name == self.leader), default="")
+        self.able = able = groups.get(most, [])
         quorate = bool(able) and len(able) >= quorum(len(self.voters()))
         if self.leader not in able:
-            self.leader = able[0] if quorate else ""
+            self.leader = most if quorate else ""
         lead = self.members[self.leader].id if quorate else ""
         versions = {f"3.{minor(self.pods[name].version)}" for name in running}
         if versions == {self.downgrade}:
@@ -115,7 +130,7 @@ class World:
                 self.members[name].id,
                 self.id,
                 self.pods[name].version,
-                lead,
+                lead if lead and self.hear(name, self.leader) else "",
                 learner=self.members[name].learner,
                 storage=self.storage,
                 downgrade=self.downgrade,
@@ -141,7 +156,6 @@ class World:
             members,
             voices,
             now=self.now,
-            left=self.left,
             kept=dict.fromkeys({**self.volumes, **self.kept}, self.noted),
             uid=self.uid,
         )
@@ -193,11 +207,15 @@ class World:
                 self.members[name] = replace(listed, url=TLS if s.latched.secure else "")
             case Do.UPDATE:
                 secure = [other for other in self.members if not self.members[other].plain]
-                assert not secure or self.leader in secure, "TLS has carried nothing yet"
-                assert all(name in s.voices for name in self.members), "all are there"
-                assert self.moved not in [pod.uid for pod in self.pods.values()], "it reconnects"
-                self.moved = self.pods[name].uid if len(self.members) > 1 else ""
-                self.members[name] = replace(self.members[name], url=TLS * s.wanted.tls)
+                back = step.body.get("plain", False)
+                if not back:
+                    assert not secure or self.leader in secure, "TLS has carried nothing yet"
+                    assert all(name in s.voices for name in self.members), "all are there"
+                    assert self.moved not in [pod.uid for pod in self.pods.values()], "reconnects"
+                    assert len(self.members) != 2, "the quorum may be lost"
+                    self.moved = self.pods[name].uid if len(self.members) > 1 else ""
+                url = TLS * (s.wanted.tls and not back)
+                self.members[name] = replace(self.members[name], url=url)
             case Do.PROMOTE:
                 self.members[name] = replace(self.members[name], learner=False)
             case Do.REMOVE:
@@ -232,7 +250,9 @@ class World:
         spare = [
             name
             for name in self.voters()
-            if sum(self.runs(other) for other in self.voters() if other != name)
+            if sum(
+                other in self.able and self.runs(other) for other in self.voters() if other != name
+            )
             >= quorum(len(self.voters()))
         ]
         match dice.randrange(10):
@@ -259,6 +279,8 @@ class World:
                 self.bad = dice.choice(TEMPLATES)
             case 9:
                 version = dice.choice((self.wanted.version, *VERSIONS))
+                if not self.wanted.tls and dice.random() < 0.5:
+                    self.cut = dice.choice(TEMPLATES)
                 self.wanted = replace(self.wanted, tls=True, version=version)
                 if dice.random() < 0.5:  # the status is restored by hand
                     self.latched = structs.replace(self.latched, secure=dice.choice((False, None)))
@@ -271,7 +293,10 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
         if turn < 300 and dice.random() < 0.1:
             world.disturb(dice)
         if turn == 300:
-            version, good = dice.choice(VERSIONS), dice.choice(sorted({*TEMPLATES} - {world.bad}))
+            version, good = (
+                dice.choice(VERSIONS),
+                dice.choice(sorted({*TEMPLATES} - {world.bad, world.cut})),
+            )
             size = world.wanted.size or 3
             world.wanted = replace(world.wanted, size=size, version=version, template=good)
         world.outage -= 1
@@ -338,20 +363,3 @@ def test_an_adopted_cluster_has_the_members_and_the_data_that_it_had(seed: int) 
     settle(world, dice)
     assert len(world.voters()) == 6
     assert "c-9" not in world.members, "a name came back"
-
-
-def test_no_cluster_is_formed_beside_the_data_of_an_earlier_one() -> None:
-    world = World(left=("data-c-1-old", "data-c-2-old"))
-    for _ in range(50):
-        s = world.look()
-        step = decide(s)
-        assert step.do is Do.REFUSE
-        assert "data-c-1-old, data-c-2-old" in step.why
-        world.take(s, step)
-    assert (world.volumes, world.pods, world.latched.members) == ({}, {}, [])
-
-    world.left = ()
-    settle(world)
-    assert len(world.voters()) == 3
-    world.left = ("data-c-1-old",)  # such as one that somebody has labelled: it is formed
-    assert decide(world.look()).do is Do.NOTHING
