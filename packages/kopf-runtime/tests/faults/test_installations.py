@@ -89,7 +89,7 @@ class Here:
         same = (pod["metadata"].get("annotations") or {}).get("text") == text
         return same and pod["spec"]["containers"][0]["image"] == image
 
-    async def told(self, words: str) -> bool:
+    async def has_event(self, words: str) -> bool:
         """Return whether an Event about the Store has these words."""
         path = f"/api/v1/namespaces/{self.namespace}/events"
         events = (await self.cluster.ask("GET", path))["items"]
@@ -137,8 +137,8 @@ async def test_j6_one_of_two_installations_steps_back_and_both_say_so(
     async with here.installed("blue", controller("blue:1")) as blue:
         await eventually(here.image)
         async with here.installed("green", controller("green:1")) as green:
-            await eventually(lambda: here.told("green/message, leaves this Store to it"))
-            await eventually(lambda: here.told("blue/message, changes that"))
+            await eventually(lambda: here.has_event("green/message, leaves this Store to it"))
+            await eventually(lambda: here.has_event("blue/message, changes that"))
             await eventually(here.image)
             await asyncio.sleep(1)  # the last status
             before = await here.cluster.ask("GET", here.store)
@@ -162,7 +162,7 @@ async def test_j6_an_object_that_the_other_one_does_not_follow_is_served_again(
     await here.make()
     async with here.installed("green", controller("green:1")):
         async with here.installed("blue", controller("blue:1")):
-            await eventually(lambda: here.told("leaves this Store to it"))
+            await eventually(lambda: here.has_event("leaves this Store to it"))
             await here.edit("first")
             await eventually(lambda: here.has("blue:1", "first"))
             await asyncio.sleep(4)
@@ -177,7 +177,7 @@ async def test_j6_what_only_one_of_two_installations_wants_stays(here: Here) -> 
     async with here.installed("green", controller("one:1", extra=1)):
         await eventually(lambda: here.cluster.find(path))
         async with here.installed("blue", controller("one:1")):
-            await eventually(lambda: here.told("deletes it for the last time"))
+            await eventually(lambda: here.has_event("deletes it for the last time"))
             config_map = await eventually(lambda: here.cluster.find(path), 60)
             await asyncio.sleep(5)
             assert await here.cluster.find(path) == config_map
@@ -197,4 +197,4 @@ async def test_j6_a_former_installation_is_no_other(here: Here) -> None:
     async with here.installed("red", controller("green:1")) as red:
         await eventually(lambda: here.lacks(last))
         assert not red.metric("other_installations")
-    assert not await here.told("installation")
+    assert not await here.has_event("installation")

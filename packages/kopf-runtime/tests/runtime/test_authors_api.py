@@ -46,7 +46,7 @@ def counted(number: int, raw: Raw) -> None:
     raw["data"]["number"] = str(number)
 
 
-def told(server: ApiServer) -> tuple[Any, Any]:
+def reported(server: ApiServer) -> tuple[Any, Any]:
     condition = ready(server.get(WIDGET, KEY))
     return condition.get("reason"), condition.get("message")
 
@@ -76,13 +76,13 @@ async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> 
     async with operating(server, one):
         await until(lambda: len(server.events) == 3)  # the child's is the third
         server.edit(WIDGET, KEY, edit("bad"))
-        await until(lambda: told(server)[0] == "SyncFailed")
+        await until(lambda: reported(server)[0] == "SyncFailed")
 
     events = {event["reason"]: event for event in server.events}
     assert events["MemberAdded"]["involvedObject"]["name"] == "one"
     said = [(events[name]["type"], events[name]["message"]) for name in ("MemberAdded", "DiskSlow")]
     assert said == [("Normal", "Added member m-3."), ("Warning", "The disk of m-1 is slow.")]
-    assert told(server)[1] == (
+    assert reported(server)[1] == (
         "ValueError: 'member added' is not a reason of an Event; use one CamelCase word"
     )
 
@@ -148,7 +148,7 @@ async def test_a_stepwise_object_that_differs_each_time_is_written_once_a_second
     server.put(WIDGET, widget())
     async with operating(server, one):
         reason = "Fine" if what == "status" else "BackOff"
-        await until(lambda: told(server)[0] == reason)
+        await until(lambda: reported(server)[0] == reason)
         before = len(server.writes)
         await asyncio.sleep(1.5)
     assert 0 < len(server.writes) - before < 8
@@ -161,7 +161,9 @@ async def test_a_time_that_cannot_be_meant_is_told(server: ApiServer) -> None:
     async with operating(server, one):
         why = "ValueError: the time between two calls of sync must be above 0 seconds"
         why = why.replace("sync", _no_call.__name__)
-        await until(lambda: told(server)[0] == "SyncFailed" and told(server)[1].startswith(why))
+        await until(
+            lambda: reported(server)[0] == "SyncFailed" and reported(server)[1].startswith(why)
+        )
 
 
 # --- Wait -----------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ async def test_children_stay_while_an_author_waits(server: ApiServer, where: str
         await until(lambda: text(server) == "hello")
 
         server.edit(WIDGET, KEY, edit("wait"))
-        await until(lambda: told(server) == ("HostnameTaken", "Another has it."))
+        await until(lambda: reported(server) == ("HostnameTaken", "Another has it."))
         before = list(calls)
         server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(finalizers=["a.b/c"]))
         await asyncio.sleep(0.3)
@@ -228,7 +230,7 @@ async def test_an_author_who_waits_0_seconds_keeps_no_worker(server: ApiServer, 
 
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: told(server)[0] == "QuorumLost")
+        await until(lambda: reported(server)[0] == "QuorumLost")
         before = len(calls)
         await asyncio.sleep(1.5)
         assert 0 < len(calls) - before < 4
@@ -341,7 +343,7 @@ async def test_a_status_that_overwrites_a_record_is_refused(server: ApiServer) -
     server.put(WIDGET, widget("two"))
     async with operating(server, recording()):
         why = "it would overwrite what context.record has stored in begun; return a class without"
-        await until(lambda: told(server)[0] == "InvalidStatus" and why in told(server)[1])
+        await until(lambda: reported(server)[0] == "InvalidStatus" and why in reported(server)[1])
         server.edit(WIDGET, ("ns", "two"), edit("again"))
         await until(lambda: stored(server, "two").get("observedGeneration") == 2)
         assert ready(server.get(WIDGET, ("ns", "two")))["reason"] == "Begun"
@@ -382,7 +384,7 @@ async def test_a_call_that_never_records_is_told_and_made_less_often(server: Api
     server.put(WIDGET, widget())
     async with operating(server, one):
         reason = "SyncFailed", "it changed before anything was recorded"
-        await until(lambda: told(server) == reason)
+        await until(lambda: reported(server) == reason)
         before = len(calls)
         await asyncio.sleep(1)
         assert len(calls) - before <= 2
@@ -402,8 +404,8 @@ async def test_an_intent_that_the_api_server_does_not_keep_ends_the_call(server:
     server.admission = drop
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: told(server)[0] == "SyncFailed")
-    assert "does not keep these fields of the status: ['begun']" in told(server)[1]
+        await until(lambda: reported(server)[0] == "SyncFailed")
+    assert "does not keep these fields of the status: ['begun']" in reported(server)[1]
     assert not outside
 
 
@@ -506,7 +508,7 @@ async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_eac
 
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: told(server) == ("InvalidPlan", "the hostname is taken"))
+        await until(lambda: reported(server) == ("InvalidPlan", "the hostname is taken"))
         await until(lambda: text(server) == "hello")
 
 
@@ -529,8 +531,10 @@ async def test_a_kind_that_is_missing_is_not_taken_for_one_without_children(
     server.put(WIDGET, widget())
     refused = server.refuse("GET", "/pods", RefusedError(404, "NotFound"), math.inf)
     async with operating(server, one):
-        await until(lambda: told(server)[0] == "KindNotServed")
-        assert told(server)[1].startswith("pods cannot be seen: the API server does not know it")
+        await until(lambda: reported(server)[0] == "KindNotServed")
+        assert reported(server)[1].startswith(
+            "pods cannot be seen: the API server does not know it"
+        )
         assert seen == [[]]
         server.answers.clear()
         await until(lambda: seen[-1] == "all")
@@ -554,7 +558,7 @@ async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(
     server.put(WIDGET, widget())
     async with operating(server, one):
         await until(
-            lambda: "cannot be seen: ns/w-one cannot be read: KeyError" in str(told(server))
+            lambda: "cannot be seen: ns/w-one cannot be read: KeyError" in str(reported(server))
         )
         server.edit(CONFIG_MAP, CHILD, resize("size"))
         await until(lambda: seen[-1:] == [1])
@@ -657,7 +661,7 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
 
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: told(server) == ("Checked", "answers"))
+        await until(lambda: reported(server) == ("Checked", "answers"))
         await until(lambda: text(server) == "hello answers")
         assert found == [(["w-one"], "hello")]
         server.edit(WIDGET, KEY, edit("other"))
@@ -705,15 +709,15 @@ async def test_children_stay_while_a_check_fails_or_makes_the_plan_impossible(
 
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: told(server) == ("CheckFailed", "It does not answer."))
+        await until(lambda: reported(server) == ("CheckFailed", "It does not answer."))
         assert text(server) == "hello"
         state[0] = "well"
-        await until(lambda: told(server)[0] == "Reconciled", seconds=20)
+        await until(lambda: reported(server)[0] == "Reconciled", seconds=20)
         state[0] = "ill"
-        await until(lambda: told(server) == ("InvalidPlan", "it is ill"))
+        await until(lambda: reported(server) == ("InvalidPlan", "it is ill"))
         assert text(server) == "hello"
         state[0] = "well"
-        await until(lambda: told(server)[0] == "Reconciled", seconds=20)
+        await until(lambda: reported(server)[0] == "Reconciled", seconds=20)
 
 
 def if_formed(state: list[str], *, checks: list[int]) -> Controller:
@@ -758,7 +762,7 @@ async def test_a_restart_keeps_what_is_there_because_of_the_check_until_it_answe
     state.clear()
     server.remove(CONFIG_MAP, CHILD)
     async with operating(server, if_formed(state, checks=[])):
-        await until(lambda: told(server) == ("CheckFailed", "It does not answer."))
+        await until(lambda: reported(server) == ("CheckFailed", "It does not answer."))
         await until(lambda: text(server) == "hello None")  # what is missing is made
         assert server.get(CONFIG_MAP, ("ns", "data"))
         server.edit(WIDGET, KEY, edit("mended"))  # and an edit may be what mends it
@@ -789,7 +793,7 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
         state.clear()
         server.refuse("GET", "/jobs$", RefusedError(404, "NotFound"))
         async with operating(server, controller()) as operator:
-            await until(lambda: told(server)[0] == "CheckFailed")
+            await until(lambda: reported(server)[0] == "CheckFailed")
             await until(lambda: operator.synced)  # by now, the kind is there again
             checks.clear()
             server.edit(WIDGET, KEY, edit("changed"))
@@ -806,5 +810,5 @@ async def test_an_unchecked_object_follows_its_plan(server: ApiServer) -> None:
 
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: told(server)[0] == "CheckFailed")
+        await until(lambda: reported(server)[0] == "CheckFailed")
         await until(lambda: text(server) == "1 there")

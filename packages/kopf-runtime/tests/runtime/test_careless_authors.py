@@ -30,18 +30,14 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, Operator, at_work, build, caches, connected, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, readiness, ready, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 #: A half of a character, which JSON may hold and UTF-8 may not.
 
 
-def told(server: ApiServer) -> Any:
-    return ready(server.get(WIDGET, KEY))
-
-
 def is_ready(server: ApiServer) -> bool:
-    return bool(told(server).get("status") == "True")
+    return bool(readiness(server).get("status") == "True")
 
 
 # --- declarations -------------------------------------------------------------------------------
@@ -302,7 +298,7 @@ async def test_a_status_that_fails_does_not_hide_how_long_to_wait(server: ApiSer
     one.status(careless)
     server.put(WIDGET, widget())
     async with operating(server, one) as operator:
-        await until(lambda: told(server).get("reason") == "TooManyRequests")
+        await until(lambda: readiness(server).get("reason") == "TooManyRequests")
         await until(lambda: operator.reconciles("requeue"))
         for number in range(5):
             server.edit(WIDGET, KEY, edit(f"{number}"))
@@ -324,8 +320,8 @@ async def test_a_plan_that_differs_each_time_is_told(server: ApiServer) -> None:
         await until(lambda: is_ready(server))
         server.remove(CONFIG_MAP, CHILD)
 
-        await until(lambda: told(server).get("reason") == "InvalidPlan")
-    assert "has another ConfigMap w-one each time it is made" in told(server)["message"]
+        await until(lambda: readiness(server).get("reason") == "InvalidPlan")
+    assert "has another ConfigMap w-one each time it is made" in readiness(server)["message"]
 
 
 @pytest.mark.parametrize("update", [Update.APPLY, kr.RECREATE])
@@ -344,9 +340,9 @@ async def test_a_field_that_the_server_does_not_know_is_told_in_its_words(
     server.answers.append(decode)
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(update=update)):
-        await until(lambda: told(server).get("reason") == "BadRequest")
+        await until(lambda: readiness(server).get("reason") == "BadRequest")
 
-    assert told(server)["message"] == unknown.message
+    assert readiness(server)["message"] == unknown.message
 
 
 async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServer) -> None:
@@ -425,8 +421,8 @@ async def test_an_outcome_that_no_request_can_carry_is_told(server: ApiServer) -
         await until(lambda: is_ready(server))
         server.edit(WIDGET, KEY, edit("again"))
 
-        await until(lambda: told(server).get("reason") == "InvalidPlan")
-    assert "ConfigMap w-one is not JSON" in told(server)["message"]
+        await until(lambda: readiness(server).get("reason") == "InvalidPlan")
+    assert "ConfigMap w-one is not JSON" in readiness(server)["message"]
     assert calls.count(2) == 1
 
 
@@ -452,7 +448,7 @@ async def test_a_sync_that_catches_its_cancellation_holds_nobody_up(
             async with operating(server, one):
                 await called.wait()
                 if timeout < 1:
-                    await until(lambda: "no answer within" in told(server).get("message", ""))
+                    await until(lambda: "no answer within" in readiness(server).get("message", ""))
     finally:
         released.set()
     assert "goes on though it was cancelled" in caplog.text

@@ -17,7 +17,18 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, at_work, caches, leading, operating
 from runtime.support.waiting import until
-from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, resynced, widget
+from runtime.widgets import (
+    REPLACED,
+    UID,
+    WIDGET,
+    Raw,
+    Widget,
+    edit,
+    readiness,
+    ready,
+    resynced,
+    widget,
+)
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 MANAGED = "app.kubernetes.io/managed-by"
@@ -48,10 +59,6 @@ def text(server: ApiServer) -> Any:
     return (one.get("data") or {}).get("text")
 
 
-def told(server: ApiServer) -> Any:
-    return ready(server.get(WIDGET, KEY))
-
-
 def events(server: ApiServer) -> list[tuple[str, str]]:
     return [(event["reason"], event["message"]) for event in server.events]
 
@@ -71,7 +78,7 @@ async def made(server: ApiServer, how: Any) -> Any:
     """A Widget with its child, and the operator that made it."""
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(how)) as operator:
-        await until(lambda: text(server) == "hello" and told(server).get("status") == "True")
+        await until(lambda: text(server) == "hello" and readiness(server).get("status") == "True")
         yield operator
 
 
@@ -128,7 +135,7 @@ async def test_an_owner_in_another_namespace_has_no_child(server: ApiServer, how
     server.put(kind, {**child(server), "metadata": metadata})
     server.edit(WIDGET, KEY, edit("edited"))
 
-    await until(lambda: text(server) == "edited" and told(server).get("status") == "True")
+    await until(lambda: text(server) == "edited" and readiness(server).get("status") == "True")
     await quiet(server)
     assert server.get(kind, copy)
 
@@ -213,7 +220,7 @@ async def test_l6_what_was_altered_while_no_operator_ran_is_put_right_however_sl
     kind = POD if how is widgets.pod else CONFIG_MAP
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(how)):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
     server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].pop(label))
 
     async def slow(request: Any) -> None:
@@ -223,7 +230,7 @@ async def test_l6_what_was_altered_while_no_operator_ran_is_put_right_however_sl
     server.answers.append(slow)
     async with operating(server, widgets.controller(how)):
         await until(lambda: label in child(server).get("metadata", {}).get("labels", {}))
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
     looks = [asked for asked in server.requests if str(asked) == f"GET {kind.at(CHILD)}"]
     # Before it was made, what was altered, and whose it is without its mark.
     assert len(looks) <= 2 + (label != "app")
@@ -260,10 +267,10 @@ async def test_m2_a_child_that_admission_gives_away_comes_back_slower(server: Ap
     server.answers.append(collect)
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("reason") == "BackOff")
+        await until(lambda: readiness(server).get("reason") == "BackOff")
 
     assert len([write for write in server.writes if write.startswith("POST")]) <= 8
-    assert "replaced too often" in told(server)["message"]
+    assert "replaced too often" in readiness(server)["message"]
 
 
 async def test_a_mark_that_a_child_lost_replaces_no_similar_child(server: ApiServer) -> None:
@@ -299,30 +306,12 @@ async def test_a_mark_that_a_child_lost_replaces_no_similar_child(server: ApiSer
     assert [pod["metadata"]["name"] for pod in before if pod not in server.all(POD)] == []
 
 
-@replaced
-@pytest.mark.usefixtures("made")
-async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote(server: ApiServer) -> None:
-    def write(raw: Raw) -> None:
-        raw["metadata"]["annotations"][widgets.REPLACED] = "99"
-        half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
-        raw["metadata"]["creationTimestamp"] = half_a_minute_ago.isoformat()
-        raw["metadata"]["labels"]["app"] = "altered"
-
-    server.edit(POD, CHILD, write)
-    await until(lambda: told(server).get("reason") == "BackOff")
-    server.edit(WIDGET, KEY, edit("edited"))
-
-    await until(lambda: text(server) == "edited")
-    count = child(server)["metadata"]["annotations"][widgets.REPLACED]
-    assert int(count) < 10  # and a later loss does not wait for it, either
-
-
 @both
 async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
     server.put(WIDGET, widget())
     settings = kr.Settings(resync_period=0.05)
     async with operating(server, widgets.controller(how), settings=settings):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
         await quiet(server)
         writes = list(server.writes)
         await resynced(server)
@@ -338,7 +327,7 @@ async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiS
     settings = kr.Settings(resync_period=0.05)
 
     async with operating(server, one, settings=settings):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
         await resynced(server)
 
     assert len(server.writes) == 1
@@ -363,10 +352,10 @@ async def test_a_fast_competitor_is_fought_with_pauses(
 
     await quiet(server)
     written, competing = len(server.writes), asyncio.create_task(compete())
-    await until(lambda: told(server).get("reason") == "BackOff")
+    await until(lambda: readiness(server).get("reason") == "BackOff")
     competing.cancel()
 
-    assert "put right too often" in told(server)["message"]
+    assert "put right too often" in readiness(server)["message"]
     assert len([write for write in server.writes[written:] if "/configmaps/" in write]) <= 7
     await until(lambda: text(server) == "hello")
 
@@ -381,7 +370,7 @@ async def test_what_is_refused_does_not_count_as_put_right(server: ApiServer) ->
 
     seen = set()
     for _ in range(100):
-        seen.add(told(server).get("reason"))
+        seen.add(readiness(server).get("reason"))
         await asyncio.sleep(0.02)
 
     assert "Forbidden" in seen
@@ -419,7 +408,7 @@ async def test_what_is_not_ours_is_left_and_told_once(
     server.put(WIDGET, widget())
 
     async with operating(server, widgets.controller(how)):
-        await until(lambda: told(server).get("reason") == "Conflict")
+        await until(lambda: readiness(server).get("reason") == "Conflict")
         await until(lambda: events(server))
         assert child(server)["data"] == {"text": "x"}
         assert [reason for reason, _ in events(server)] == ["Conflict"]
@@ -451,11 +440,11 @@ async def test_r5_a_former_child_that_does_not_end_is_told(
     server.put(WIDGET, widget())
 
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("reason") == "PodStuckTerminating")
+        await until(lambda: readiness(server).get("reason") == "PodStuckTerminating")
         await until(lambda: events(server))
 
-    assert text in told(server)["message"]
-    assert events(server) == [("PodStuckTerminating", told(server)["message"])]
+    assert text in readiness(server)["message"]
+    assert events(server) == [("PodStuckTerminating", readiness(server)["message"])]
 
 
 # --- old news -----------------------------------------------------------------------------------
@@ -480,7 +469,7 @@ async def test_one_child_that_is_refused_does_not_hold_up_the_others(server: Api
 
     async with operating(server, widgets.controller(one_a_word)):
         await until(lambda: server.get(CONFIG_MAP, ("ns", "b")))
-        await until(lambda: told(server).get("reason") == "Forbidden")
+        await until(lambda: readiness(server).get("reason") == "Forbidden")
 
 
 # --- edited meanwhile ---------------------------------------------------------------------------
@@ -508,7 +497,7 @@ async def test_an_edit_during_the_work_is_not_told_as_done(server: ApiServer, ho
     server.answers.append(edit_meanwhile)
     server.put(WIDGET, widget())
     async with operating(server, one):
-        await until(lambda: text(server) == "edited" and told(server).get("status") == "True")
+        await until(lambda: text(server) == "edited" and readiness(server).get("status") == "True")
         await quiet(server)
 
     assert said == [(2, "edited")]
@@ -602,7 +591,7 @@ async def test_m2_an_applied_child_that_ends_backs_off_across_a_restart(server: 
     server.admission = fail
     server.put(WIDGET, widget())
     async with operating(server, job()):
-        await until(lambda: told(server).get("reason") == "BackOff")
+        await until(lambda: readiness(server).get("reason") == "BackOff")
     server.edit(  # so that the pause outlasts the test, however slow the machine is
         POD, CHILD, lambda raw: raw["metadata"]["annotations"].update({REPLACED: "50"}), NAME
     )
@@ -617,7 +606,7 @@ async def test_m2_an_applied_child_that_ends_backs_off_across_a_restart(server: 
 async def test_a_change_in_place_keeps_the_count_of_replacements(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller()):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
         server.remove(CONFIG_MAP, CHILD)
         await until(lambda: text(server) == "hello")
         server.edit(WIDGET, KEY, edit("edited"))
@@ -633,12 +622,12 @@ async def test_an_object_is_not_ready_while_its_child_ends(server: ApiServer, ho
     server.edit(kind, CHILD, lambda raw: raw["metadata"].update(finalizers=["example.com/hold"]))
     server.delete(kind, CHILD)
 
-    await until(lambda: told(server).get("status") == "False")
-    assert told(server)["reason"] == "NotReady"
-    assert "w-one: it is being deleted; example.com/hold holds it." in told(server)["message"]
+    await until(lambda: readiness(server).get("status") == "False")
+    assert readiness(server)["reason"] == "NotReady"
+    assert "w-one: it is being deleted; example.com/hold holds it." in readiness(server)["message"]
 
     server.remove(kind, CHILD)
-    await until(lambda: told(server).get("status") == "True")
+    await until(lambda: readiness(server).get("status") == "True")
 
 
 async def test_a_reconcile_of_many_children_is_not_stuck(server: ApiServer) -> None:
@@ -675,10 +664,10 @@ async def test_l9_who_holds_an_object_is_told(server: ApiServer, finalizer: str,
     """The finalizers of the garbage collector have no owner that a user could ask."""
     server.put(WIDGET, widget(finalizers=[finalizer]))
     async with operating(server, widgets.controller()):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
         server.delete(WIDGET, KEY)
-        await until(lambda: told(server).get("reason") == "Terminating")
-    assert told(server)["message"] == f"The Widget is being deleted; {held}."
+        await until(lambda: readiness(server).get("reason") == "Terminating")
+    assert readiness(server)["message"] == f"The Widget is being deleted; {held}."
 
 
 @pytest.mark.parametrize("stepwise", [False, True])

@@ -82,7 +82,7 @@ def child(server: ApiServer, namespace: str) -> Raw | None:
     return server.get(CONFIG_MAP, (namespace, "one"))
 
 
-def told(server: ApiServer) -> tuple[str, str]:
+def reported(server: ApiServer) -> tuple[str, str]:
     condition = ready(server.get(TENANT, KEY))
     return condition.get("reason", ""), condition.get("message", "")
 
@@ -92,7 +92,7 @@ async def test_it_is_served_in_any_namespaces(server: ApiServer, settings: kr.Se
     put(server, "ours")
     one = controller()
     async with running(server, settings, one):
-        await until(lambda: told(server)[0] == "Reconciled")
+        await until(lambda: reported(server)[0] == "Reconciled")
         assert child(server, "ours")
         assert caches(one).unserved() == ([], 1)
 
@@ -113,10 +113,10 @@ async def test_a_child_in_a_namespace_that_is_not_served_is_told_and_the_others_
 ) -> None:
     put(server, "theirs", "ours")
     async with running(server, settings):
-        await until(lambda: told(server)[0] == "NamespaceNotServed")
+        await until(lambda: reported(server)[0] == "NamespaceNotServed")
         await until(lambda: child(server, "ours"))
 
-    assert told(server)[1] == (
+    assert reported(server)[1] == (
         f"ConfigMap one is left alone: its namespace theirs is not served: {why}."
     )
     assert child(server, "theirs") is None
@@ -127,33 +127,33 @@ async def test_a_namespace_that_cannot_be_listed_is_served_once_it_can(server: A
     refused = RefusedError(403, "Forbidden", "you may not")
     server.refuse("GET", "/namespaces/theirs/configmaps$", refused, float("inf"))
     async with running(server, kr.Settings(namespaces=("ours", "theirs"))):
-        await until(lambda: "the operator has no right to it: you may not" in told(server)[1])
-        assert told(server)[0] == "NamespaceNotServed"
+        await until(lambda: "the operator has no right to it: you may not" in reported(server)[1])
+        assert reported(server)[0] == "NamespaceNotServed"
         assert child(server, "ours")
 
         server.answers.clear()
-        await until(lambda: told(server)[0] == "Reconciled")
+        await until(lambda: reported(server)[0] == "Reconciled")
         assert child(server, "theirs")
 
 
 async def test_a_namespace_gains_and_loses_the_label(server: ApiServer) -> None:
     put(server, "theirs")
     async with running(server, SELECTED):
-        await until(lambda: told(server)[0] == "NamespaceNotServed")
+        await until(lambda: reported(server)[0] == "NamespaceNotServed")
         label(server, "theirs", team="a")
-        await until(lambda: told(server)[0] == "Reconciled")
+        await until(lambda: reported(server)[0] == "Reconciled")
         assert child(server, "theirs")
 
         label(server, "theirs")
-        await until(lambda: told(server)[0] == "NamespaceNotServed")
+        await until(lambda: reported(server)[0] == "NamespaceNotServed")
         put(server, "ours")  # what is not wanted any more stays, and that is told
         await until(lambda: child(server, "ours"))
         await asyncio.sleep(QUIET)
         assert child(server, "theirs")
-        assert told(server)[0] == "NamespaceNotServed"
+        assert reported(server)[0] == "NamespaceNotServed"
 
         label(server, "theirs", team="a")
-        await until(lambda: told(server)[0] == "Reconciled")
+        await until(lambda: reported(server)[0] == "Reconciled")
         assert child(server, "theirs") is None
 
 
@@ -173,7 +173,7 @@ async def test_nothing_is_written_where_the_label_has_gone(server: ApiServer) ->
         label(server, "ours")
         await asyncio.sleep(QUIET)
         released.set()
-        await until(lambda: told(server)[0] == "NamespaceNotServed")
+        await until(lambda: reported(server)[0] == "NamespaceNotServed")
 
     assert child(server, "ours") is None
 
@@ -188,7 +188,7 @@ async def test_no_grandchildren_come_from_a_namespace_without_children(server: A
 
     put(server, "ours")
     async with running(server, kr.Settings(), one):
-        await until(lambda: told(server)[0] == "Seen")
+        await until(lambda: reported(server)[0] == "Seen")
         uid = (server.get(TENANT, KEY) or {})["metadata"]["uid"]
         marks = {
             "labels": {MANAGED_BY: NAME, "example.dev/tenant-uid": uid},
@@ -197,5 +197,5 @@ async def test_no_grandchildren_come_from_a_namespace_without_children(server: A
         for namespace in ("theirs", "ours"):
             server.put(POD, {"metadata": {"namespace": namespace, "name": "p", **marks}})
 
-        await until(lambda: "ours" in told(server)[1])
-    assert told(server)[1] == "ours"
+        await until(lambda: "ours" in reported(server)[1])
+    assert reported(server)[1] == "ours"

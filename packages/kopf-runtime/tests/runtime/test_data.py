@@ -20,16 +20,7 @@ from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import at_work, caches, leading, operating
 from runtime.support.waiting import until
 from runtime.test_readiness import DEPLOYED
-from runtime.widgets import (
-    TEMPLATE,
-    UID,
-    WIDGET,
-    Raw,
-    Widget,
-    edit,
-    ready,
-    widget,
-)
+from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, Widget, edit, readiness, ready, widget
 
 PVC = kr.kinds.PERSISTENT_VOLUME_CLAIM
 MONITOR = kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor")
@@ -51,10 +42,6 @@ def claims(desired: widgets.Desired = claim, surplus: bool | None = True) -> Con
     return controller
 
 
-def told(server: ApiServer, key: tuple[str, str] = KEY) -> Raw:
-    return ready(server.get(WIDGET, key))
-
-
 def stored(server: ApiServer, kind: kr.Kind, key: tuple[str, str]) -> Raw:
     raw = server.get(kind, key)
     assert raw is not None, f"{kind.kind} {key} is gone"
@@ -62,7 +49,7 @@ def stored(server: ApiServer, kind: kr.Kind, key: tuple[str, str]) -> Raw:
 
 
 def is_ready(server: ApiServer) -> bool:
-    return told(server).get("status") == "True"
+    return readiness(server).get("status") == "True"
 
 
 def deletions(server: ApiServer) -> list[str]:
@@ -82,9 +69,9 @@ async def test_a_plan_that_is_refused_without_a_word_deletes_nothing(
     async with operating(server, claims(desired)):
         await until(lambda: is_ready(server))
         server.edit(WIDGET, KEY, edit("bad"))
-        await until(lambda: told(server).get("reason") == "InvalidPlan")
+        await until(lambda: readiness(server).get("reason") == "InvalidPlan")
 
-    assert "without a reason" in told(server)["message"]
+    assert "without a reason" in readiness(server)["message"]
     assert deletions(server) == []
 
 
@@ -100,7 +87,7 @@ async def test_d1_a_claim_of_a_living_object_is_not_taken(server: ApiServer, tex
     server.put(WIDGET, widget(text="1Gi"))
 
     async with operating(server, claims()):
-        await until(lambda: told(server).get("reason") == "Conflict")
+        await until(lambda: readiness(server).get("reason") == "Conflict")
     assert stored(server, PVC, CLAIM)["spec"] == {"theirs": True}
 
 
@@ -149,7 +136,9 @@ async def deceived(server: ApiServer, past: Past, controller: Controller) -> Non
         past.stale = False
         generation = stored(server, WIDGET, KEY)["metadata"]["generation"]
         await until(lambda: caches(controller).owners.cache.get(KEY).generation == generation)  # type: ignore[union-attr]
-        await until(lambda: is_ready(server) and told(server)["observedGeneration"] == generation)
+        await until(
+            lambda: is_ready(server) and readiness(server)["observedGeneration"] == generation
+        )
 
 
 def so_many(thing: Widget, _: object) -> Iterable[Raw]:
@@ -167,7 +156,7 @@ async def test_d2_what_its_user_kept_in_the_last_moment_is_not_deleted(server: A
         server.edit(PVC, ("ns", "w-1"), lambda raw: raw["metadata"].pop("ownerReferences"))
         server.mute = False
         server.edit(WIDGET, KEY, edit("1"))
-        await until(lambda: told(server).get("observedGeneration") == 2)
+        await until(lambda: readiness(server).get("observedGeneration") == 2)
 
     assert "ownerReferences" not in stored(server, PVC, ("ns", "w-1"))["metadata"]
 
@@ -213,7 +202,7 @@ async def test_s3_a_stale_view_changes_no_child_in_place(server: ApiServer) -> N
         await until(lambda: is_ready(server))
         past = Past(server)
         server.edit(WIDGET, KEY, edit("2Gi"))
-        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
+        await until(lambda: readiness(server).get("observedGeneration") == 2 and is_ready(server))
     before = stored(server, PVC, CLAIM)
 
     await deceived(server, past, claims())
@@ -270,7 +259,7 @@ async def edited_after_a_missed(
     change(server)
     server.mute = False
     server.edit(WIDGET, KEY, edit(text))
-    await until(lambda: told(server).get("observedGeneration") == 2)
+    await until(lambda: readiness(server).get("observedGeneration") == 2)
 
 
 def is_edited(server: ApiServer) -> None:
@@ -453,7 +442,7 @@ async def test_d4_a_standby_that_saw_an_older_edit_replaces_no_child(server: Api
         server.mute = True
         server.edit(WIDGET, KEY, edit("new"))
         async with operating(server, replaced(with_folder)):
-            await until(lambda: is_ready(server) and told(server)["observedGeneration"] == 2)
+            await until(lambda: is_ready(server) and readiness(server)["observedGeneration"] == 2)
         server.mute = False
         server.edit(POD, CLAIM, lambda raw: raw["metadata"]["labels"].update(team="blue"))
         await until(
@@ -521,7 +510,7 @@ async def test_d8_a_field_that_was_not_kept_hides_no_later_change(server: ApiSer
     async with operating(server, widgets.controller(dated_before)):
         await until(lambda: is_ready(server))
         server.edit(WIDGET, KEY, edit("hello"))
-        await until(lambda: more() == "kept" and told(server)["observedGeneration"] == 2)
+        await until(lambda: more() == "kept" and readiness(server)["observedGeneration"] == 2)
 
         server.edit(CONFIG_MAP, CLAIM, lambda raw: raw["data"].pop("more"))
         await until(lambda: more() == "kept")
@@ -586,11 +575,11 @@ async def test_d6_a_missing_kind_stops_only_what_needs_it(
     server.put(WIDGET, widget(text="monitored"))
 
     async with operating(server, controller := optional()):
-        await until(lambda: told(server).get("reason") == "KindNotServed")
-        await until(lambda: told(server, ("ns", "plain")).get("status") == "True")
+        await until(lambda: readiness(server).get("reason") == "KindNotServed")
+        await until(lambda: readiness(server, ("ns", "plain")).get("status") == "True")
 
-        assert told(server)["status"] == "False"
-        assert told(server)["message"].startswith("servicemonitors cannot be served: ")
+        assert readiness(server)["status"] == "False"
+        assert readiness(server)["message"].startswith("servicemonitors cannot be served: ")
         assert server.get(CONFIG_MAP, CLAIM)
         assert caches(controller).unserved()[1] == 1  # so the operator is ready
         server.answers.clear()
@@ -609,7 +598,7 @@ async def test_d6_a_missing_kind_keeps_no_object_from_its_end(server: ApiServer)
     server.refuse("GET", "/servicemonitors$", NOT_FOUND, times=float("inf"))
     server.put(WIDGET, widget(text="monitored"))
     async with operating(server, controller):
-        await until(lambda: told(server).get("reason") == "KindNotServed")
+        await until(lambda: readiness(server).get("reason") == "KindNotServed")
         server.delete(WIDGET, KEY)
 
         await until(lambda: server.get(WIDGET, KEY) is None)
@@ -633,7 +622,9 @@ async def test_d6_a_cleanup_that_looks_at_children_ends_once_their_kind_is_gone(
     async with operating(server, controller):
         await until(lambda: server.get(CONFIG_MAP, CLAIM))
         server.delete(WIDGET, KEY)
-        await until(lambda: "To give up, remove its finalizer" in told(server).get("message", ""))
+        await until(
+            lambda: "To give up, remove its finalizer" in readiness(server).get("message", "")
+        )
         assert not cleaned  # there may be some
 
         server.answers.clear()
@@ -666,7 +657,7 @@ async def test_t10_a_surplus_child_waits_while_another_kind_cannot_be_served(
     server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
     async with operating(server, owning()):
         server.edit(WIDGET, KEY, edit("none"))
-        await until(lambda: told(server).get("reason") == "KindNotServed")
+        await until(lambda: readiness(server).get("reason") == "KindNotServed")
         assert deletions(server) == []
 
         server.answers.clear()
@@ -706,7 +697,7 @@ async def test_members_whose_kind_cannot_be_listed_after_a_restart_keep_their_cl
         await until(lambda: server.get(PVC, ("ns", "data-2")))
     server.refuse("GET", "/servicemonitors$", error, times=float("inf"))
     async with operating(server, members()):
-        await until(lambda: told(server).get("reason") == "KindNotServed")
+        await until(lambda: readiness(server).get("reason") == "KindNotServed")
         server.answers.clear()
         await until(lambda: is_ready(server))
     assert deletions(server) == []
@@ -779,7 +770,7 @@ async def test_unseen_grandchildren_keep_the_claims_made_for_them(server: ApiSer
         await until(lambda: server.get(PVC, ("ns", "p")))
     server.refuse("GET", "/pods$", FORBIDDEN, times=float("inf"))
     async with operating(server, joined()):
-        await until(lambda: told(server).get("reason") == "KindNotServed")
+        await until(lambda: readiness(server).get("reason") == "KindNotServed")
     assert deletions(server) == []
 
 
@@ -794,7 +785,7 @@ async def test_a_claim_stays_while_what_takes_its_place_cannot_be_made(server: A
     async with operating(server, controller):
         await until(lambda: is_ready(server))
         server.edit(WIDGET, KEY, edit("moved"))
-        await until(lambda: told(server).get("reason") == "KindNotServed")
+        await until(lambda: readiness(server).get("reason") == "KindNotServed")
         assert deletions(server) == []
         server.answers.clear()
         await until(lambda: server.get(MONITOR, ("ns", "data")))
@@ -824,7 +815,7 @@ async def test_d10_children_are_seen_while_sync_fails_after_a_restart(server: Ap
     async with operating(server, booked(None)):
         await until(lambda: is_ready(server))
     async with operating(server, booked(ConnectionError("the outside is away"))):
-        await until(lambda: told(server).get("reason") == "SyncFailed")
+        await until(lambda: readiness(server).get("reason") == "SyncFailed")
 
     assert stored(server, WIDGET, KEY)["status"]["children"] == 1
 
@@ -843,7 +834,7 @@ async def test_d11_a_plan_sees_no_status_so_a_lost_child_comes_back(server: ApiS
         await until(lambda: (server.get(CONFIG_MAP, CLAIM) or {})["metadata"]["labels"].get(UID))
         server.remove(CONFIG_MAP, CLAIM)
 
-        await until(lambda: server.get(CONFIG_MAP, CLAIM) or told(server)["status"] == "False")
+        await until(lambda: server.get(CONFIG_MAP, CLAIM) or readiness(server)["status"] == "False")
         await until(lambda: is_ready(server))
 
 
@@ -853,14 +844,14 @@ async def test_d11_a_plan_sees_no_status_so_a_lost_child_comes_back(server: ApiS
 async def test_d12_a_status_that_is_refused_is_told_once_also_with_a_new_trouble(
     server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def told_of() -> list[Raw]:
+    def refusals() -> list[Raw]:
         return [sent for sent in server.events if sent["reason"] == "StatusRefused"]
 
     invalid = RefusedError(422, "Invalid", "status.phase: may not be new")
     refused = server.refuse("PATCH", "/widgets/one/status$", invalid, times=float("inf"))
     server.put(WIDGET, widget())
     async with operating(server, replaced(widgets.pod)) as operator:
-        await until(lambda: refused and server.get(POD, CLAIM) and told_of())
+        await until(lambda: refused and server.get(POD, CLAIM) and refusals())
         away = RefusedError(503, "ServiceUnavailable", "it is away")
         server.refuse("POST", "/pods$", away, times=float("inf"))
         server.remove(POD, CLAIM)
@@ -870,7 +861,7 @@ async def test_d12_a_status_that_is_refused_is_told_once_also_with_a_new_trouble
         server.answers.clear()
         await until(lambda: is_ready(server), seconds=20)
 
-    (event,) = told_of()
+    (event,) = refusals()
     assert (event["type"], event["count"]) == ("Warning", 1)
     assert "status.phase: may not be new" in event["message"]
     assert len([line for line in caplog.messages if "status cannot be written" in line]) == 1
@@ -884,9 +875,9 @@ async def test_r4_children_that_admission_renames_come_slower_and_slower(server:
     server.admission = rename
     server.put(WIDGET, widget())
     async with operating(server, replaced(widgets.pod)):
-        await until(lambda: told(server).get("reason") == "BackOff")
+        await until(lambda: readiness(server).get("reason") == "BackOff")
 
-    assert "admission renamed it" in told(server)["message"]
+    assert "admission renamed it" in readiness(server)["message"]
     assert len([write for write in server.writes if write.startswith("POST")]) <= 8
     assert server.all(POD) == []
 

@@ -36,7 +36,7 @@ async def posting(server: ApiServer) -> AsyncIterator[Recorder]:
                 await task
 
 
-def told(server: ApiServer) -> list[Any]:
+def counted(server: ApiServer) -> list[Any]:
     return [(event["reason"], event["count"]) for event in server.events]
 
 
@@ -46,7 +46,7 @@ async def test_an_event_names_its_object_and_counts_up(server: ApiServer) -> Non
             recorder.warning(ABOUT, "Conflict", "taken")
         recorder.normal(ABOUT, "Created", "one")
         await recorder.flush()
-        assert told(server) == [("Conflict", 3), ("Created", 1)]
+        assert counted(server) == [("Conflict", 3), ("Created", 1)]
         warning, event = server.events
         assert (warning["type"], event["type"]) == ("Warning", "Normal")
         assert event["involvedObject"]["uid"] == ABOUT["uid"]
@@ -57,7 +57,7 @@ async def test_an_event_names_its_object_and_counts_up(server: ApiServer) -> Non
         recorder.normal(ABOUT, "Created", "one")
         await recorder.flush()
 
-    assert told(server) == [("Conflict", 3), ("Created", 1)]
+    assert counted(server) == [("Conflict", 3), ("Created", 1)]
 
 
 async def test_a_text_that_cannot_be_posted_holds_up_no_other(server: ApiServer) -> None:
@@ -67,7 +67,7 @@ async def test_a_text_that_cannot_be_posted_holds_up_no_other(server: ApiServer)
         recorder.normal(ABOUT, "Created", "Created Pod w-one.")
         await recorder.flush()
 
-    assert told(server) == [("Created", 1)]
+    assert counted(server) == [("Created", 1)]
 
 
 async def test_a_refused_event_is_dropped_and_the_next_one_posted(
@@ -82,7 +82,7 @@ async def test_a_refused_event_is_dropped_and_the_next_one_posted(
         recorder.normal(ABOUT, "Replaced", "two")
         await recorder.flush()
 
-    assert told(server) == [("Replaced", 1)]
+    assert counted(server) == [("Replaced", 1)]
     dropped = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert len(dropped) == 2, "one warning for each HTTP status"
     assert "Forbidden" in dropped[0]
@@ -96,8 +96,8 @@ async def test_one_object_cannot_flood(server: ApiServer) -> None:
         recorder.normal({**ABOUT, "uid": "another"}, "Created", "one")
         await recorder.flush()
 
-    assert told(server).count(("Healed", 1)) == events.BURST
-    assert ("Created", 1) in told(server)
+    assert counted(server).count(("Healed", 1)) == events.BURST
+    assert ("Created", 1) in counted(server)
 
 
 async def test_recording_never_waits_however_much_is_recorded(server: ApiServer) -> None:
@@ -119,7 +119,7 @@ async def test_namespaces_with_hanging_events_delay_no_other(server: ApiServer, 
     async with posting(server) as recorder:
         delayed(recorder, many, each)
         recorder.normal(ABOUT, "Created", "one")
-        await until(lambda: told(server) == [("Created", 1)])
+        await until(lambda: counted(server) == [("Created", 1)])
 
         free.set()
         await recorder.flush()
@@ -181,8 +181,8 @@ async def test_a_namespace_with_too_many_events_costs_the_others_none(server: Ap
         with suppress(asyncio.CancelledError):
             await task
 
-    assert told(server).count(("Created", 1)) == 1
-    assert told(server).count(("Many", 1)) == events.PENDING - 1
+    assert counted(server).count(("Created", 1)) == 1
+    assert counted(server).count(("Many", 1)) == events.PENDING - 1
 
 
 @pytest.mark.parametrize("name", ["a" * 150, "a" * 229 + "..b"])

@@ -64,12 +64,12 @@ def ticket(name: str = "one", route: str = "ICN-CJU", **meta: Any) -> Raw:
     return {"metadata": {"namespace": "ns", "name": name, **meta}, "spec": {"route": route}}
 
 
-def told(server: ApiServer, name: str = "one") -> Any:
+def readiness(server: ApiServer, name: str = "one") -> Any:
     return ready(server.get(TICKET, ("ns", name)))
 
 
 def is_booked(server: ApiServer, name: str = "one") -> bool:
-    return bool(told(server, name).get("reason") == "Booked")
+    return bool(readiness(server, name).get("reason") == "Booked")
 
 
 def finalizers(server: ApiServer) -> Any:
@@ -147,12 +147,12 @@ async def test_what_fails_is_told_and_made_good_and_holds_up_no_other(
     server.put(TICKET, ticket())
     server.put(TICKET, ticket("two"))
     async with operating(server, controller(timeout=0.2), settings=settings(service)):
-        await until(lambda: told(server).get("reason") == "SyncFailed")
+        await until(lambda: readiness(server).get("reason") == "SyncFailed")
         await until(lambda: is_booked(server, "two"))
         await until(lambda: any(e["reason"] == "SyncFailed" for e in server.events))
-        assert told(server)["status"] == "False"
+        assert readiness(server)["status"] == "False"
         if mood is booking.hang:
-            assert told(server)["message"] == "There was no answer within 0.2 s."
+            assert readiness(server)["message"] == "There was no answer within 0.2 s."
 
         service.mood = booking.well
         await until(lambda: is_booked(server))
@@ -236,7 +236,7 @@ async def test_an_edit_keeps_retry_after(server: ApiServer, service: BookingServ
     service.mood = booking.refuse(429, **{"Retry-After": "600"})
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: told(server).get("message") == "The booking service is busy.")
+        await until(lambda: readiness(server).get("message") == "The booking service is busy.")
         reroute(server)
         await until(lambda: generation(server, TICKET) == 2)
 
@@ -250,7 +250,7 @@ async def test_a_retry_after_that_says_no_seconds_is_a_short_pause(
     service.mood = booking.refuse(429, **{"Retry-After": after})
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: told(server).get("message") == "The booking service is busy.")
+        await until(lambda: readiness(server).get("message") == "The booking service is busy.")
         service.mood = booking.well
 
         await until(lambda: is_booked(server))
@@ -277,7 +277,7 @@ async def test_no_pause_of_a_former_call_delays_that(
     service.mood = booking.refuse(code, **{"Retry-After": "600"} if code == 429 else {})
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: told(server).get("reason") == "SyncFailed")
+        await until(lambda: readiness(server).get("reason") == "SyncFailed")
         service.mood = booking.well
         act(server)
 
@@ -295,7 +295,7 @@ async def test_who_leads_again_asks_again_and_waits_for_no_former_pause(
     async with operating(server, one, settings=settings(service), working=False):
         async with leading(one):
             await until(lambda: is_booked(server))
-            await until(lambda: told(server, "two").get("reason") == "SyncFailed")
+            await until(lambda: readiness(server, "two").get("reason") == "SyncFailed")
         service.bookings.clear()  # another replica leads, and changes what is outside
         service.mood = booking.well
 
@@ -329,10 +329,10 @@ async def test_a_final_refusal_is_an_outcome(server: ApiServer, service: Booking
     service.mood = booking.refuse(422, "there is no such route")
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: told(server).get("reason") == "Refused")
+        await until(lambda: readiness(server).get("reason") == "Refused")
         await asyncio.sleep(0.3)
 
-    assert told(server)["message"] == "there is no such route"
+    assert readiness(server)["message"] == "there is no such route"
     assert service.calls == ["PUT"]
 
 
@@ -375,7 +375,7 @@ async def test_a_session_that_is_refused_is_made_once_and_leaves_nothing_open(
     nowhere = tickets.Settings(booking_url="http://nowhere")
     async with operating(server, one, settings=nowhere):
         await until(lambda: [record.message for record in caplog.records].count("SyncFailed") > 2)
-        await until(lambda: "arguments of aiohttp" in told(server).get("message", ""))
+        await until(lambda: "arguments of aiohttp" in readiness(server).get("message", ""))
 
     assert [connector.closed for connector in connectors] == [True]
 
@@ -573,8 +573,8 @@ async def test_the_finalizers_of_others_stay(server: ApiServer, service: Booking
         server.delete(TICKET, KEY)
 
         await until(lambda: finalizers(server) == ["somebody.else/holds-it"])
-        await until(lambda: told(server).get("reason") == "Terminating")
-        assert "somebody.else/holds-it" in told(server)["message"]
+        await until(lambda: readiness(server).get("reason") == "Terminating")
+        assert "somebody.else/holds-it" in readiness(server)["message"]
         await asyncio.sleep(0.2)
     assert service.calls == ["PUT", "DELETE"]
 
@@ -588,8 +588,8 @@ async def test_a_cleanup_that_fails_is_told_with_a_way_out_and_holds_up_no_other
         await until(lambda: is_booked(server))
         service.mood = only_for("one", endless, server)
         server.delete(TICKET, KEY)
-        await until(lambda: told(server).get("reason") == "CleanupFailed")
-        assert f"remove its finalizer {FINALIZER}" in told(server)["message"]
+        await until(lambda: readiness(server).get("reason") == "CleanupFailed")
+        assert f"remove its finalizer {FINALIZER}" in readiness(server)["message"]
         server.put(TICKET, ticket("two"))
         await until(lambda: is_booked(server, "two"))
         server.delete(TICKET, ("ns", "two"))
@@ -612,8 +612,8 @@ async def test_a_webhook_that_takes_the_finalizer_away_is_told_and_nothing_is_ma
     server.admission = strip
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: told(server).get("reason") == "AdmissionChanged")
-        assert FINALIZER in told(server)["message"]
+        await until(lambda: readiness(server).get("reason") == "AdmissionChanged")
+        assert FINALIZER in readiness(server)["message"]
         written = len(server.writes)
         await asyncio.sleep(1.5)
         assert len(server.writes) <= written + 20  # without a back-off, hundreds
@@ -632,9 +632,9 @@ async def test_a_missing_right_to_finalizers_is_told_and_nothing_is_made(
     server.put(TICKET, ticket())
     server.put(TICKET, ticket("two"))
     async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: told(server).get("reason") == "Forbidden")
+        await until(lambda: readiness(server).get("reason") == "Forbidden")
         await until(lambda: is_booked(server, "two"))
-        assert told(server)["message"] == "cannot patch tickets"
+        assert readiness(server)["message"] == "cannot patch tickets"
         assert len(service.bookings) == 1
 
         server.answers.clear()

@@ -308,12 +308,12 @@ async def test_an_event_says_what_would_be_done_for_a_paused_object(server: ApiS
     raw["metadata"]["annotations"] = {f"{NAME}/paused": "true"}
     server.put(SERVICE, raw)
 
-    def told() -> list[Any]:
+    def messages() -> list[Any]:
         events = [server.get(*at) or {} for at in server.objects if at[0].plural == "events"]
         return [event.get("message") for event in events]
 
     async with operating(server, controller()):
-        await until(lambda: told() == ["Would create ConfigMap s-one."])
+        await until(lambda: messages() == ["Would create ConfigMap s-one."])
     assert child(server) is None
 
 

@@ -21,26 +21,9 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import build, caches, leading, operating
 from runtime.support.waiting import until
-from runtime.test_data import (
-    CLAIM,
-    KEY,
-    PVC,
-    claim,
-    claims,
-    is_ready,
-    named,
-    stored,
-    told,
-)
+from runtime.test_data import CLAIM, KEY, PVC, claim, claims, is_ready, named, stored
 from runtime.test_owns import owning
-from runtime.widgets import (
-    WIDGET,
-    Raw,
-    Widget,
-    edit,
-    retry_after,
-    widget,
-)
+from runtime.widgets import WIDGET, Raw, Widget, edit, readiness, retry_after, widget
 
 CHILD = ("ns", "w-one")
 LABELS = {"app.kubernetes.io/managed-by": "message-operator", widgets.UID: "uid-of-nobody"}
@@ -397,7 +380,7 @@ async def test_t1_a_copy_is_told_once_at_no_cost(server: ApiServer, surplus: boo
     server.put(WIDGET, widget("other", text="1Gi"))
     often = kr.Settings(resync_period=0.05)
     async with operating(server, claims(surplus=surplus), settings=often):
-        await until(lambda: told(server, OTHER).get("status") == "True")
+        await until(lambda: readiness(server, OTHER).get("status") == "True")
         copy(server)
         await until(lambda: events(server, "LeftAlone"))
         written = len(server.writes)
@@ -423,9 +406,9 @@ async def test_a_name_that_one_object_gives_up_goes_to_the_next(server: ApiServe
     async with operating(server, claims(desired)):
         await until(lambda: is_ready(server))
         server.put(WIDGET, widget("other", text="data"))
-        await until(lambda: told(server, OTHER).get("reason") == "Conflict")
+        await until(lambda: readiness(server, OTHER).get("reason") == "Conflict")
         server.edit(WIDGET, KEY, edit("moved"))
-        await until(lambda: told(server, OTHER).get("status") == "True", 20)
+        await until(lambda: readiness(server, OTHER).get("status") == "True", 20)
 
 
 # --- handed over ----------------------------------------------------------------------------------
@@ -436,8 +419,8 @@ async def test_t5_what_is_replaced_is_not_to_be_handed_over(server: ApiServer) -
     server.put(POD, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {}})
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("reason") == "Conflict")
-    assert told(server)["message"] == (
+        await until(lambda: readiness(server).get("reason") == "Conflict")
+    assert readiness(server)["message"] == (
         "Pod w-one exists and does not belong to this Widget. It is left alone. Find out who needs "
         "that Pod, or give the Widget another name."
     )
@@ -452,8 +435,8 @@ async def test_c10_a_conflict_about_a_quota_is_none_about_the_child(server: ApiS
     server.refuse("PATCH", "/persistentvolumeclaims/", busy, times=float("inf"))
     server.put(WIDGET, widget(text="1Gi"))
     async with operating(server, claims()):
-        await until(lambda: told(server).get("message"))
-        assert told(server)["message"] == why
+        await until(lambda: readiness(server).get("message"))
+        assert readiness(server)["message"] == why
         server.answers.clear()
         await until(lambda: is_ready(server), 20)
 

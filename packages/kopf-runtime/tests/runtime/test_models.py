@@ -76,10 +76,7 @@ async def test_a_child_may_be_a_model_and_seen_as_one(server: ApiServer, model: 
     one = Controller(WIDGET, Widget, None)
     one.owns(CONFIG_MAP, model, transform=lambda found: (type(found), found.data["text"]))
     one.reads(
-        SECRET,
-        model,
-        keys=lambda _: ["secret"],
-        transform=lambda secret: secret.metadata.name,
+        SECRET, model, keys=lambda _: ["secret"], transform=lambda secret: secret.metadata.name
     )
 
     @one.desired

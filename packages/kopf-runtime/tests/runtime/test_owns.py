@@ -33,9 +33,8 @@ from runtime.test_data import (
     is_ready,
     so_many,
     stored,
-    told,
 )
-from runtime.widgets import UID, WIDGET, Raw, Widget, edit, otherwise, widget
+from runtime.widgets import UID, WIDGET, Raw, Widget, edit, otherwise, readiness, widget
 
 NAME = "example.dev/widget-name"
 INVALID = RefusedError(422, "Invalid", "spec: Forbidden: is immutable")
@@ -82,8 +81,8 @@ async def test_a_child_comes_after_those_that_are_ready(server: ApiServer) -> No
     server.put(WIDGET, widget(text="a"))
     one = owning(both, config_maps={"after": (MONITOR,)}, monitors={})
     async with operating(server, one):
-        await until(lambda: told(server).get("reason") == "Waiting")
-        message = told(server)["message"]
+        await until(lambda: readiness(server).get("reason") == "Waiting")
+        message = readiness(server)["message"]
         assert message == "ConfigMap w-one waits for ServiceMonitor w-one: its Ready is False."
         assert server.get(CONFIG_MAP, CLAIM) is None
         say(server, "True")
@@ -95,7 +94,7 @@ async def test_a_child_comes_after_those_that_are_ready(server: ApiServer) -> No
 
         server.admission = starts_again
         server.edit(WIDGET, KEY, edit("b"))
-        await until(lambda: told(server).get("reason") == "Waiting")
+        await until(lambda: readiness(server).get("reason") == "Waiting")
         assert stored(server, CONFIG_MAP, CLAIM)["data"] == {"text": "a"}
         server.admission = lambda *_: None
         say(server, "True")
@@ -103,7 +102,7 @@ async def test_a_child_comes_after_those_that_are_ready(server: ApiServer) -> No
         await until(lambda: is_ready(server))
 
         say(server, "False")  # nothing is due, so nothing waits
-        await until(lambda: told(server).get("reason") == "NotReady")
+        await until(lambda: readiness(server).get("reason") == "NotReady")
 
 
 async def test_c19_children_that_wait_for_others_cost_no_request_and_one_look_at_each(
@@ -130,7 +129,7 @@ async def test_c19_children_that_wait_for_others_cost_no_request_and_one_look_at
     server.put(WIDGET, widget())
     one = owning(many, config_maps={"after": (MONITOR,)}, monitors={})
     async with operating(server, one) as operator:
-        await until(lambda: told(server).get("reason") == "Waiting")
+        await until(lambda: readiness(server).get("reason") == "Waiting")
         looks.clear()
         server.requests.clear()
         before = operator.reconciles("requeue_after")
@@ -154,14 +153,14 @@ async def test_a_check_is_on_time_while_a_child_waits_or_is_refused(server: ApiS
 
     server.put(WIDGET, widget(text="a"))
     async with operating(server, one):
-        await until(lambda: told(server).get("reason") == "Waiting")
+        await until(lambda: readiness(server).get("reason") == "Waiting")
         enough = len(calls) + 5
         await until(lambda: len(calls) > enough)
-        assert told(server)["reason"] == "Waiting"
+        assert readiness(server)["reason"] == "Waiting"
 
         server.refuse("PATCH", "/configmaps/", RefusedError(403, "Forbidden"), float("inf"))
         say(server, "True")
-        await until(lambda: told(server).get("reason") == "Forbidden")
+        await until(lambda: readiness(server).get("reason") == "Forbidden")
         enough = len(calls) + 5
         await until(lambda: len(calls) > enough)
 
@@ -235,7 +234,7 @@ async def test_an_optional_kind_without_a_right_to_it_is_told(server: ApiServer)
     server.put(WIDGET, widget())
 
     async with operating(server, owning(both, monitors={"optional": True}, config_maps={})):
-        await until(lambda: told(server).get("reason") == "KindNotServed")
+        await until(lambda: readiness(server).get("reason") == "KindNotServed")
 
 
 async def test_to_ask_for_a_kind_that_is_not_owned_is_told(server: ApiServer) -> None:
@@ -247,7 +246,9 @@ async def test_to_ask_for_a_kind_that_is_not_owned_is_told(server: ApiServer) ->
 
     server.put(WIDGET, widget(text="1Gi"))
     async with operating(server, one):
-        await until(lambda: "Pod is not owned; declare it by" in told(server).get("message", ""))
+        await until(
+            lambda: "Pod is not owned; declare it by" in readiness(server).get("message", "")
+        )
 
 
 async def test_so_many_children_cost_no_square_of_their_number(
@@ -297,10 +298,10 @@ async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
             assert server.get(JOB, CLAIM) is not None
             server.remove(JOB, CLAIM)
             server.edit(WIDGET, KEY, edit("later"))
-            await until(lambda: told(server).get("observedGeneration") == 2)
+            await until(lambda: readiness(server).get("observedGeneration") == 2)
         async with operating(server, one):  # a restart
             server.edit(WIDGET, KEY, edit("again"))
-            await until(lambda: told(server).get("observedGeneration") == 3)
+            await until(lambda: readiness(server).get("observedGeneration") == 3)
 
     assert server.get(JOB, CLAIM) is None
     assert is_ready(server)
@@ -323,7 +324,7 @@ async def test_the_retained_child_of_another_name_is_not_adopted(server: ApiServ
         before = stored(server, PVC, ("ns", "data"))
         server.remove(WIDGET, KEY)
         server.put(WIDGET, widget("other"))
-        await until(lambda: told(server, ("ns", "other")).get("reason") == "Conflict")
+        await until(lambda: readiness(server, ("ns", "other")).get("reason") == "Conflict")
     assert stored(server, PVC, ("ns", "data")) == before
 
 
@@ -369,8 +370,11 @@ async def test_an_object_whose_child_has_no_known_fate_is_left_alone(server: Api
         await until(lambda: is_ready(server))
         before = stored(server, PVC, CLAIM)
         server.edit(WIDGET, KEY, edit("perhaps"))
-        await until(lambda: told(server).get("reason") == "InvalidPlan")
-    assert "deletion_policy of PersistentVolumeClaim returned None; use" in told(server)["message"]
+        await until(lambda: readiness(server).get("reason") == "InvalidPlan")
+    assert (
+        "deletion_policy of PersistentVolumeClaim returned None; use"
+        in readiness(server)["message"]
+    )
     assert stored(server, PVC, CLAIM) == before
 
 
@@ -420,7 +424,7 @@ async def test_an_immutable_child_is_made_again(server: ApiServer, mode: Any, po
         bodies = await asked(server, "DELETE")
         server.refuse("PATCH", "claims/w-one$", INVALID)
         server.edit(WIDGET, KEY, edit("2Gi"))
-        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
+        await until(lambda: readiness(server).get("observedGeneration") == 2 and is_ready(server))
 
         assert bodies == [
             {
@@ -450,7 +454,7 @@ async def test_s2_a_change_that_no_new_child_could_have_is_told(
         for method in ("PATCH", "POST") if mode else ("PATCH",):
             server.refuse(method, "claims(/w-one)?$", INVALID, times=float("inf"))
         server.edit(WIDGET, KEY, edit("2Gi"))
-        await until(lambda: told(server).get("reason") == "Invalid")
+        await until(lambda: readiness(server).get("reason") == "Invalid")
     assert stored(server, PVC, CLAIM) == before
     assert deletions(server) == []
 
@@ -462,7 +466,7 @@ async def test_a_stale_view_makes_no_child_again(server: ApiServer) -> None:
         await until(lambda: is_ready(server))
         past = Past(server)
         server.edit(WIDGET, KEY, edit("2Gi"))
-        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
+        await until(lambda: readiness(server).get("observedGeneration") == 2 and is_ready(server))
     before = stored(server, PVC, CLAIM)
     server.refuse("PATCH", "claims/w-one$", INVALID)
 

@@ -124,12 +124,12 @@ async def test_nothing_outside_is_touched_during_a_pause(server: ApiServer) -> N
     async def finalize(*_: object) -> None:
         calls.append("finalize")
 
-    def told(text: str) -> bool:
+    def shows(text: str) -> bool:
         return bool(paused(server).get("message") == text)
 
     server.put(WIDGET, widget(annotations=PAUSED))
     async with operating(server, one):
-        await until(lambda: told("Would put the finalizer on the Widget; sync the Widget."))
+        await until(lambda: shows("Would put the finalizer on the Widget; sync the Widget."))
         assert calls == []
         server.edit(WIDGET, KEY, pause(None))
         await until(lambda: server.get(CONFIG_MAP, CHILD))
@@ -137,7 +137,7 @@ async def test_nothing_outside_is_touched_during_a_pause(server: ApiServer) -> N
         await until(lambda: "sync the Widget" in paused(server)["message"])
         done = list(calls)
         server.delete(WIDGET, KEY)
-        await until(lambda: told("Would finalize the Widget."))
+        await until(lambda: shows("Would finalize the Widget."))
         await asyncio.sleep(0.05)
         assert calls == done
         server.edit(WIDGET, KEY, pause(None))

@@ -48,11 +48,11 @@ def condition(type_: str, status: str, message: str = "", reason: str = "") -> R
 async def tells(server: ApiServer, status: str, reason: str, message: str) -> None:
     """Wait until the Widget's condition is this one."""
 
-    def told() -> tuple[Any, ...]:
+    def reported() -> tuple[Any, ...]:
         found = ready(server.get(WIDGET, KEY))
         return tuple(found.get(part) for part in ("status", "reason", "message"))
 
-    await until(lambda: told() == (status, reason, message))
+    await until(lambda: reported() == (status, reason, message))
 
 
 def is_well(server: ApiServer) -> Any:
@@ -183,10 +183,7 @@ async def test_each_child_that_is_not_ready_is_named(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     async with operating(server, controller(JOB, SECRET, POD)):
         await tells(
-            server,
-            "False",
-            "NotReady",
-            "Job w: it has not completed yet; Pod w: it is Pending.",
+            server, "False", "NotReady", "Job w: it has not completed yet; Pod w: it is Pending."
         )
         await becomes(server, JOB, condition("Complete", "True"))
 

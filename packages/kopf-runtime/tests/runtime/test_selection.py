@@ -51,7 +51,7 @@ def unreadable(name: str = "one", namespace: str = "ns") -> Raw:
     return widget(name, namespace) | {"spec": {"text": 7}}
 
 
-def told(server: ApiServer, namespace: str) -> Any:
+def reason_in(server: ApiServer, namespace: str) -> Any:
     return ready(server.get(WIDGET, (namespace, "one"))).get("reason")
 
 
@@ -204,7 +204,7 @@ async def test_what_cannot_be_read_is_counted_and_told_only_where_it_is_served(
 
         label(server, "ours", team="a")
         await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 1)
-        await until(lambda: told(server, "ours") == "Unreadable")
+        await until(lambda: reason_in(server, "ours") == "Unreadable")
     assert caplog.text.count("cannot be read") == 1
 
 

@@ -107,11 +107,7 @@ def test_what_is_no_label_selector_is_refused(selector: str) -> None:
         (["--log=info"], {}, "--log"),  # no abbreviations: a later flag would break them
         ([], {"WIDGET_OPERATOR_WORKERS": "-1"}, "WIDGET_OPERATOR_WORKERS: '-1' is not a whole"),
         ([], {"WIDGET_OPERATOR_LEADER_ELECT": "1"}, "is not true or false"),
-        (
-            ["--namespace-selector=a=b c"],
-            {},
-            "'a=b c' is not a valid label selector",
-        ),
+        (["--namespace-selector=a=b c"], {}, "'a=b c' is not a valid label selector"),
         (["-n", "one", "--namespace-selector=a"], {}, "are both set; leave one out"),
         (["--namespace-selector=a"], {"WATCH_NAMESPACE": "a"}, "are both set; leave one out"),
         ([], {"WATCH_NAMESPACE": "A"}, "WATCH_NAMESPACE: 'A' is not a valid namespace"),

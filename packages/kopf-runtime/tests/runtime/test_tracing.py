@@ -172,10 +172,7 @@ class Broken(SpanProcessor):
 
 @pytest.mark.parametrize("when", ["begin", "end"])
 async def test_a_tracer_that_fails_is_told_once_and_the_work_goes_on(
-    server: ApiServer,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    when: str,
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, when: str
 ) -> None:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(Broken(when))

@@ -19,15 +19,21 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import caches, operating
 from runtime.support.waiting import until
-from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, resynced, retry_after, widget
+from runtime.widgets import (
+    TEMPLATE,
+    UID,
+    WIDGET,
+    Raw,
+    edit,
+    readiness,
+    resynced,
+    retry_after,
+    widget,
+)
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 WANTED = Wanted(POD, ("ns", "a"), "", "")
 FOREVER = float("inf")
-
-
-def told(server: ApiServer) -> Any:
-    return ready(server.get(WIDGET, KEY))
 
 
 def warnings(server: ApiServer) -> list[tuple[str, str]]:
@@ -55,8 +61,8 @@ async def test_l1_l11_whatever_refuses_a_child_is_told_once_and_made_good(
     server.put(WIDGET, widget())
 
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("reason") == reason)
-        assert (told(server)["status"], told(server)["message"]) == ("False", said)
+        await until(lambda: readiness(server).get("reason") == reason)
+        assert (readiness(server)["status"], readiness(server)["message"]) == ("False", said)
         await until(lambda: warnings(server))
         await asyncio.sleep(0.3)
         assert [message for _, message in warnings(server)] == [said]
@@ -65,7 +71,7 @@ async def test_l1_l11_whatever_refuses_a_child_is_told_once_and_made_good(
 
         server.answers.clear()  # and all is well without a touch
         server.edit(WIDGET, KEY, edit("again"))
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
     assert server.get(POD, CHILD)
 
 
@@ -82,14 +88,14 @@ async def test_l1_a_slow_server_is_told_while_it_is_slow(server: ApiServer, meth
     async with operating(server, widgets.controller(widgets.pod)) as operator:
         operator.client._timeout = 0.2
         if method == "DELETE":
-            await until(lambda: told(server).get("status") == "True")
+            await until(lambda: readiness(server).get("status") == "True")
             server.edit(WIDGET, KEY, edit("edited"))
-        await until(lambda: told(server).get("reason") == "Timeout")
-        assert told(server)["status"] == "False"
+        await until(lambda: readiness(server).get("reason") == "Timeout")
+        assert readiness(server)["status"] == "False"
         assert method == "DELETE" or server.get(POD, CHILD) is None
 
         answer.set()
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
 
 
 @pytest.mark.parametrize(
@@ -100,16 +106,18 @@ async def test_a_webhook_that_lies_about_what_exists_is_told(
 ) -> None:
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
         server.refuse(method, "/pods(/w-one)?$", RefusedError(code, reason), FOREVER)
         server.edit(WIDGET, KEY, edit("edited"))
         await until(
-            lambda: (told(server).get("status"), told(server)["reason"]) == ("False", reason)
+            lambda: (
+                (readiness(server).get("status"), readiness(server)["reason"]) == ("False", reason)
+            )
         )
-        assert "Pod w-one" in told(server)["message"]
+        assert "Pod w-one" in readiness(server)["message"]
 
         server.answers.clear()
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
 
 
 def odd(number: int) -> RefusedError:
@@ -137,10 +145,10 @@ async def test_what_is_refused_differently_each_time_is_told_and_makes_no_hot_lo
 
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
         server.answers.append(refuse)
         server.remove(POD, CHILD)
-        await until(lambda: told(server).get("status") == "False", seconds=20)
+        await until(lambda: readiness(server).get("status") == "False", seconds=20)
         before = next(numbers)
         await asyncio.sleep(1.5)
 
@@ -179,12 +187,12 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
     server.put(WIDGET, widget())
     settings = kr.Settings(resync_period=0.1)
     async with operating(server, widgets.controller(widgets.pod), settings=settings):
-        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        await until(lambda: readiness(server).get("reason") == "AdmissionChanged")
         uid = (server.get(POD, CHILD) or {})["metadata"]["uid"]
         await resynced(server)
 
         assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
-    assert f"dmission removed or changed {MARKS[lost]}" in told(server)["message"]
+    assert f"dmission removed or changed {MARKS[lost]}" in readiness(server)["message"]
     assert len(warnings(server)) == 1
     assert caplog.text.count("dmission removed or changed") == 1  # not at each resync
 
@@ -199,15 +207,15 @@ async def test_l6_what_a_webhook_took_comes_back_once_it_is_exempt(
     server.admission = stripping(kind, lost)
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(how)):
-        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        await until(lambda: readiness(server).get("reason") == "AdmissionChanged")
         await until(lambda: len(server.events) == 2)
         assert [event["type"] for event in server.events] == ["Normal", "Warning"]
         server.admission = lambda *_: None
         if kind == POD:
-            assert "then delete that Pod" in told(server)["message"]
+            assert "then delete that Pod" in readiness(server)["message"]
             server.edit(WIDGET, KEY, edit("edited"))  # makes another one, too
 
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
 
 
 #: The marks whose loss a child shows itself, because the template's hash is still there.
@@ -219,7 +227,7 @@ async def test_l6_a_restart_keeps_a_child_without_our_labels(server: ApiServer, 
     server.admission = stripping(POD, lost)
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        await until(lambda: readiness(server).get("reason") == "AdmissionChanged")
     uid, before = (server.get(POD, CHILD) or {})["metadata"]["uid"], len(server.requests)
 
     settings = kr.Settings(resync_period=0.1)
@@ -228,7 +236,7 @@ async def test_l6_a_restart_keeps_a_child_without_our_labels(server: ApiServer, 
         await resynced(server)
 
     assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
-    assert told(server)["reason"] == "AdmissionChanged"
+    assert readiness(server)["reason"] == "AdmissionChanged"
 
 
 def labels(child: Raw | None) -> Raw:
@@ -247,7 +255,7 @@ async def test_l7_a_conflict_is_looked_at_less_and_less_often(
     server.put(WIDGET, widget())
 
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("reason") == "Conflict")
+        await until(lambda: readiness(server).get("reason") == "Conflict")
         await asyncio.sleep(1.5)
         looks = [r for r in server.requests if "/pods" in r.path and "/pods/w-one" in r.path]
         posts = [r for r in server.requests if r.method == "POST" and "/pods" in r.path]
@@ -274,7 +282,7 @@ async def test_l8_an_object_that_is_gone_is_forgotten_when_its_status_is_refused
 ) -> None:
     server.put(WIDGET, widget())
     async with operating(server, one := widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
         server.mute = True
         server.remove(WIDGET, KEY)
         server.mute = False
@@ -297,10 +305,10 @@ async def test_a_status_is_written_to_the_version_that_it_is_about_alone(server:
     server.answers.append(edit_meanwhile)
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("observedGeneration") == 2)
+        await until(lambda: readiness(server).get("observedGeneration") == 2)
         server.refuse("PATCH", "/status$", RefusedError(409, "Conflict"), 3)
         server.edit(WIDGET, KEY, edit("once more"))
-        await until(lambda: told(server).get("observedGeneration") == 3)
+        await until(lambda: readiness(server).get("observedGeneration") == 3)
 
     assert not any(before[:2])
 
@@ -320,7 +328,7 @@ async def test_l10_conditions_of_others_are_kept_if_there_is_room(server: ApiSer
 
     server.put(WIDGET, {**widget(), "status": {"conditions": [condition(n) for n in range(16)]}})
     async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("status") == "True")
+        await until(lambda: readiness(server).get("status") == "True")
 
     conditions = (server.get(WIDGET, KEY) or {})["status"]["conditions"]
     assert len(conditions) == 16

@@ -126,6 +126,11 @@ def ready(raw: Raw | None) -> Raw:
     return found
 
 
+def readiness(server: ApiServer, key: tuple[str, str] = ("ns", "one")) -> Raw:
+    """Return the Ready condition of a Widget that the API server has, empty without one."""
+    return ready(server.get(WIDGET, key))
+
+
 def retry_after(monkeypatch: pytest.MonkeyPatch, seconds: float, instead: float) -> None:
     """Have what is tried again after some seconds be tried after others."""
     rules = {
