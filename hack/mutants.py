@@ -107,7 +107,9 @@ def mutants(source: str) -> Iterator[Mutant]:
             signature = search_ancestor(node, "parameters", "decorator")
             if signature is not None and node.type == "operator":
                 continue  # a `*` between parameters multiplies nothing
-            inside = not signature and search_ancestor(node, "funcdef", "lambdef") is not None
+            if lines[line - 1].lstrip().startswith(("class ", "@dataclass")):
+                continue  # the type checker sees who changes what is frozen
+            inside = not signature and search_ancestor(node, "funcdef") is not None
             with suppress(AttributeError):  # `except module.Error`, which Cosmic Ray cannot change
                 mutated = _Once(operator, occurrence).walk(get_ast(source)).get_code()
                 after = mutated.splitlines()

@@ -86,6 +86,7 @@ async def test_what_is_measured_has_the_names_of_controller_runtime_and_client_g
     metrics, errors = Metrics("test"), [again(), ValueError("unforeseen")]
 
     async def reconcile(_: Key) -> None:
+        await asyncio.sleep(2)
         if errors:
             raise errors.pop()
 
@@ -104,6 +105,9 @@ async def test_what_is_measured_has_the_names_of_controller_runtime_and_client_g
     assert value("workqueue_adds_total", queued) == 3
     assert value("workqueue_depth", queued) == 0
     assert value("workqueue_queue_duration_seconds_count", queued) == 3
+    assert value("workqueue_queue_duration_seconds_sum", queued) == pytest.approx(0)
+    assert value("controller_runtime_reconcile_time_seconds_sum", kind) == pytest.approx(6)
+    assert value("workqueue_work_duration_seconds_sum", queued) == pytest.approx(6)
     assert value("workqueue_work_duration_seconds_count", queued) == 3
 
 

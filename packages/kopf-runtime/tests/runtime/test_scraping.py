@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -29,7 +30,7 @@ from kopf_runtime.endpoints.web import MAX_CONNECTIONS, CertificateError, Server
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.certificates import trust_in, write_certificate
 from runtime.support.running import connected
-from runtime.support.waiting import until
+from runtime.support.waiting import in_virtual_time, now, until
 
 HERE = ("127.0.0.1", 0)
 PROMETHEUS = {
@@ -163,11 +164,17 @@ async def test_without_a_certificate_metrics_are_plain_and_open(
     assert reviews.asked == []
 
 
+async def test_a_page_that_fails_is_an_error_and_logged(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Metrics, "text", None)
+    async with scraped(server, None) as scraper:
+        assert await scraper.status() == 500
+    assert "/metrics cannot be served" in caplog.text
+
+
 async def test_metrics_need_a_right(server: ApiServer, reviews: Reviews, folder: Path) -> None:
-    async with (
-        serving(server, folder) as (url, _, client),
-        scraping(url) as scraper,
-    ):
+    async with serving(server, folder) as (url, _, client), scraping(url) as scraper:
         client.may_write = lambda: False  # a standby lets scrapers in, too
         header = {"Authorization": "Bearer good"}
         async with scraper.session.get(scraper.url, headers=header) as response:
@@ -396,26 +403,38 @@ async def test_whatever_a_client_sends_it_is_answered_or_refused_and_others_are_
 
 
 @asynccontextmanager
-async def page(body: bytes, folder: Path | None = None) -> AsyncIterator[tuple[int, list[str]]]:
+async def page(
+    body: bytes, folder: Path | None = None, takes: float = 0.0
+) -> AsyncIterator[tuple[int, list[str]]]:
     """Serve a page; give the port, and a list of the tokens with which it was asked for."""
     asked: list[str] = []
 
     async def answer(authorization: str, _: str) -> Page:
         asked.append(authorization)
+        await asyncio.sleep(takes)
         return Page(body)
+
+    def kept() -> list[Any]:
+        gc.collect()
+        known = (each for each in gc.get_objects() if isinstance(each, pages._Connection))
+        return [connection for connection in known if connection._pages is served]
 
     served = Pages({"/metrics": answer})
     tls = renewing("", folder) if folder else None
     await served.start(listen(*HERE), tls, MAX_CONNECTIONS)
     try:
         yield served.address[1], asked
+        await until(lambda: not kept())  # nothing holds a connection that its client has closed
+        assert not served.open
     finally:
         served.stop()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", served.address[1])
 
 
 @pytest.mark.parametrize("protected", [True, False])
 async def test_r1_who_reads_no_answer_gets_no_other_one_and_is_closed(
-    folder: Path, protected: bool, monkeypatch: pytest.MonkeyPatch
+    folder: Path, protected: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(pages, "PATIENCE", 1.0)
     async with page(b"x" * 10_000_000, folder if protected else None) as (port, asked):
@@ -428,6 +447,29 @@ async def test_r1_who_reads_no_answer_gets_no_other_one_and_is_closed(
                 await asyncio.sleep(0.02)
                 assert len(asked) <= 1 + protected  # TLS has a buffer of its own
         await asyncio.wait([lost])
+    assert "it is pending" not in caplog.text  # nothing goes on for it
+
+
+@in_virtual_time
+async def test_a_connection_is_closed_once_nothing_moves_on_it_for_long() -> None:
+    async with page(b"x", takes=150.0) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(3):
+            await asyncio.sleep(50)
+            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\nx")).startswith(b"HTTP/1.1 200")
+        idle = now()
+        assert not await reader.read()
+        assert now() - idle == pytest.approx(75)
+
+        reader, refused = await asyncio.open_connection("127.0.0.1", port)
+        refused.write(b"nonsense\r\n\r\n")
+        assert b"This is no request" in await reader.readuntil(b"request:")
+        idle = now()
+        await reader.read()
+        assert now() - idle == pytest.approx(1)
+        for each in (writer, refused):
+            each.close()
 
 
 async def test_r5_no_more_connections_wait_than_may_be_open() -> None:
@@ -440,23 +482,27 @@ async def test_r5_no_more_connections_wait_than_may_be_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "status"),
+    ("sent", "status", "closes"),
     [
-        (b"GET http://operator:8080/metrics?a HTTP/1.1\r\n\r\n", 200),
-        (b"GET http://operator:8080 HTTP/1.1\r\n\r\n", 404),
-        (b"GET /metrics HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n", 200),
-        (b"POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 405),
+        (b"GET http://operator:8080/metrics?a HTTP/1.1\r\n\r\n", 200, False),
+        (b"GET http://operator:8080 HTTP/1.1\r\n\r\n", 404, False),
+        (b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", 200, True),
+        (b"GET /metrics HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 200, True),
+        (b"GET /metrics HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", 200, True),
+        (b"GET /metrics HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n", 200, True),
+        (b"POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 405, True),
     ],
 )
 async def test_r12_a_request_of_another_form_or_with_a_body_is_answered_at_once(
-    sent: bytes, status: int
+    sent: bytes, status: int, closes: bool
 ) -> None:
     async with page(b"") as (port, _), asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 %d " % status)
-        assert (b"Connection: close" in head) is (b"-Length" in sent or b"-Encoding" in sent)
+        assert b" GMT\r\n" in head
+        assert (b"Connection: close" in head) is closes
         writer.close()
 
 
@@ -477,11 +523,17 @@ async def test_w2_a_huge_header_is_refused_before_its_end(
         writer.close()
 
 
-async def test_r12_a_request_that_begins_before_an_answer_is_not_answered() -> None:
-    async with page(b"") as (port, asked), asyncio.timeout(30):
+@pytest.mark.parametrize("later", [0, 1])
+@in_virtual_time
+async def test_r12_a_request_that_begins_before_an_answer_is_not_answered(later: int) -> None:
+    async with page(b"", takes=9) as (port, asked):
+        begun = now()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /metrics HTTP/1.1\r\n\r\nGET /met")
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(later)
+        writer.write(b"GET /met")
         assert (await reader.read()).count(b"HTTP/1.1 200") == len(asked) == 1
+        assert now() - begun < 10
         writer.close()
 
 

@@ -47,11 +47,10 @@ class Pages:
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.answers = answers
         self.open = set[_Connection]()
-        #: The address that it listens on.
-        self.address = ("", 0)
 
     async def start(self, listener: socket, tls: ssl.SSLContext | None, backlog: int) -> None:
         """Start serving; so many connections may wait to be accepted."""
+        #: The address that it listens on.
         self.address = listener.getsockname()[:2]
         self._server = await asyncio.get_running_loop().create_server(
             lambda: _Connection(self), sock=listener, ssl=tls, backlog=backlog
@@ -71,7 +70,7 @@ class _Connection(asyncio.Protocol):
         self._pages = pages
         self._parser = httptools.HttpRequestParser(self)
         self._answering: asyncio.Task[None] | None = None
-        self._keeps, self._refused = True, False
+        self._refused = False
         self._sent = asyncio.Event()
         self._sent.set()
 
@@ -87,7 +86,6 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(1, 0)  # with 0, TLS would wait for an empty buffer
         self._pages.open.add(self)
         self._expect()
 

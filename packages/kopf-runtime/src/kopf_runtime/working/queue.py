@@ -184,9 +184,6 @@ class WorkQueue:
                 finally:
                     self._group = None  # the group accepts no task while it waits for the last ones
         finally:
-            for item in self._items.values():
-                if item.timer is not None:
-                    item.timer.cancel()
             # Including busy keys: a task that is cancelled before it begins does no cleanup.
             self._items, self._fairness, self._waiting = {}, Fairness(self._workers), 0
 
@@ -246,7 +243,7 @@ class WorkQueue:
         except Exception as error:
             result = "error"
             self._errors.inc()
-            self._retry(item, Outcome(fails=True))
+            self._retry(item, Outcome())
             tracing.failed(type(error).__name__, str(error))
             logger.exception("The reconcile failed; it will be tried again")
         finally:
