@@ -60,11 +60,44 @@ def test_another_object_of_one_version_is_news(cache: Cache[Thing]) -> None:
     assert cache.owned("me") == []
 
 
-def test_a_list_of_one_namespace_says_nothing_of_the_others(cache: Cache[Thing]) -> None:
+def test_a_list_says_what_is_gone_of_its_namespace_and_of_its_version(cache: Cache[Thing]) -> None:
     cache.put(thing("a", 5))
 
     assert cache.replace({}, 10, "elsewhere") == []
-    assert version(cache, "a") == 5
+    assert cache.replace({}, 4, "ns") == []
+    assert cache.newest(("ns", "a")) == 5
+    assert cache.replace({}, 5, "ns") == [thing("a", 5)]
+    assert cache.newest(("ns", "a")) == 5
+    assert not cache.put(thing("a", 4), at=4)
+    assert cache.put(thing("a", 4), at=5)  # of a restored backup: it has never been deleted
+
+
+def test_an_answer_that_was_asked_for_before_a_404_is_older(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, gone = 1000.0, caches.Gone()
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    gone.add("")
+    assert not gone.has("", 1.0)
+    gone.add("u")
+    assert [gone.has("u", asked) for asked in (999.0, 1000.0, 0.0)] == [True, False, True]
+    now += caches.LATE
+    assert not gone.has("u", 0.0)
+    gone.add("v")
+    assert gone.has("u", 999.0)
+    now += 1
+    gone.add("w")
+    assert not gone.has("u", 999.0)  # no answer takes that long
+    gone.clear()
+    assert not gone.has("w", 999.0)
+
+
+def test_of_the_answers_to_our_writes_the_newest_are_remembered() -> None:
+    answers = caches.Answers()
+    for number in range(caches.Answers._MOST + 1):
+        answers.add(b"%d\n" % number, ("ns", "a"), number)
+    assert answers.repeated(b"0") is None
+    assert answers.repeated(b"1") == (("ns", "a"), 1)
 
 
 @pytest.mark.parametrize("count", [1, caches.FEW, caches.FEW + 1, caches.FEW * 3])
