@@ -1,5 +1,6 @@
 """Draws classes that an author may declare as a kind, and objects of what becomes of them."""
 
+import contextlib
 import copy
 import datetime
 import decimal
@@ -21,6 +22,15 @@ _PATTERNS = (
     *(r"(?=a)b", r"(a)\1", "a{2000}", "(?<!a)b", "(?P<x>a)(?P=x)", r"^(?:[a-z]\.)*$", "^[^\\n]*$"),
     *(r"\x41", r"[\U0001F600-\U0001F64F]", "(a{100}){100}", r"\bword\b", "[[:alpha:]]", r"a\/b"),
 )
+_GOOD_PATTERNS = (
+    "^[a-z0-9]*$",
+    r"[\uac00-\ud7a3]+",
+    r"\w+\Z",
+    "(?i)^A",
+    r"\x41",
+    r"a\/b",
+    "^[^\\n]*$",
+)
 _EACH = "self.all(x, self.all(y, self.all(z, {})))"
 _RULES = (
     *("self != 'x'", "self.size() < 9", "self.matches('^a')", "self ==", "self > 1"),
@@ -36,14 +46,34 @@ _WHOLE = (
     "self.x > 1",
 )
 _ODD_NAMES: dict[str, tuple[Any, ...]] = {
-    "plural": ("Kinds", "kind_s", "1kinds", "k" * 64, "종류"),
-    "group": ("dev", "a.k8s.io", "Example.dev", "ex ample.dev"),
-    "version": ("1", "V1", "v1.1", "v" * 64, "version"),
-    "short_names": (["K"], ["k_"], ["k1"], ["k", "k"]),
-    "categories": (["All"], ["all"]),
-    "kind": ("kind", "Kind_1", "종류", "K" * 63, "1K"),
+    "plural": ("Kinds", "kind_s", "1kinds", "k" * 64, "종류", "k" * 63, "k-s", "-ks"),
+    "group": (
+        "dev",
+        "a.k8s.io",
+        "Example.dev",
+        "ex ample.dev",
+        "a.kubernetes.io",
+        "a..dev",
+        "a-.b",
+    ),
+    "version": ("1", "V1", "v1.1", "v" * 64, "version", "foo", "v10", "v1alpha1", "v" * 63),
+    "short_names": (["K"], ["k_"], ["k1"], ["k", "k"], [""], ["k" * 63], ["kinds"]),
+    "categories": (["All"], ["all"], ["a" * 64], ["a.b"]),
+    "kind": ("kind", "Kind_1", "종류", "K" * 63, "1K", "KindList", "K-"),
 }
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_LIST, _KEYS, _MAP = (f"x-kubernetes-{name}" for name in ("list-type", "list-map-keys", "map-type"))
+#: What an author may add to the schema of any type.
+_MARKERS: tuple[dict[str, Any], ...] = (
+    *({_LIST: kind} for kind in ("atomic", "set", "map", "other")),
+    *({_MAP: kind} for kind in ("atomic", "granular", "other")),
+    *({_KEYS: keys} for keys in (["a"], ["a", "a"])),
+    *({"format": form} for form in ("ipv4", "int32", "uuid", "date-time", "password", "other")),
+    *({_PRESERVE: True}, {"foo": 1}, {"title": "A"}, {"example": 1}, {"nullable": True}),
+    *({"description": "설명: {{ a }}\n"}, {"minProperties": 1}, {"maxItems": 2}, {"maxLength": 1}),
+    *({"externalDocs": {"url": "https://a.dev"}}, {"x-kubernetes-embedded-resource": True}),
+    *({"enum": ["a"]}, {"minimum": 1}, {"pattern": "^a"}, {"multipleOf": 2}, {"id": "a"}),
+)
 _CHOICES = {"string": ("a", "08", ""), "integer": (1, 8), "number": (0.5, 8), "boolean": (True,)}
 _KEYWORDS: tuple[tuple[str, Any], ...] = (
     *(("nullable", True), ("nullable", None), ("minLength", 1), ("maxLength", 2), ("minimum", 0)),
@@ -53,12 +83,28 @@ _KEYWORDS: tuple[tuple[str, Any], ...] = (
 Drawn = tuple[Any, Callable[[], Any]]
 
 
+class Keyed(kr.Fields, frozen=True, kw_only=True):
+    """An item of a list, each field of which may be its key, but for the last ones."""
+
+    one: str
+    two: int = 1
+    three: Literal["a", "b"] = "a"
+    four: bool | None = False
+    five: str | None = None
+    six: list[str]
+
+
 class Classes:
     """Draws classes from a seed."""
 
     def __init__(self, seed: object) -> None:
         self.rng = random.Random(str(seed))  # noqa: S311
         self._number = 0
+        #: The part of what is drawn that may be wrong: one reason for a refusal hides others.
+        self._odd = self.rng.choice((0.0, 0.05, 0.05, 0.3))
+
+    def _is_odd(self) -> bool:
+        return self.rng.random() < self._odd
 
     def kind(self, number: int, odd: bool) -> tuple[type[kr.Resource], dict[str, Any]]:
         """Return a class of a kind, and the arguments of its declaration."""
@@ -69,6 +115,7 @@ class Classes:
         if odd:
             key = rng.choice([*_ODD_NAMES])
             given[key] = rng.choice(_ODD_NAMES[key])
+            self._odd = 0.0
         if rng.random() < 0.2:
             given["validations"] = [
                 kr.ValidationRule(rng.choice(_WHOLE), "no", rng.choice(("", ".spec", ".x")))
@@ -110,13 +157,22 @@ class Classes:
             if self.rng.random() < 0.5:
                 fields.append((name, type_))
             else:
-                value = default()
+                value = default() if self._is_odd() else self._fitting(type_, default)
                 if isinstance(value, list | dict | set):  # msgspec wants a function for those
                     value = msgspec.field(default_factory=functools.partial(copy.copy, value))
                 fields.append((name, type_, value))
         return msgspec.defstruct(
             name_of_class, fields, bases=(kr.Fields,), kw_only=True, frozen=True
         )
+
+    def _fitting(self, type_: Any, default: Callable[[], Any]) -> Any:
+        """Return a default that is one of the type's, or None if none is drawn."""
+        for _ in range(4):
+            value = default()
+            with contextlib.suppress(msgspec.ValidationError, TypeError):
+                msgspec.convert(msgspec.to_builtins(value, str_keys=True), type_)
+                return value
+        return None
 
     def type(self, depth: int) -> Drawn:
         """Return a type, and what draws a default of it, which may not fit."""
@@ -129,8 +185,10 @@ class Classes:
             within = (self._container, self._container, self._within, self._of_objects)
             draws += [functools.partial(draw, depth) for draw in within]
         type_, default = rng.choice(draws)()
+        if self._is_odd():
+            return Annotated[type_, Meta(extra_json_schema=rng.choice(_MARKERS))], default
         if rng.random() < 0.05:
-            rule = kr.ValidationRule(rng.choice(_RULES), rng.choice(("no", "no", "")))
+            rule = kr.ValidationRule(rng.choice(_RULES), rng.choice(("no", "no", "", "a\nb")))
             type_ = Annotated[type_, Meta(extra_json_schema=kr.validations(rule))]
         if rng.random() < 0.25:
             return type_ | None, lambda: rng.choice((None, default()))
@@ -139,13 +197,9 @@ class Classes:
     def _text(self) -> Drawn:
         rng, meta = self.rng, dict[str, Any]()
         if rng.random() < 0.4:
-            meta["pattern"] = rng.choice(_PATTERNS)
+            meta["pattern"] = rng.choice(_PATTERNS if self._is_odd() else _GOOD_PATTERNS)
         if rng.random() < 0.4:
             meta |= {"max_length": rng.choice((0, 1, 3, 60)), "min_length": rng.choice((0, 0, 1))}
-        if rng.random() < 0.1:
-            of_maps = {"x-kubernetes-map-type": "atomic"}
-            odd = ({"format": "ipv4"}, {"foo": 1}, of_maps, {"title": "A"})
-            meta["extra_json_schema"] = rng.choice(odd)
         return Annotated[str, Meta(**meta)] if meta else str, lambda: rng.choice(_WORDS)
 
     def _number_(self) -> Drawn:
@@ -215,11 +269,19 @@ class Classes:
         """Draw a list of objects that is a set, or whose items have a key."""
         rng, inner = self.rng, self.fields(depth - 1)
         names = [field.encode_name for field in msgspec.structs.fields(inner)]
-        extra: dict[str, Any] = {"x-kubernetes-list-type": rng.choice(("map", "map", "set"))}
-        if extra["x-kubernetes-list-type"] == "map":
-            extra["x-kubernetes-list-map-keys"] = [rng.choice((*names, "nope"))]
-        if rng.random() < 0.3:
-            inner = Annotated[inner, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})]
+        extra: dict[str, Any] = {_LIST: rng.choice(("map", "map", "set"))}
+        if extra[_LIST] == "map":
+            inner = inner if self._is_odd() else Keyed
+            names = (
+                [*names, "nope"]
+                if inner is not Keyed
+                else ["one", "two", "three", "three", "four", "five", "six"]
+            )
+            extra[_KEYS] = rng.choices(names, k=rng.choice((1, 1, 2)))
+        elif not self._is_odd():
+            inner = Annotated[inner, Meta(extra_json_schema={_MAP: "atomic"})]
+        if self._is_odd():
+            inner = inner | None
         return Annotated[list[inner], Meta(extra_json_schema=extra)], list  # type: ignore[valid-type]
 
     def _within(self, depth: int) -> Drawn:

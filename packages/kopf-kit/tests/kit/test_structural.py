@@ -14,6 +14,7 @@ import pytest
 from msgspec import Meta
 
 import kopf_runtime as kr
+from kopf_kit.crd import acceptable
 from kopf_kit.crd.structural import DeclarationError, Schema, structural
 
 
@@ -185,6 +186,20 @@ def test_what_no_definition_can_say_is_refused_in_a_sentence(type_: Any, complai
 
     assert str(error.value).startswith(complaint)
     assert "\n" not in str(error.value)
+
+
+class Keyed(kr.Fields, frozen=True):
+    """An item that its name identifies."""
+
+    name: str | None = "a"
+
+
+@pytest.mark.parametrize(("item", "why"), [(Keyed, "may be null"), (Keyed | None, "null is among")])
+def test_b15_what_identifies_the_items_of_a_list_is_never_null(item: Any, why: str) -> None:
+    merged = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    schema = schema_of(Annotated[list[item], Meta(extra_json_schema=merged)])
+
+    assert why in " ".join(acceptable._listed(".spec", schema))
 
 
 def test_b15_a_range_of_hangul_is_written_as_go_reads_it() -> None:

@@ -33,6 +33,8 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GROUP = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _APPROVED = "api-approved.kubernetes.io"
 _RULES = "x-kubernetes-validations"
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_LIST, _KEYS = "x-kubernetes-list-type", "x-kubernetes-list-map-keys"
 #: The keywords that a structural schema may have; https://kubernetes.io/docs/reference/kubernetes-api/
 _KEYWORDS = {
     *("type", "format", "title", "description", "nullable", "default", "example", "enum"),
@@ -40,7 +42,7 @@ _KEYWORDS = {
     *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
     *("required", "items", "properties", "additionalProperties", "externalDocs"),
     *("allOf", "anyOf", "oneOf", "not", "x-kubernetes-preserve-unknown-fields"),
-    *("x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-map-type"),
+    *(_EMBEDDED, "x-kubernetes-int-or-string", "x-kubernetes-map-type"),
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", _RULES),
 }
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All"
@@ -111,27 +113,47 @@ def _keywords(path: str, schema: Manifest, odd: dict[str, str]) -> Iterator[str]
         if not str(rule.get("rule", "")).strip() or "\n" in rule.get("message", ""):
             yield f"{path} has a rule without text, or with a message of several lines"
     yield from _listed(path, schema)
+    within = schema.get("properties") or schema.get(_PRESERVE)
+    if schema.get(_EMBEDDED) and not (schema.get("type") == "object" and within):
+        yield f"{path} has {_EMBEDDED}, which is for an object whose fields are named or kept"
     if "default" in schema:
         for why in _mistakes(schema, schema["default"]):
             yield f"{path} has a default that its own schema refuses: {why}"
 
 
 def _listed(path: str, schema: Manifest) -> Iterator[str]:
-    """Yield what is wrong with a list that is a set, or whose items have keys."""
-    items, kind = schema.get("items", {}), schema.get("x-kubernetes-list-type")
-    atomic = items.get("x-kubernetes-list-type", items.get("x-kubernetes-map-type")) == "atomic"
+    """Yield what is wrong with how lists and objects are merged."""
+    items, kind, keys = schema.get("items", {}), schema.get(_LIST), schema.get(_KEYS, ())
+    for name, type_, choices in (
+        (_LIST, "array", ("atomic", "set", "map")),
+        ("x-kubernetes-map-type", "object", ("atomic", "granular")),
+    ):
+        if name in schema and (schema.get("type") != type_ or schema[name] not in choices):
+            of = " or ".join(choices)
+            yield f"{path} has {name}, which is for an {type_}, and {of}; leave it out"
+    if (kind == "map") != bool(keys) or len({*keys}) < len(keys):
+        yield f"{path} has {_KEYS}, which name fields, once each, for the {_LIST} `map` alone"
+    atomic = items.get(_LIST, items.get("x-kubernetes-map-type")) == "atomic"
     if kind == "set" and items.get("type") in ("object", "array") and not atomic:
         yield f"{path} is a set of objects or lists; use a list"
-    if "x-kubernetes-map-type" in schema and schema.get("type") != "object":
-        yield f"{path} has x-kubernetes-map-type, which is for objects; leave it out"
-    if kind == "set" and items.get("nullable"):
-        yield f"{path} is a set with null; use a list"
-    for key in schema.get("x-kubernetes-list-map-keys", ()) if kind == "map" else ():
+    if kind in ("set", "map") and items.get("nullable"):
+        yield f"{path} is a set, or has items with keys, and null is among them; use a list"
+    if kind == "map" and items.get("type") == "object":
+        yield from _keyed(path, items, keys)
+    elif kind == "map":
+        yield f"{path} has items with keys that are no objects; use a list"
+
+
+def _keyed(path: str, items: Manifest, keys: Iterable[str]) -> Iterator[str]:
+    """Yield what is wrong with the keys of a list's items."""
+    for key in keys:
         part = items.get("properties", {}).get(key)
         if part is None or part.get("type") not in _SCALARS:
             yield f"{path} has items with the key {key}, which is no field with a scalar"
         elif key not in items.get("required", ()) and "default" not in part:
             yield f"{path} has items whose key {key} may be missing; give it a default"
+        elif part.get("nullable"):
+            yield f"{path} has items whose key {key} may be null; leave `| None` out"
 
 
 # --- defaults -------------------------------------------------------------------------------------
