@@ -12,9 +12,10 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -175,6 +176,12 @@ class Nodes:
                 await proxy.cleanup()
             await self.session.close()
 
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what takes long beside all else."""
+        task = asyncio.create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
     async def _work(self) -> None:
         while True:
             with contextlib.suppress(RefusedError):  # it changed, or is gone
@@ -187,7 +194,8 @@ class Nodes:
                 await asyncio.gather(*(self._pod(pod, claims) for pod in pods))
                 listed = {pod["metadata"]["uid"] for pod in pods}
                 for uid in self.containers.keys() - listed:
-                    self.containers.pop(uid).send(signal.SIGKILL)
+                    if not self.containers[uid].lost:  # there, nobody knows that it is gone
+                        self.containers.pop(uid).send(signal.SIGKILL)
             await asyncio.sleep(self.pause)
 
     async def _free(self, claims: dict[str, Raw], pods: list[Raw]) -> None:
@@ -195,7 +203,7 @@ class Nodes:
         used = {
             volume["persistentVolumeClaim"]["claimName"]
             for pod in pods
-            for volume in pod["spec"]["volumes"]
+            for volume in pod["spec"].get("volumes", ())
             if "persistentVolumeClaim" in volume
         }
         for name, claim in list(claims.items()):
@@ -211,9 +219,7 @@ class Nodes:
             if container is None or not (container.lost or container.ending):
                 if container is not None:
                     container.ending = True
-                task = asyncio.create_task(self._end(pod, container))
-                self._ending.add(task)
-                task.add_done_callback(self._ending.discard)
+                self.begin(self._end(pod, container))
             return
         if not pod["spec"].get("nodeName"):
             binding = {"metadata": {"name": name, "uid": uid}, "target": {"name": NODE}}
@@ -246,7 +252,7 @@ class Nodes:
             return []
         places = {"0.0.0.0": self.address(name)}  # noqa: S104
         folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-        for volume in pod["spec"]["volumes"]:
+        for volume in pod["spec"].get("volumes", ()):
             if "secret" in volume:
                 place = self.folder / str(volume["secret"]["secretName"])
             else:

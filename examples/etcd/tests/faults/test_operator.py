@@ -4,8 +4,6 @@ The clients write all the time, and each acknowledged write must be found in the
 is killed after its writes to the API server, and after its calls of etcd before it gets the answer.
 """
 
-import asyncio
-from pathlib import Path
 from signal import Signals
 from typing import Any
 
@@ -89,24 +87,4 @@ async def test_it_grows_and_shrinks_though_the_operator_is_killed_all_the_time(
     assert status["clusterId"] == first["clusterId"]
     assert len(here.operator.exits) > 5
     assert cluster.clients.acknowledged > 100
-    await cluster.check()
-
-
-@pytest.mark.long
-async def test_an_older_version_is_announced_though_the_only_member_is_just_restarted(
-    here: World, cluster: Cluster, older_etcd: dict[str, Path]
-) -> None:
-    older = versions.OLDER_ETCD["3.6"].removeprefix("v")
-    cluster.nodes.etcd |= older_etcd
-    await here.start()
-    await cluster.create(1)
-    await cluster.settles(1)
-
-    await cluster.edit(pod={"labels": {"turn": "1"}})
-    async with here.within(30, "it is restarted"):
-        while cluster.ready():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    await cluster.edit(version=older)
-
-    assert (await cluster.settles(1, patience=180))["version"] == older
     await cluster.check()

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from kopf_kit.rig import tools, versions
 from kopf_kit.testing.kubelet import Trouble
-from kopf_kit.testing.requests import Raw
+from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 
 from etcd_operator import agent
@@ -46,6 +47,12 @@ class Hands(Nodes):
     full = False
     #: What the names of Pods begin with that do not run yet.
     held = "-"
+    #: The uids of Pods that run, or have run.
+    _run_once: set[str]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._run_once = set()
 
     async def _pod(self, pod: Raw, claims: dict[str, Raw]) -> None:
         if pod["metadata"]["labels"].get("app.kubernetes.io/name") != "etcd-agent":
@@ -54,13 +61,18 @@ class Hands(Nodes):
             pod["metadata"]["name"].startswith(self.held) or not self._mounts(pod) <= claims.keys()
         ):
             return
-        elif (pod.get("status") or {}).get("phase") == "Pending":
-            status = await self._run(pod, claims)
-            body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        elif (uid := pod["metadata"]["uid"]) not in self._run_once:
+            self._run_once.add(uid)
+            self.begin(self._carry_out(pod, claims))
+
+    async def _carry_out(self, pod: Raw, claims: dict[str, Raw]) -> None:
+        status = await self._run(pod, claims)
+        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        with contextlib.suppress(RefusedError):  # it is gone
             await self.cluster.patch(f"{self.path('pods', pod['metadata']['name'])}/status", body)
 
     def _mounts(self, pod: Raw) -> set[str]:
-        volumes = pod["spec"]["volumes"]
+        volumes = pod["spec"].get("volumes", ())
         return {it["persistentVolumeClaim"]["claimName"] for it in volumes if "secret" not in it}
 
     async def _run(self, pod: Raw, claims: dict[str, Raw]) -> Raw:
@@ -70,7 +82,7 @@ class Hands(Nodes):
             volume["name"]: self.folder / volume["secret"]["secretName"]
             if "secret" in volume
             else self.data(claims[volume["persistentVolumeClaim"]["claimName"]])
-            for volume in spec["volumes"]
+            for volume in spec.get("volumes", ())
         }
         for place in places.values():
             place.mkdir(exist_ok=True)

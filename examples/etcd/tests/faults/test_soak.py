@@ -4,7 +4,8 @@ In each round, a new cluster of the same name is made, disturbed under load, che
 while the operator is killed all the time. Backups are taken, and restored in place of what there
 is, two at once, too: the newest backup of each cluster stays, unless somebody says otherwise, and
 an EtcdRestore of a deleted cluster is refused. In some rounds, TLS is added while all this goes
-on, then for clients, too, and its leaves are renewed. SEED repeats the same choices.
+on, then for clients, too, and its leaves and its authority are renewed. SEED repeats the same
+choices, ORDERS names those that are tried, and the operator is killed after EACH of so many writes.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
+import aiohttp
 import pytest
+from kopf_kit.rig import versions
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 
@@ -27,7 +30,6 @@ from tests.faults import test_members as harms
 from tests.faults.conftest import Cluster
 from tests.faults.history import Clients, Operation, Write
 from tests.faults.nodes import NAME
-from tests.faults.test_deletion import OLDER
 from tests.faults.test_identity import back_up, encoded
 from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 from tests.faults.test_options import Certificates
@@ -43,9 +45,13 @@ ROUND, PAUSE = 150.0, 4.0
 KINDS = (
     *("size", "version", "template", "pod", "kill", "stop", "all", "severe"),
     *("hibernate", "label", "pause", "backup", "backup", "restore"),
+    *("mistake", "alarm", "altered", "begin", "survivor"),
 )
+ORDERS = tuple((os.environ.get("ORDERS") or ",".join(KINDS)).split(","))
+EACH = int(os.environ.get("EACH") or "7")
 #: What is added to these in some rounds, and the part of the rounds in which it is.
-TLS, OFTEN = ("tls", "tls"), 0.4
+TLS, OFTEN = ("tls",) * 4, 0.4
+VERSIONS = (*(tag.removeprefix("v") for tag in versions.OLDER_ETCD.values()), VERSION)
 SEVERE = (harms.volume_gone, harms.disk_emptied, harms.disk_corrupted, harms.node_lost)
 
 
@@ -86,6 +92,10 @@ class Soak:
     former: list[Backup] = field(default_factory=list)
     #: The path of an EtcdRestore that the last cluster has left.
     stale: str = ""
+    #: EtcdBackups that were begun and not waited for, and the IDs that the clusters have had.
+    begun: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    version: str = VERSION
     acknowledged: int = 0
     longest: float = 0.0
 
@@ -95,9 +105,10 @@ class Soak:
         self.size, self.secured = self.dice.choice((1, 3, 5)), 0
         # Where TLS is added, nothing stands between the operator and etcd: it has no certificate.
         cluster.nodes.between = self.dice.random() > OFTEN
-        version = self.dice.choice((OLDER, VERSION))
-        await cluster.create(self.size, version=version, storage={"whenDeleted": "Delete"})
-        await cluster.settles(self.size, patience=300)
+        self.version = self.dice.choice(VERSIONS)
+        await self.secrets.present("old", self.secrets.texts[0])
+        await cluster.create(self.size, version=self.version, storage={"whenDeleted": "Delete"})
+        await cluster.settles(self.size, patience=600)
         cluster.clients = Clients(cluster.nodes.session, cluster.url_of_any)
         cluster.clients.start()
         if self.stale:
@@ -109,12 +120,15 @@ class Soak:
         await asyncio.sleep(PAUSE)  # then the status knows of the last disturbance
         await cluster.settles(self.size, patience=600)
         await self.check()
+        await self.look_at_begun()
         self.stale = ""
         if self.newest is not None:
             self.former.append(self.newest)
             if self.dice.random() < 0.5:
                 await self.leave_a_restore(self.newest)
             self.newest = None
+        if self.dice.random() < 0.5:
+            await self.begin()
         await self.here.delete(NAME)
         self.repair()
         async with self.here.within(300, "nothing is left"):
@@ -155,14 +169,91 @@ class Soak:
         status = await back_up(self.here, self.store, last=2, discard=discard)
         self.newest = Backup(status["backups"][0])
 
+    async def begin(self) -> None:
+        """Have a backup taken, and do not wait for it: the cluster may stop, or go, or be another.
+
+        One that begins in the last second may be of the next cluster.
+        """
+        number = next(NUMBERS)
+        spec: Raw = {"cluster": NAME, "store": self.store}
+        self.begun.append(await create(self.here, "EtcdBackup", f"begun-{number}", **spec))
+        self.ids.add((await self.cluster.status())["clusterId"])
+
+    async def look_at_begun(self) -> None:
+        """Wait until all backups that were begun are there, or have failed and say why."""
+        self.ids.add((await self.cluster.status())["clusterId"])
+        async with self.cluster.within(1800, f"{self.begun} have ended"):
+            for path in self.begun:
+                ready: Raw = {}
+                while ready.get("reason") not in ("Complete", "BackupFailed"):
+                    await asyncio.sleep(0.2)
+                    status = (await self.here.cluster.ask("GET", path)).get("status") or {}
+                    ready = next(iter(status.get("conditions", ())), {})
+                taken = status.get("backups", [])
+                assert {backup["clusterId"] for backup in taken} <= self.ids
+                there = await files(self.here, self.cluster)
+                assert {backup["name"] for backup in taken} <= there
+                assert taken or status["error"]
+                self.done[ready["reason"]] += 1
+                await self.here.cluster.remove(path)
+        self.begun.clear()
+
+    async def alter(self) -> None:
+        """Cut a backup by one byte, or change one, and have it restored: nothing happens."""
+        if self.newest is None:
+            await self.back_up()
+        assert self.newest is not None
+        claims = await self.here.cluster.items(self.cluster.nodes.path("persistentvolumeclaims"))
+        [claim] = [claim for claim in claims if claim["metadata"]["name"] == "backups"]
+        file = self.cluster.nodes.data(claim) / self.newest.taken["name"]
+        whole = file.read_bytes()
+        place = self.dice.randrange(len(whole))
+        other = bytes([whole[place] ^ 1]) + whole[place + 1 :] if self.dice.random() < 0.5 else b""
+        file.write_bytes((whole[:place] if other else whole[:-1]) + other)
+        name = f"altered-{next(NUMBERS)}"
+        path = await create(self.here, "EtcdRestore", name, **order(self.newest.source))
+        await self.ends([path], "Refused")
+        file.write_bytes(whole)
+
+    async def survive(self) -> None:
+        """Lose most members, go on with one that is left, and have the lost ones come back."""
+        here, cluster = self.here, self.cluster
+        status = await cluster.settles(self.size, patience=600)
+        if self.size < 3:
+            return
+        await cluster.clients.stop()
+        self.repair()
+        names = [member["name"] for member in status["members"]]
+        lost = self.dice.sample(names, self.size // 2 + 1)
+        containers = [cluster.container(name) for name in lost]
+        for container in containers:
+            container.lost = True
+            container.send(Signals.SIGSTOP)
+        spec: Raw = {"cluster": NAME, "confirm": NAME, "source": {"survivor": {}}}
+        await cluster.until("Available", "False", "QuorumLost", patience=120)
+        path = await create(here, "EtcdRestore", f"survives-{next(NUMBERS)}", **spec)
+        for name in lost:  # a person says so, because their nodes cannot
+            now = {"gracePeriodSeconds": 0}
+            await here.cluster.ask("DELETE", cluster.nodes.path("pods", name), now)
+        await self.ends([path], "Complete")
+        for container in containers:
+            container.send(Signals.SIGCONT)
+        await asyncio.sleep(self.dice.uniform(0, 10))
+        for container in containers:
+            container.lost = False
+        cluster.clients.start()
+        self.newest = None if self.newest is None or self.newest.past is None else self.newest
+
     async def restore(self) -> None:
         """Replace the data with a backup, and check that this is what is there."""
         here, cluster = self.here, self.cluster
         if self.newest is None:
             await self.back_up()
         assert self.newest is not None
-        await cluster.edit(version=VERSION)  # a backup may be of this one
-        await cluster.settles(self.size, patience=600)
+        for version in VERSIONS[VERSIONS.index(self.version) :]:  # a backup may be of the last one
+            await cluster.edit(version=version)
+            await cluster.settles(self.size, patience=600)
+        self.version = VERSION
         await self.check()
         sources = [(self.newest, self.newest.source)]
         if self.former:
@@ -218,10 +309,22 @@ class Soak:
                 status = (await self.here.cluster.ask("GET", self.stale)).get("status") or {}
 
     async def secure(self) -> None:
-        """Add TLS while all goes on; then have clients use it alone; then renew the leaves."""
+        """Add TLS while all goes on; then have clients use it alone.
+
+        Then renew the leaves, let them expire for a while, and replace their authority in turn.
+        """
         self.secured += 1
         if self.secured > 2:
-            await self.secrets.present("old", self.secrets.texts[0])
+            old, new = self.secrets.texts
+            turns = [("old", old), ("", old), ("old", old + new), ("new", old + new), ("new", new)]
+            turns += [("new", old + new), ("old", old + new)]
+            signer, trusted = turns[(self.secured - 3) % len(turns)]
+            await self.cluster.settles(self.size, patience=600)
+            if not signer:
+                await self.secrets.present("old", trusted, days=0)
+                await asyncio.sleep(self.dice.uniform(0, 10))
+            await self.secrets.present(signer or "old", trusted)
+            self.cluster.clients.options["ssl"] = self.secrets.context()
             return
         if self.secured == 2:
             await self.cluster.settles(self.size, patience=600)
@@ -229,19 +332,53 @@ class Soak:
         names = {"peerSecret": "peers", "clientSecret": "clients"}
         await self.cluster.edit(tls={**names, "plainClients": self.secured == 1})
 
+    async def change(self, version: str) -> None:
+        """Have another version, unless it leaps over one."""
+        with contextlib.suppress(RefusedError):
+            await self.cluster.edit(version=version)
+            self.version = version
+
+    async def alarm(self, member: str) -> None:
+        """Have a member say that it has no space, which blocks all writes."""
+        clients, url = self.cluster.clients, self.cluster.url(member)
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+            id_ = (await clients.ask(f"{url}/v3/maintenance/status", {}))["header"]["member_id"]
+            body = {"action": "ACTIVATE", "alarm": "NOSPACE", "memberID": id_}
+            await clients.ask(f"{url}/v3/maintenance/alarm", body)
+
     # --- disturbances ---------------------------------------------------------------------------
 
     async def disturb(self) -> None:
         """Edit what is wanted, or break something."""
         cluster, dice = self.cluster, self.dice
-        kind = dice.choice(KINDS if cluster.nodes.between else KINDS + TLS)
+        kind = dice.choice(ORDERS if cluster.nodes.between else ORDERS + TLS)
         names = cluster.ready()
         match kind:
             case "size":
                 self.size = dice.randint(1, 5)
                 await cluster.edit(size=self.size)
             case "version":
-                await cluster.edit(version=dice.choice((OLDER, VERSION)))
+                await self.change(dice.choice(VERSIONS))
+            case "mistake" if names:
+                container, before = cluster.container(dice.choice(names)), self.version
+                container.send(Signals.SIGSTOP)
+                for version in (dice.choice(VERSIONS), before):
+                    await self.change(version)
+                    await asyncio.sleep(dice.uniform(0, 5))
+                container.send(Signals.SIGCONT)
+            case "alarm" if names:
+                await cluster.clients.stop()  # what is refused would count as unknown
+                self.size = dice.randint(1, 5)
+                await self.alarm(dice.choice(names))
+                await cluster.edit(size=self.size)
+                await cluster.settles(self.size, patience=600)
+                cluster.clients.start()
+            case "altered":
+                await self.alter()
+            case "begin":
+                await self.begin()
+            case "survivor":
+                await self.survive()
             case "template":
                 await cluster.edit(pod={"labels": {"turn": str(dice.randrange(100))}})
             case "pod" if names:
@@ -254,8 +391,15 @@ class Soak:
                 await asyncio.sleep(dice.uniform(1, 6))
                 container.send(Signals.SIGCONT)
             case "hibernate":
+                await self.begin()
+                lost = await cluster.settles(self.size, 600) if dice.random() < 0.5 else None
                 await cluster.edit(size=0)
                 await asyncio.sleep(dice.uniform(0, 10))
+                if lost is not None and self.size > 2:
+                    await cluster.until("Ready", "True", "Hibernated", patience=300)
+                    claim = await cluster.claim(dice.choice(lost["members"])["name"])
+                    path = cluster.nodes.path("persistentvolumeclaims", claim["metadata"]["name"])
+                    await self.here.cluster.remove(path)
                 await cluster.edit(size=self.size)
             case "label" if names:
                 label = {"metadata": {"labels": {"etcd.example.com/cluster": None}}}
@@ -296,7 +440,7 @@ async def test_an_hour_of_random_faults_loses_nothing(
     print(f"SEED={SEED}")
     cluster.nodes.etcd |= older_etcd
     await here.start()
-    kill_after_each_write(here, cluster, 7)
+    kill_after_each_write(here, cluster, EACH)
     store, rounds, end = await create_claim(here, cluster), 0, time.monotonic() + SECONDS
     secrets = Certificates(here, cluster)
     await secrets.present("old", secrets.texts[0], create=True)
