@@ -19,7 +19,7 @@ from tests.support.walkthrough import Reader, steps
 TEXT = (Path(__file__).parents[2] / "docs" / "write-your-own-operator.md").read_text()
 PAGE = steps(TEXT)
 #: How the packages are had while no release is published, in the page's words.
-_BUILD, _FIND = "uv build --all-packages", "export UV_FIND_LINKS=…/dist"
+_BUILD, _FIND = "uv build --all-packages", 'export UV_FIND_LINKS="$PWD/dist"'
 #: The first command that needs a cluster.
 CLUSTER = next(
     number
@@ -56,7 +56,7 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Reader:
         assert f"`{command}`" in TEXT
     out = f"--quiet --out-dir={scratch}/dist"  # not into the checkout itself
     reader.type(f"cd '{files.PACKAGES.parent}' && {_BUILD} {out} && cd -")
-    reader.type(_FIND.replace("…", str(scratch)))
+    reader.type(_FIND.replace("$PWD", str(scratch)))
     reader.follow(PAGE[:2])
     reader.type("uv add --quiet --dev kopf-offline")  # builds what this machine does not have
     reader.follow(PAGE[2:CLUSTER])

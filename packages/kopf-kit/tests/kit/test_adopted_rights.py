@@ -104,9 +104,12 @@ class Draw:
         implied = [] if bindings else [self._implied(role, number, home) for role in roles]
         together = chosen([True, False])
         beside = [*bindings, _account("theirs", home)]
-        if chosen((True, True, True, False)):
-            beside.append(self._pods("op", "theirs", chosen(SIGNS), chosen([home, ""])))
-        if chosen((True, False, False, False)):  # another's rights are not the operator's
+        if chosen((True, True, True, True, False)):
+            space = chosen([home, ""])
+            beside.append(self._pods("op", "theirs", chosen(SIGNS), space))
+            if space and chosen([True, False]):  # its ServiceAccount is elsewhere
+                beside.remove(_account("theirs", home))
+        if chosen((True, *[False] * 7)):  # another's rights are not the operator's
             beside += [_account("other", home), self._pods("ui", "other", {"image": "ui"}, home)]
         files = {"role.yaml": [*roles, *beside]} if together else {}
         files = files or {"role.yaml": roles, "deploy/beside.yaml": beside}
@@ -425,12 +428,12 @@ def test_o1_another_s_service_account_is_never_the_operator_s(seed: int) -> None
         objects = [one for each in case.files.values() for m in each for one in m.get("items", [m])]
         with contextlib.suppress(KitError):
             found = accounts.home(objects, "a", "notes-operator", bound=not case.implied)
-            assert found.account == "theirs" or case.implied, (seed, number)
+            assert found == (case.home, "theirs") or case.implied, (seed, number)
 
 
 @pytest.mark.parametrize(
     ("seed", "count"),
-    [(67, 24), *(pytest.param(seed, 100, marks=pytest.mark.long) for seed in (1, 2, 3))],
+    [(75, 24), *(pytest.param(seed, 100, marks=pytest.mark.long) for seed in (1, 2, 3))],
 )
 async def test_o1_o7_no_right_gets_wider_than_the_author_s_manifests_give_it(
     operator: Path, seed: int, count: int

@@ -33,21 +33,18 @@ def home(objects: Sequence[Manifest], names: str, called: str, *, bound: bool) -
     It is that of its workload, which may not be the only one, or else the only one that is there.
     """
     subjects = {pair for each in objects for pair in named(each)}
-    made = {
-        (namespace(each), str(each["metadata"]["name"]))
-        for each in objects
-        if each["kind"] == "ServiceAccount"
-    }
+    created = {pair for each in objects for pair in made(each)}
     running = operators(objects, called, sure=True)
     if not running:  # a workload of which nothing speaks for it may be another's, too
         some = operators(objects, called)
-        others = {pair for pair in made if pair[1] not in {name for _, name in some}}
-        running = _called(some | others if some else subjects | made, called)
-    if len({name for _, name in running}) == 1:  # of several namespaces, where it has rights
+        others = {pair for pair in created if pair[1] not in {name for _, name in some}}
+        running = _called(some | others if some else subjects | created, called)
+    is_one = len(called_so := {name for _, name in running}) == 1
+    if is_one and running <= operators(objects, called):  # in one of several namespaces it has them
         to = [one for each in objects for one in whom(each)]
         running = {pair for pair in running if any(_may_be(pair, one) for one in to)} or running
-    if len(running) != 1 and bound:
-        running = {pair for pair in subjects | made if pair[1] in {name for _, name in running}}
+    if is_one and bound and len(running) != 1:
+        running = {pair for pair in subjects | created if pair[1] in called_so}
     spaces = {space for space, _ in running if space}
     if bound and (len({name for _, name in running}) > 1 or len(spaces) > 1):
         raise KitError(
@@ -57,7 +54,7 @@ def home(objects: Sequence[Manifest], names: str, called: str, *, bound: bool) -
         )
     name = next(iter(sorted(name for _, name in running)), "")
     # A workload or a ServiceAccount may leave the namespace to kustomize or to kubectl.
-    for pairs in (made, subjects):
+    for pairs in (created, subjects):
         spaces = spaces or {space for space, other in pairs if space and other == name}
     spaces = spaces or {
         namespace(each)
@@ -102,6 +99,12 @@ def _called(accounts: set[tuple[str, str]], called: str) -> set[tuple[str, str]]
 def namespace(manifest: Manifest) -> str:
     """Return the namespace of an object; empty if it does not say it."""
     return str(manifest["metadata"].get("namespace") or "")
+
+
+def made(manifest: Manifest) -> set[tuple[str, str]]:
+    """Return a ServiceAccount, with its namespace, that an object itself is."""
+    is_one = manifest["kind"] == "ServiceAccount"
+    return {(namespace(manifest), str(manifest["metadata"]["name"]))} if is_one else set()
 
 
 def named(manifest: Manifest) -> set[tuple[str, str]]:

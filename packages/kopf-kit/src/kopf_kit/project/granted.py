@@ -146,7 +146,8 @@ def read(
     for file in {*files} - {
         of
         for of, each in objects
-        if is_role(each) or accounts.bound(each) or accounts.runs_as(each)
+        if is_role(each)
+        or any(of(each) for of in (accounts.bound, accounts.runs_as, accounts.made))
     }:
         raise KitError(f"{file} has no role and no binding of one; name files with these")
     bindings = [(file, each) for file, each in objects if accounts.bound(each)]

@@ -287,7 +287,7 @@ def _with_bindings(root: Path, given: tuple[str, ...], called: str) -> tuple[str
     chosen |= {file for file in every if any(accounts.bound(one) & roles for one in objects[file])}
     inside = [one for file in chosen for one in objects[file]]
     names = {name for one in inside for _, name in accounts.named(one)}
-    made = {one["metadata"]["name"] for one in inside if one["kind"] == "ServiceAccount"}
+    made = {name for one in inside for _, name in accounts.made(one)}
     spaced = any(one["kind"] == "Role" and one["metadata"].get("namespace") for one in inside)
     every_object = [one for each in objects.values() for one in each]
     # Roles that are bound to another's ServiceAccount alone are not the operator's.
@@ -295,6 +295,8 @@ def _with_bindings(root: Path, given: tuple[str, ...], called: str) -> tuple[str
     elsewhere = elsewhere if len(elsewhere) == 1 and not elsewhere & names else set()
     for file in every if len(names | made | elsewhere) > 1 or (spaced and not names) else ():
         running = {name for one in objects[file] for _, name in accounts.runs_as(one)}
+        if spaced and not names:  # nor which namespace is the operator's
+            running |= {name for one in objects[file] for _, name in accounts.made(one)}
         if (names | elsewhere) & running or (running and not names):
             chosen.add(file)
     others = sorted(str(file.relative_to(root)) for file in chosen if root in file.parents)
