@@ -4,7 +4,7 @@ An author declares the kind, what it owns, and two pure functions. The runtime d
 docs/reliability.md describes it. docs/runtime.md says what it declares.
 """
 
-from kopf_runtime.cluster import kopf_alone  # noqa: F401 (before others import kopf)
+from kopf_runtime.cluster import lean  # before others import kopf
 from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.cluster.tls import Expiry, expiry_of, text_of, tls_context, tls_of
 from kopf_runtime.declaring import kinds
@@ -45,6 +45,8 @@ from kopf_runtime.process.manager import Manager
 from kopf_runtime.reporting.status import Observed, default_status
 from kopf_runtime.reporting.troubles import Trouble
 from kopf_runtime.working.templates import short_hash
+
+lean.imported()
 
 RECREATE, CREATE = Update.RECREATE, Update.CREATE
 DELETE, RETAIN, ORPHAN = Fate.DELETE, Fate.RETAIN, Fate.ORPHAN

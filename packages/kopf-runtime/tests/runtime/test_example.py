@@ -211,6 +211,8 @@ async def test_only_what_an_operator_uses_is_imported(server: ApiServer, tmp_pat
     assert not imported & {
         "aiohttp.client",
         "cryptography",
+        "difflib",
+        "http.server",
         "kopf_runtime.cluster.otel",
         "kopf_runtime.cluster.sessions",
         "kopf_runtime.converting.versions",
@@ -364,6 +366,26 @@ def test_a_kopf_that_uses_aiohttp_as_it_is_imported_gets_it_then(tmp_path: Path)
         module.write("\n\naiohttp.ClientTimeout(total=1)\n")
     done = run("import kopf_runtime, kopf; print(kopf.__file__)", tmp_path)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path}/kopf/__init__.py\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("use", "late"),
+    [
+        ("prometheus_client.start_http_server", "http.server"),
+        ("prometheus_client.exposition.generate_latest", "http.server"),
+        ("kopf._core.engines.peering.iso8601.parse_date", "iso8601.iso8601"),
+    ],
+)
+def test_what_few_operators_use_is_imported_as_they_use_it(use: str, late: str) -> None:
+    imports = f"import sys, kopf_runtime, {use.partition('.')[0]}"
+    done = run(f"{imports}; print({late!r} in sys.modules); {use}; print({late!r} in sys.modules)")
+    assert (done.returncode, done.stdout) == (0, "False\nTrue\n"), done.stderr
+
+
+@pytest.mark.parametrize("first", ["enable", "disable"])
+def test_after_the_import_python_looks_for_garbage_as_before(first: str) -> None:
+    done = run(f"import gc; gc.{first}(); import kopf_runtime; print(gc.isenabled())")
+    assert (done.returncode, done.stdout) == (0, f"{first == 'enable'}\n"), done.stderr
 
 
 #: Each private part of kopf that the runtime uses, by the module that has it.

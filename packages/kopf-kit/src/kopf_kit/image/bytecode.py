@@ -33,14 +33,14 @@ def main(out: Path, operator: str, *, alone: bool) -> None:
     except BaseException:
         if not alone:
             raise
-        package = (
-            None  # the kit starts the image afterwards, as its Pod does, and tells what it lacks
-        )
+        package = None  # the kit starts the image afterwards, and tells what it lacks
     folders = () if alone else getattr(package, "__path__", ())
     for submodule in pkgutil.iter_modules(folders, f"{operator}."):
         importlib.import_module(submodule.name)
     for name in LATE:
         importlib.import_module(name)
+    for module in list(sys.modules.values()):
+        hasattr(module, "late")  # the runtime puts the execution of some off until they are used
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)
         if spec is not None and spec.has_location and spec.origin.endswith(".py"):

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import kopf
-import yaml
 
 from kopf_runtime.cluster.tls import as_in_go
 
@@ -73,6 +72,8 @@ def _authenticates(info: kopf.ConnectionInfo | None) -> bool:
 
 def _user(files: list[Path]) -> dict[str, Any]:
     """Return the user of the current context; of what has the same name, the first counts."""
+    import yaml  # a Pod has no kubeconfig
+
     configs = [yaml.safe_load(file.read_text()) or {} for file in files]
     current = next(config["current-context"] for config in configs if "current-context" in config)
 

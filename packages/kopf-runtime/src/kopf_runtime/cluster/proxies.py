@@ -3,8 +3,8 @@
 import asyncio
 import base64
 import ipaddress
+import os
 import ssl
-import urllib.request
 from urllib.parse import SplitResult, unquote
 
 from kopf_runtime.cluster.tls import as_in_go
@@ -27,6 +27,10 @@ def of_environment(server: SplitResult) -> str | None:
     NO_PROXY may also list networks such as 10.0.0.0/8, which Python itself does not read; OpenShift
     lists a cluster's own so.
     """
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    import urllib.request  # with half of the standard library's network
+
     named = urllib.request.getproxies()
     host, _ = address(server)
     proxy = named.get(server.scheme)

@@ -5,8 +5,9 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from kopf_runtime.declaring.context import CallContext
 from kopf_runtime.declaring.kinds import Kind
@@ -20,8 +21,7 @@ MAX_CALL_SECONDS = 240.0
 Every = float | Callable[[Any, Any], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """An author's coroutine function; it gets the object and a `CallContext`."""
 
     function: Callable[[Any, CallContext[Any]], Awaitable[Any]]

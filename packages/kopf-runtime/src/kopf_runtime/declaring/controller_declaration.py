@@ -1,9 +1,10 @@
 """What an author has declared about a kind; `process.runtime` is built from it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
+
+import msgspec
 
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.admission import Webhook
@@ -25,8 +26,7 @@ def nothing(*_: Any) -> Iterable[Any]:
     return ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """All that an author declares about a kind."""
 
     kind: Kind
@@ -43,11 +43,11 @@ class Declaration:
     #: The number of reconciles that begin in a second at most.
     rate: float = float("inf")
     #: The kinds of children and of descendants.
-    owned: Mapping[Kind, Owned] = field(default_factory=dict)
-    watched: Mapping[Kind, Owned] = field(default_factory=dict)
+    owned: Mapping[Kind, Owned] = {}
+    watched: Mapping[Kind, Owned] = {}
     #: The kinds of objects that are read, and of those that only queue others.
-    read: Mapping[Kind, Read] = field(default_factory=dict)
-    mapped: Mapping[Kind, Read] = field(default_factory=dict)
+    read: Mapping[Kind, Read] = {}
+    mapped: Mapping[Kind, Read] = {}
     indexes: tuple[Index, ...] = ()
     desired: Callable[..., Iterable[Any]] = nothing
     #: Returns what an object of others' kind is to have beside what others have put there.
@@ -60,13 +60,11 @@ class Declaration:
     check: Call | None = None
     finalize: Call | None = None
     #: The meanings and the functions of the gauges, by their names.
-    gauges: Mapping[str, tuple[str, Callable[[given.Owner], float | None]]] = field(
-        default_factory=dict
-    )
+    gauges: Mapping[str, tuple[str, Callable[[given.Owner], float | None]]] = {}
     #: Returns the arguments of the session for external APIs, given the settings.
     session: Callable[[Any], dict[str, Any]] = lambda _: {}
     #: The functions that convert an object from one version of the kind to another.
-    conversions: Mapping[FromTo, Callable[[Any], Any]] = field(default_factory=dict)
+    conversions: Mapping[FromTo, Callable[[Any], Any]] = {}
     #: The functions that are asked before an object is stored.
     webhooks: tuple[Webhook, ...] = ()
 

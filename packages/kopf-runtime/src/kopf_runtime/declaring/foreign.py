@@ -5,7 +5,6 @@ is somebody else's: it may have one condition of ours, if the author names it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,8 +16,7 @@ from kopf_runtime.declaring.parsers import LABEL
 STATE = "-state"
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(msgspec.Struct, frozen=True):
     """Which objects of a kind that others define are served, and where their state is written."""
 
     #: The labels that they have; without any, all are served.

@@ -5,8 +5,9 @@
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar, cast
+
+from msgspec.structs import replace
 
 from kopf_runtime.declaring import given, readiness
 from kopf_runtime.declaring.controller_declaration import Declaration, refuse_odd

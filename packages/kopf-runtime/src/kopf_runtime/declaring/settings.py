@@ -16,6 +16,8 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from kopf_runtime.declaring import parsers
 from kopf_runtime.declaring.parsers import Address, at_least, boolean, one_of
 
@@ -149,8 +151,7 @@ SERVICE_LINK = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_.*)?)")
 S = TypeVar("S", bound=Settings)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """The program's name and texts for `--help` and `--version`."""
 
     name: str

@@ -10,13 +10,13 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
 from socket import socket
 from typing import cast
 
 import httptools
+import msgspec
 
 logger = logging.getLogger(__name__)
 
@@ -28,13 +28,12 @@ PATIENCE = 75.0
 LINGER = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """An answer; a text, unless a header says otherwise."""
 
     body: bytes
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
 #: Returns the page of a request, given its Authorization header and the client's address.

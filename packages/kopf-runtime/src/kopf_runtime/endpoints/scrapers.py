@@ -10,7 +10,6 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -30,15 +29,14 @@ KEPT = 256
 EACH, ALL, WITHIN = 10, 80, 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """An HTTP status and its explanation; 200 accepts the scraper."""
 
     status: int
     text: str = ""
     #: Whether the token was accepted before.
     known: bool = False
-    at: float = field(default_factory=time.monotonic)
+    at: float = msgspec.field(default_factory=time.monotonic)
 
     @property
     def counts(self) -> bool:

@@ -34,7 +34,6 @@ from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source, Watched
 from kopf_runtime.working.act import Actor
 from kopf_runtime.working.apply import Applier
-from kopf_runtime.working.diff import diff
 from kopf_runtime.working.ending import keep
 from kopf_runtime.working.external import External
 from kopf_runtime.working.holds import Holds
@@ -173,6 +172,8 @@ class Runtime:
         """Return what `--dry-run` prints of an object; raise if that is not known."""
         if (skipped := self.caches.owners.unreadable.get(key)) is not None:
             raise UnreadableError(None, skipped.reason)
+        from kopf_runtime.working.diff import diff
+
         texts, owner = [], self.caches.owners.cache.get(key)
         for action in await self._reconciler.preview(owner, dry=True) if owner is not None else ():
             wanted, child, client = action.wanted, action.child, self._deps.client

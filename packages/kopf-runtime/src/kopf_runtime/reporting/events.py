@@ -13,8 +13,9 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+import msgspec
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.fence import condition, only_while
@@ -37,14 +38,13 @@ SAME = 600.0  # seconds within which a repetition raises the count
 BURST, REFILL = 25, 300.0  # Events per object at once, and seconds for one more, as in client-go
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(msgspec.Struct, frozen=True):
     about: dict[str, Any]
     type: str
     reason: str
     message: str
     #: Returns whether it may be posted: the condition of the task that recorded it.
-    condition: Callable[[], bool] = field(default_factory=condition)
+    condition: Callable[[], bool] = msgspec.field(default_factory=condition)
     #: Whether the leader alone may post it.
     fenced: bool = True
 
@@ -53,8 +53,7 @@ class _Event:
         return self.about["uid"], self.type, self.reason, self.message
 
 
-@dataclass(slots=True)
-class _Posted:
+class _Posted(msgspec.Struct):
     path: str
     count: int
     at: float
@@ -199,8 +198,7 @@ class Recorder:
         _expire(self._posted, lambda former: now - former.at > SAME)
 
 
-@dataclass
-class Deps:
+class Deps(msgspec.Struct):
     """What the parts of all controllers of a process share."""
 
     client: Client

@@ -5,8 +5,9 @@ They say in which namespaces work can be done, and which objects depend on one.
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import Child, Owner, Seen
@@ -17,8 +18,7 @@ from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
 
 
-@dataclass(frozen=True)
-class Caches:
+class Caches(msgspec.Struct, frozen=True, dict=True):
     """The sources of all watched kinds."""
 
     owners: Source[Owner]

@@ -6,9 +6,9 @@ Of an object only what `transform` returned is kept, while it is named.
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import Client
@@ -64,8 +64,7 @@ def keys(read: Read, thing: Object, kind: Kind) -> Iterator[Key]:
         yield (namespace if kind.namespaced else ""), name
 
 
-@dataclass(frozen=True)
-class Namers:
+class Namers(msgspec.Struct, frozen=True):
     """The objects of one kind, and what they name."""
 
     kind: Kind
@@ -74,7 +73,7 @@ class Namers:
     #: Why a namespace is not served, and whether it is selected.
     why_unserved: Callable[[str], str]
     selected: Callable[[str], bool]
-    index: Index = field(default_factory=lambda: Index(lambda _: ()))
+    index: Index = msgspec.field(default_factory=lambda: Index(lambda _: ()))
 
     def queue(self, name: Name) -> None:
         """Queue those that name something."""

@@ -12,7 +12,6 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import msgspec
@@ -44,8 +43,7 @@ class HistoryError(Exception):
     """The API server's version is lower than before: etcd was restored, or the answer is stale."""
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """What a reflector lists and watches."""
 
     path: str

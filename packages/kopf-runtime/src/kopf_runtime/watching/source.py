@@ -8,7 +8,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -47,8 +46,7 @@ R = TypeVar("R", Owner, Child, Seen, Selected)
 Class = type[Object]
 
 
-@dataclass(frozen=True)
-class Watched:
+class Watched(msgspec.Struct, frozen=True):
     """What is listed and watched of a kind, and how it is decoded."""
 
     kind: Kind

@@ -7,13 +7,11 @@ matter what queues the object meanwhile. Nothing external may be left behind, so
 """
 
 import asyncio
-import dataclasses
 import logging
 import random
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -61,8 +59,7 @@ SOONEST = 1.0
 _SPANS = {"sync_result": "sync", "check_result": "check", "": "finalize"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failed(Struct, frozen=True):
     """A failed call for an object, which waits for its retry."""
 
     uid: str
@@ -142,7 +139,7 @@ class External:
             read = kind is None and failed is not None and failed.generation is not None
             if failed is not None and (failed.backoff is None or read):
                 until = min(failed.until, failed.at + SOONEST)
-                self._failed[at] = dataclasses.replace(failed, until=until)
+                self._failed[at] = replace(failed, until=until)
 
     def may_plan(self, owner: Owner) -> bool:
         """Return whether what the plan needs is known."""

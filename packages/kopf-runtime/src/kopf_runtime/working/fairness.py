@@ -20,7 +20,8 @@ Adding a key and starting one cost the same however many wait.
 
 import asyncio
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+
+import msgspec
 
 from kopf_runtime.declaring.kinds import Key
 
@@ -34,8 +35,7 @@ SLOW_ALONE = 16
 _LISTED_TURN = 8
 
 
-@dataclass(slots=True, eq=False)
-class Item:
+class Item(msgspec.Struct, eq=False):
     """What the queue knows of a key that waits, is reconciled, or is due later."""
 
     key: Key

@@ -13,7 +13,8 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.metrics import Metrics
@@ -32,8 +33,7 @@ SOON = 1.0
 Reconcile = Callable[[Key], Awaitable[Outcome]]
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True):
     """Delays of a key that fails: from `base` seconds, doubling up to `cap`."""
 
     base: float = 0.005
