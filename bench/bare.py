@@ -17,11 +17,12 @@ from bench.floor import Raw, Write, creates
 from bench.stage import Numbers
 from kopf_kit.rig import paths
 from kopf_kit.rig.control_plane import ControlPlane
+from kopf_kit.rig.run import output
 
 
 async def floor(count: int) -> Numbers:
     """Measure the client's time for a backlog, then for an edit of every Message."""
-    found: Numbers = {}
+    found: Numbers = {"start_cpu": _imports()}
     async with stage.observed() as (plane, api, world):
         texts = stage.texts(count, "안녕")
         await stage.create(api, texts)
@@ -44,6 +45,12 @@ async def floor(count: int) -> Numbers:
             found["edit_pod"] = None if world.podless else world.last_pod - began
             found["edit_status"] = world.last_status - began if done else None
     return found
+
+
+def _imports() -> float:
+    """Return the CPU time of a start that only imports what any client in Python needs."""
+    code = "import asyncio, httptools, msgspec, ssl, yaml, time; print(time.process_time())"
+    return float(output([*shipped.python(), "-c", code], env=shipped.environment(), timeout=60))
 
 
 class _Client:

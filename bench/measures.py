@@ -33,9 +33,13 @@ _ELECTED = ("--leader-elect", f"--lease-namespace={NAMESPACE}")
 
 
 async def speed(peer: Peer, count: int) -> Numbers:
-    """Measure the time and CPU of a backlog, and of an edit of every Message."""
+    """Measure the CPU of a start, and the time and CPU of a backlog, and of an edit of each."""
     found: Numbers = {}
     async with stage.observed(peer) as (plane, api, world):
+        async with peers.running(plane, peer, name="start") as process:
+            await asyncio.sleep(2)
+            await stage.quiet(process)
+            found["start_cpu"] = process.cpu()
         texts = stage.texts(count, "안녕")
         await stage.create(api, texts)
         await asyncio.sleep(2)

@@ -103,6 +103,7 @@ _TABLES: dict[str, tuple[Row, ...]] = {
         Row("start_cpu_100000", "start with 100,000 Messages: CPU", " s", 1, {TUNED.name: 1.0}),
     ),
     "cpu": (
+        Row("start_cpu", "CPU of a start without Messages", " s", 2, {OURS.name: 0.2}),
         Row("backlog_cpu", "CPU of the start and the backlog", " s", 2, _limits(1.0, 1.0)),
         Row("edit_cpu", "CPU of the edits", " s", 2, _limits(1.0, 1.0)),
         Row("slices_busier", "CPU of the busier of two releases, relative to one", "×"),
