@@ -104,13 +104,14 @@ class Draw:
         implied = [] if bindings else [self._implied(role, number, home) for role in roles]
         together = chosen([True, False])
         beside = [*bindings, _account("theirs", home)]
-        if chosen((True, True, True, True, False)):
+        if chosen((*[True] * 7, False)):
             space = chosen([home, ""])
             beside.append(self._pods("op", "theirs", chosen(SIGNS), space))
             if space and chosen([True, False]):  # its ServiceAccount is elsewhere
                 beside.remove(_account("theirs", home))
         if chosen((True, *[False] * 7)):  # another's rights are not the operator's
-            beside += [_account("other", home), self._pods("ui", "other", {"image": "ui"}, home)]
+            name = chosen(("ui", "ingress-controller"))  # the other's name proves nothing
+            beside += [_account("other", home), self._pods(name, "other", {"image": name}, home)]
         files = {"role.yaml": [*roles, *beside]} if together else {}
         files = files or {"role.yaml": roles, "deploy/beside.yaml": beside}
         if chosen([False, True]):

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 
 #: What is loaded while it runs, and not when it starts.
-LATE = ("encodings.idna", "traceback", "linecache", "tokenize")
+LATE = ("encodings.idna", "traceback", "linecache", "tokenize", "yaml", "iso8601", "jsonpatch")
 #: Where the operator's dependencies are, and where the Dockerfile has its own licence.
 APP, OWN = Path("/app"), Path("/own-licenses")
 _LICENCE = re.compile(r"(licen[cs]e|copying|notice|authors)", re.IGNORECASE)
@@ -39,8 +39,6 @@ def main(out: Path, operator: str, *, alone: bool) -> None:
         importlib.import_module(submodule.name)
     for name in LATE:
         importlib.import_module(name)
-    for module in list(sys.modules.values()):
-        hasattr(module, "late")  # the runtime puts the execution of some off until they are used
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)
         if spec is not None and spec.has_location and spec.origin.endswith(".py"):

@@ -12,6 +12,9 @@ Manifest = dict[str, Any]
 _OPERATORS = ("operator", "controller", "controller-manager")
 
 
+_GROUP = "rbac.authorization.k8s.io"
+
+
 class Home(NamedTuple):
     """The operator's ServiceAccount, and its namespace; empty where no file says it."""
 
@@ -22,8 +25,9 @@ class Home(NamedTuple):
 def is_object(manifest: Any) -> bool:
     """Return whether it is an object of Kubernetes with a name."""
     match manifest:
-        case {"kind": str(), "metadata": {"name": str()}}:
-            return True
+        case {"kind": str(kind), "metadata": {"name": str()}}:
+            group = str(manifest.get("apiVersion") or _GROUP).partition("/")[0]
+            return kind.removeprefix("Cluster") not in ("Role", "RoleBinding") or group == _GROUP
     return False
 
 
@@ -34,8 +38,10 @@ def home(objects: Sequence[Manifest], names: str, called: str, *, bound: bool) -
     """
     subjects = {pair for each in objects for pair in named(each)}
     created = {pair for each in objects for pair in made(each)}
-    running = operators(objects, called, sure=True)
+    running, unsure = operators(objects, called, signs=3), False
     if not running:  # a workload of which nothing speaks for it may be another's, too
+        bound_to = {name for _, name in subjects}
+        unsure = len(bound_to) > 1 and called not in bound_to
         some = operators(objects, called)
         others = {pair for pair in created if pair[1] not in {name for _, name in some}}
         running = _called(some | others if some else subjects | created, called)
@@ -46,11 +52,11 @@ def home(objects: Sequence[Manifest], names: str, called: str, *, bound: bool) -
     if is_one and bound and len(running) != 1:
         running = {pair for pair in subjects | created if pair[1] in called_so}
     spaces = {space for space, _ in running if space}
-    if bound and (len({name for _, name in running}) > 1 or len(spaces) > 1):
+    if bound and (unsure or len({name for _, name in running}) > 1 or len(spaces) > 1):
         raise KitError(
-            f"{names} have the ServiceAccounts {listed(running)}, and nothing says which of them "
-            "is the operator's: name files with its roles and bindings alone, or its Deployment "
-            f"too, which runs `kopf run` or an image called {called}, as --name says"
+            f"{names} have the ServiceAccounts {listed(running | subjects)}, and nothing says "
+            "which of them is the operator's: name files with its roles and bindings alone, or its "
+            f"Deployment too, which runs `kopf run` or an image called {called}, as --name says"
         )
     name = next(iter(sorted(name for _, name in running)), "")
     # A workload or a ServiceAccount may leave the namespace to kustomize or to kubectl.
@@ -64,17 +70,15 @@ def home(objects: Sequence[Manifest], names: str, called: str, *, bound: bool) -
     return Home(next(iter(spaces)) if len(spaces) == 1 else "", name)
 
 
-def operators(
-    objects: Sequence[Manifest], called: str, *, sure: bool = False
-) -> set[tuple[str, str]]:
+def operators(objects: Sequence[Manifest], called: str, *, signs: int = 0) -> set[tuple[str, str]]:
     """Return the ServiceAccounts of workloads that may be those of the operator, called so.
 
-    Another, such as a dashboard's, is not the operator's because it alone has rights. To be sure,
-    something must speak for them.
+    Another, such as a dashboard's, is not the operator's because it alone has rights. One of the
+    first so many signs must speak for them, if any.
     """
     running = [(_signs(each, called), pair) for each in objects for pair in runs_as(each)]
-    best = max((signs for signs, _ in running), default=())
-    return {pair for signs, pair in running if signs == best and (any(best) or not sure)}
+    best = max((found for found, _ in running), default=())
+    return {pair for found, pair in running if found == best and (any(best[:signs]) or not signs)}
 
 
 def _signs(workload: Manifest, called: str) -> tuple[bool, ...]:
@@ -84,16 +88,17 @@ def _signs(workload: Manifest, called: str) -> tuple[bool, ...]:
     images = {container.called(str(each.get("image"))) for each in listed}
     names = {*images, str(workload["metadata"]["name"]), *(name for _, name in runs_as(workload))}
     return (
+        called in names,
+        any(bool(called) and called in image for image in images),
         any(map(container.runs_kopf, listed)),
-        called in images,
-        any(name == called or name.endswith(_OPERATORS) for name in names),
+        any(name.endswith(_OPERATORS) for name in names),
     )
 
 
 def _called(accounts: set[tuple[str, str]], called: str) -> set[tuple[str, str]]:
-    """Return those that are called as an operator is, or all if none is."""
-    fitting = {pair for pair in accounts if pair[1] == called or pair[1].endswith(_OPERATORS)}
-    return fitting or accounts
+    """Return those that are called as the operator, else as any operator is, else all."""
+    exact = {pair for pair in accounts if pair[1] == called}
+    return exact or {pair for pair in accounts if pair[1].endswith(_OPERATORS)} or accounts
 
 
 def namespace(manifest: Manifest) -> str:
@@ -143,9 +148,9 @@ def bound(manifest: Manifest) -> set[tuple[str, str]]:
     match manifest:
         case {
             "kind": "RoleBinding" | "ClusterRoleBinding",
-            "roleRef": {"kind": str(kind), "name": str(name)},
+            "roleRef": {"kind": str(kind), "name": str(name)} as role,
         }:
-            return {(kind, name)}
+            return {(kind, name)} if role.get("apiGroup") in (None, "", _GROUP) else set()
     return set()
 
 

@@ -206,6 +206,11 @@ def _bound(
             continue
         space = None if binding["kind"] == "ClusterRoleBinding" else accounts.namespace(binding)
         kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]
+        if space is None and kind == "Role":
+            raise KitError(
+                f"{file.name}: the ClusterRoleBinding {binding['metadata']['name']} binds the Role "
+                f"{name}, which no API server takes: bind a ClusterRole, or use a RoleBinding"
+            )
         fitting = [
             role
             for role in roles

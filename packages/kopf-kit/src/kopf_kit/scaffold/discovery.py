@@ -291,7 +291,7 @@ def _with_bindings(root: Path, given: tuple[str, ...], called: str) -> tuple[str
     spaced = any(one["kind"] == "Role" and one["metadata"].get("namespace") for one in inside)
     every_object = [one for each in objects.values() for one in each]
     # Roles that are bound to another's ServiceAccount alone are not the operator's.
-    elsewhere = {name for _, name in accounts.operators(every_object, called, sure=True)}
+    elsewhere = {name for _, name in accounts.operators(every_object, called, signs=1)}
     elsewhere = elsewhere if len(elsewhere) == 1 and not elsewhere & names else set()
     for file in every if len(names | made | elsewhere) > 1 or (spaced and not names) else ():
         running = {name for one in objects[file] for _, name in accounts.runs_as(one)}

@@ -9,13 +9,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-# Its modules, not its names, which would import much more (`lean`).
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
-from prometheus_client.metrics import Counter, Gauge, Histogram, disable_created_metrics
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 
 from kopf_runtime.declaring.kinds import Key, Kind
 
@@ -247,8 +253,6 @@ class Metrics:
 
     async def text(self) -> bytes:
         """Return all metrics as text, and leave time for other tasks."""
-        from prometheus_client.exposition import generate_latest
-
         parts, former = list[bytes](), ""
         for family in self.registry.collect():
             text = generate_latest(_Only(family))
