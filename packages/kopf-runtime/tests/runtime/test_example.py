@@ -380,6 +380,11 @@ def test_what_few_operators_use_is_imported_as_they_use_it(use: str, late: str) 
     assert (done.returncode, done.stdout) == (0, "False\nTrue\n"), done.stderr
 
 
+def test_what_kopf_gets_late_others_import_as_usual() -> None:
+    done = run("import kopf_runtime; from yaml import *; import yaml; print(yaml, safe_load('1'))")
+    assert done.stdout.startswith("<module 'yaml' from "), done.stderr
+
+
 @pytest.mark.parametrize("first", ["enable", "disable"])
 def test_after_the_import_python_looks_for_garbage_as_before(first: str) -> None:
     done = run(f"import gc; gc.{first}(); import kopf_runtime; print(gc.isenabled())")

@@ -432,6 +432,32 @@ async def page(
         await asyncio.open_connection("127.0.0.1", served.address[1])
 
 
+async def test_who_reads_slowly_gets_all_of_an_answer_that_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = listen
+
+    def listen_with_little_room(*address: Any) -> socket.socket:
+        listener = real(*address)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return listener
+
+    monkeypatch.setattr(pages, "LINGER", 0.1)
+    monkeypatch.setitem(globals(), "listen", listen_with_little_room)
+    async with page(b"x" * 60_000) as (port, _):
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", port))
+            await loop.sock_sendall(client, b"GET /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\n")
+            read = b""
+            while data := await loop.sock_recv(client, 2_000):
+                read += data
+                await asyncio.sleep(0.02)
+    assert read.endswith(b"x" * 60_000)
+
+
 @pytest.mark.parametrize("protected", [True, False])
 async def test_r1_who_reads_no_answer_gets_no_other_one_and_is_closed(
     folder: Path, protected: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

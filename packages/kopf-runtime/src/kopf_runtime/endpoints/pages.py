@@ -85,6 +85,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(1, 0)  # with 0, TLS would wait for an empty buffer
         self._pages.open.add(self)
         self._expect()
 

@@ -184,6 +184,9 @@ class WorkQueue:
                 finally:
                     self._group = None  # the group accepts no task while it waits for the last ones
         finally:
+            for item in self._items.values():
+                if item.timer is not None:
+                    item.timer.cancel()
             # Including busy keys: a task that is cancelled before it begins does no cleanup.
             self._items, self._fairness, self._waiting = {}, Fairness(self._workers), 0
 
