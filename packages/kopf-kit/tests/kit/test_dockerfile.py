@@ -205,7 +205,7 @@ def test_what_the_image_installs_is_imported_at_run_time() -> None:
         "import importlib, json, pkgutil, sys; import message_operator as ours\n"
         "for found in pkgutil.walk_packages(ours.__path__, 'message_operator.'):\n"
         "    importlib.import_module(found.name)\n"
-        "import aiohttp, jsonpatch; jsonpatch.JsonPatch\n"  # which kopf gets as it uses them
+        "import aiohttp, iso8601, jsonpatch, yaml\n"  # which kopf gets as it uses them
         "print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
