@@ -57,7 +57,8 @@ class Texts:
         rng, text = self.rng, "\ufeff" if self._likely(0.05) else ""
         for number, head in enumerate(heads):
             if number or self._likely(0.2):
-                text += rng.choice(_BETWEEN) if self._likely(0.2) else "---\n"
+                mark = "\ufeff" if number and self._likely(0.1) else ""
+                text += rng.choice(_BETWEEN) if self._likely(0.2) else f"---\n{mark}"
             self._names = []
             text += head + self._spec()
         text += rng.choice(_AFTER) if self._likely(0.2) else ""

@@ -134,6 +134,68 @@ def test_b6_b9_json_is_read_as_kubectl_reads_it_whatever_it_escapes(escaped: str
     assert documents.load(f"[{text}]".encode()) == [documents.load(text)]
 
 
+@pytest.mark.parametrize("space", [" \n", "\x0b", "\x1c", "\xa0", "\n\x0c", "\n\x1c", "\u2003"])
+def test_b6_json_begins_after_what_go_takes_for_space(space: str) -> None:
+    note = {"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": "0"}}
+    for text in (
+        space + json.dumps({**note, "spec": 1}),
+        space.join([json.dumps({**note, "spec": 2})] * 3),
+    ):
+        ours: Any = None
+        with contextlib.suppress(UnreadableError):
+            ours = documents.load_all(text)
+        read = None if ours is None else [each["spec"] for each in ours if isinstance(each, dict)]
+
+        assert [read] == read_by_kubectl(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("a: 1\n---\n" * 2000 + "a: 1\n", 2001),
+        ("".join(f'- "{n}\\\'s"\n' for n in range(500)), 1),
+        ("- '\\'\n- \"it\\'s\"\n- '\\'\n- \"it\\'s\"\n" * 2, 1),
+    ],
+    ids=["documents", "escapes of one kind", "escapes of two kinds"],
+)
+def test_long_texts_are_not_parsed_again_and_again(
+    text: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed, parse = list[int](), yaml.parse
+
+    def counted(stream: str, loader: Any) -> Any:
+        parsed.append(len(stream))
+        return parse(stream, loader)
+
+    monkeypatch.setattr(yaml, "parse", counted)
+
+    assert len(documents.load_all(text)) == count
+    assert sum(parsed) < 7 * len(text)
+
+
+def test_a_text_with_escapes_of_too_many_kinds_is_refused_after_some_tries() -> None:
+    text = "- '\\'\n- \"it\\'s\"\n"
+
+    assert documents.load(text * 9) == ["\\", "it's"] * 9
+    with pytest.raises(UnreadableError, match="unknown escape"):
+        documents.load(text * 99)
+
+
+def test_a_mistake_is_told_with_its_line() -> None:
+    with pytest.raises(UnreadableError, match="line 5, column 4"):
+        documents.load_all("a: 1\n---\n\n---\na: *b\n")
+    with pytest.raises(UnreadableError) as error:
+        documents.load('{"a": ' + "7" * 4000 + "}")
+    assert len(str(error.value)) < 150
+
+
+@pytest.mark.parametrize("before", ["# c\n", "\n", "---\n", "a: 1\n---\n# c\n", "a: 1\n"])
+def test_a_byte_order_mark_within_a_text_is_refused(before: str) -> None:
+    """For kubectl, it is a letter of the first key; libyaml leaves out what follows that field."""
+    with pytest.raises(UnreadableError, match=f"mark.*line {before.count(chr(10)) + 1}, column 1"):
+        documents.load_all(f"{before}\ufeffkind: Role\nspec: 1\n")
+
+
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])
 @given(st.lists(texts, min_size=60, max_size=120, unique=True))
 def test_what_dry_run_prints_of_an_object_reads_the_same_for_kubectl(items: list[str]) -> None:

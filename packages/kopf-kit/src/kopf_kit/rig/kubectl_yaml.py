@@ -11,7 +11,9 @@ import json
 import math
 import re
 import struct
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -20,6 +22,8 @@ import yaml
 
 #: Depth of lists and objects.
 _DEEPEST = 200
+#: How often a document is parsed again for an escape that libyaml has not.
+_TRIES = 30
 _TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep; write it with less nesting"
 #: Numbers of values between which Go allows less and less of them to be of aliases.
 _FEW, _MANY = 400_000, 4_000_000
@@ -71,9 +75,10 @@ _OCTAL = re.compile(r"^([-+]?)0(?=[0-7])")
 
 def values(text: str) -> Iterator[Any]:
     """Yield the documents of a text as kubectl does: what begins as JSON may go on as YAML."""
+    text = text.removeprefix(_MARK)
     at, count = 0, 0
     paired = _ESCAPE.sub(lambda found: found[1] or r"\ufffd", text)
-    while (begin := _BEFORE_JSON.match(paired, at)) is not None:
+    while (begin := _BEFORE_JSON[count > 1].match(paired, at)) is not None:
         try:
             value, at = _JSON.raw_decode(paired, begin.end())
         except ValueError:
@@ -82,29 +87,64 @@ def values(text: str) -> Iterator[Any]:
         yield value
         count += 1
     rest = text[at:]
-    if count > 1 and rest.strip():
+    if count > 1 and rest.strip(" \t\r\n"):
         raise _error("after objects in JSON comes something else", None)
-    for chunk in _chunks(rest):
-        yield _document(chunk)
+    for before, chunk in _chunks(rest):
+        try:
+            value = _document(chunk)
+        except yaml.MarkedYAMLError as error:
+            error.context_mark = _moved(error.context_mark, before)
+            error.problem_mark = _moved(error.problem_mark, before)
+            raise
+        yield value
+
+
+def _moved(mark: Any, lines: int) -> yaml.Mark | None:
+    return mark and yaml.Mark(mark.name, mark.index, mark.line + lines, mark.column, None, 0)
 
 
 def _document(text: str) -> Any:
-    text = text.removeprefix("\ufeff")
-    while True:
+    text = text.removeprefix(_MARK)
+    if found := _STRAY_MARK.search(text):
+        at = found.start()
+        mark = yaml.Mark("<unicode string>", at, text.count("\n", 0, at), 0, None, 0)
+        raise _error("a line begins with a byte order mark, which is not seen: remove it", mark)
+    for tries in range(_TRIES):
         try:
             return _Document(text).read()
         except yaml.scanner.ScannerError as error:
             at = error.problem_mark.index if error.problem_mark else len(text)
-            if not text.startswith("\\'", at):
+            if tries == _TRIES - 1 or not text.startswith("\\'", at):
                 raise
-            text = (
-                f"{text[:at]}\\x27{text[at + 2 :]}"  # in quotes, Go reads it, and libyaml does not
-            )
+        if not tries:  # most often, all that follow are in quotes, too
+            mended, places = _mended(text, at, len(text))
+            with suppress(yaml.YAMLError):
+                document = _Document(mended, places)
+                value = document.read()
+                if document.has_all_in_quotes:
+                    return value
+        text, _ = _mended(text, at, _QUOTED.match(text, at).end())  # type: ignore[union-attr]
+    return None
+
+
+def _mended(text: str, begin: int, end: int) -> tuple[str, list[int]]:
+    r"""Return a text with an escape of libyaml's for each \' of a part, and the places of these.
+
+    In double quotes, Go reads this escape, and libyaml does not.
+    """
+    places, parts = list[int](), _PAIR.split(text[begin:end])
+    at = begin
+    for number, part in enumerate(parts):
+        if part == "\\'":
+            parts[number] = "\\x27"
+            places.append(at)
+        at += len(parts[number])
+    return text[:begin] + "".join(parts) + text[end:], places
 
 
 def _number(digits: str) -> Any:
     if isinstance(value := plain(digits), str):
-        raise _error(f"{digits} is too large for a number", None)
+        raise _error(f"{digits[:40]} is too large for a number", None)
     return value
 
 
@@ -113,7 +153,16 @@ def _constant(word: str) -> Any:
 
 
 _JSON = json.JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_constant)
-_BEFORE_JSON = re.compile(r"\s*(?=[\[{])")
+#: Go skips JSON's space, or, until it has read two objects, any that begins with another one.
+_BEFORE_JSON = [
+    re.compile(rf"(?:{space})(?=[\[{{])")
+    for space in (r"[^\S\x1c-\x1f \t\r\n][^\S\x1c-\x1f]*|[ \t\r\n]*", r"[ \t\r\n]*")
+]
+_MARK = "\ufeff"
+#: Go takes it for a letter, and libyaml skips it.
+_STRAY_MARK = re.compile(f"^{_MARK}", re.MULTILINE)
+#: The rest of a text in double quotes, and an escape.
+_QUOTED, _PAIR = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL), re.compile(r"(\\.)", re.DOTALL)
 
 
 def _limit(value: Any, left: int) -> None:
@@ -126,8 +175,8 @@ def _limit(value: Any, left: int) -> None:
             _limit(part, left - 1)
 
 
-def _chunks(text: str) -> Iterator[str]:
-    """Yield the documents of a text; each has its lines at their numbers."""
+def _chunks(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the documents of a text, each with the number of lines before it."""
     lines, before = list[str](), 0
     whole = text.replace("\r\n", "\n").removesuffix("\n")
     for number, line in enumerate(whole.split("\n")):
@@ -135,11 +184,11 @@ def _chunks(text: str) -> Iterator[str]:
             if (after := line[3:].strip()) and after[0] != "#":
                 raise _error(f"line {number + 1}: `---` is followed by {after[:40]!r}", None)
             if lines:
-                yield "\n" * before + "\n".join((*lines, ""))
+                yield before, "\n".join((*lines, ""))
                 lines, before = [], number + 1
                 continue
         lines.append(line)
-    yield "\n" * before + "\n".join((*lines, ""))
+    yield before, "\n".join((*lines, ""))
 
 
 def _error(why: str, mark: Any) -> yaml.constructor.ConstructorError:
@@ -247,12 +296,18 @@ class _Anchored:
 class _Document:
     """Reads the first document of a text from the events of libyaml, as kubectl does."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, mended: Sequence[int] = ()) -> None:
         self._text = text
+        self._mended, self._left = mended, len(mended)
         self._events = yaml.parse(text, yaml.CSafeLoader)
         self._anchors: dict[str, _Anchored] = {}
         self._depth = self._flow = self._count = self._aliased = 0
         self._doubtful = False
+
+    @property
+    def has_all_in_quotes(self) -> bool:
+        """Whether what was mended is within double quotes."""
+        return not self._left
 
     def read(self) -> Any:
         """Return the value of the document, or None."""
@@ -296,8 +351,10 @@ class _Document:
 
     def _scalar(self, event: Any) -> Any:
         begin, end = event.start_mark.index, event.end_mark.index
-        if event.style == '"' and _SLASH.search(self._text, begin, end):
-            raise _error(r"there is no escape \/", event.start_mark)
+        if event.style == '"':
+            self._left -= bisect(self._mended, end) - bisect(self._mended, begin)
+            if _SLASH.search(self._text, begin, end):
+                raise _error(r"there is no escape \/", event.start_mark)
         if not event.style and self._flow and "?" in event.value:
             raise _error("within brackets, what has a `?` must be quoted", event.start_mark)
         try:
