@@ -23,8 +23,10 @@ from kopf_kit.project import (
     registered,
     shared,
 )
+from kopf_kit.project.container import Container
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, output
+from kopf_kit.scaffold import discovery
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
 SAID = ("--home", "https://github.com/example/notes-operator", "--rights", "role.yaml")
@@ -249,6 +251,30 @@ def test_o5_o10_o12_b6_b7_a_dockerfile_is_read(name: str, tmp_path: Path) -> Non
     assert {key: getattr(adopted, key) for key in expected} == expected
     assert adopted
     assert adopted.module == "main"
+
+
+@pytest.mark.parametrize(
+    "starter",
+    [
+        *("tini -g", "tini -gp SIGTERM --", "/sbin/tini-static -e 143 -vv", "dumb-init -r 15:2"),
+        *("dumb-init -c --rewrite 15:2 --", "dumb-init --rewrite=15:2", "catatonit -g --"),
+        *("uv run --with foo", "uv run -q --no-sync -p 3.12", "uv --directory /a run --", "exec"),
+        *("uv run --no-group dev --env-file=.env --extra s3", "poetry -C /a run", "pdm run"),
+        "tini -g -- uv run --python 3.12",
+    ],
+)
+def test_o5_what_only_starts_kopf_is_left_out_with_its_options(starter: str) -> None:
+    command = ("kopf", "run", "-m", "a")
+
+    assert Container(entrypoint=(*starter.split(), *command)).command == command
+
+
+@pytest.mark.parametrize(
+    "code", ["x = " + "+".join(["'a'"] * 20000), f"x = {'-' * 20000}1", "\0", "("]
+)
+def test_code_that_python_cannot_read_calls_nothing(code: str) -> None:
+    assert discovery.calls(code) == []
+    assert discovery.calls("import os\nos.system('a')\n") == [2]
 
 
 def deployment(container: dict[str, Any], image: str = "ghcr.io/acme/notes-operator:1") -> str:

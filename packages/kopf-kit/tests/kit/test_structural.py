@@ -202,6 +202,28 @@ def test_b15_what_identifies_the_items_of_a_list_is_never_null(item: Any, why: s
     assert why in " ".join(acceptable._listed(".spec", schema))
 
 
+@pytest.mark.parametrize(
+    ("key", "taken"),
+    [
+        ({"x-kubernetes-int-or-string": True}, True),
+        ({"type": "integer", "uniqueItems": False}, True),
+        ({"type": "array", "items": {"type": "string"}}, False),
+        ({"type": "string", "uniqueItems": True}, False),
+        (None, False),
+    ],
+)
+def test_b15_what_an_api_server_takes_of_keys_is_taken(key: Schema | None, taken: bool) -> None:
+    fields = {} if key is None else {"a": key}
+    items = {"type": "object", "required": ["a"], "properties": fields}
+    merged = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]}
+    schema = {"type": "array", "items": items, **merged}
+
+    parts = acceptable._parts(schema, "")
+    told = [why for path, part in parts for why in acceptable._keywords(path, part, {})]
+
+    assert (told == []) == taken
+
+
 def test_b15_a_range_of_hangul_is_written_as_go_reads_it() -> None:
     hangul = Annotated[str, Meta(pattern=r"^[\uac00-\ud7a3]+\\u\Z")]
 

@@ -46,7 +46,6 @@ _KEYWORDS = {
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", _RULES),
 }
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All"
-_SCALARS = ("string", "integer", "number", "boolean")
 
 
 def check(definitions: Iterable[Manifest], source: object) -> None:
@@ -104,7 +103,8 @@ def _parts(schema: Manifest, path: str) -> Iterator[tuple[str, Manifest]]:
 
 
 def _keywords(path: str, schema: Manifest, odd: dict[str, str]) -> Iterator[str]:
-    if unknown := sorted(schema.keys() - _KEYWORDS):
+    allowed = {"uniqueItems"} if schema.get("uniqueItems") is False else set[str]()
+    if unknown := sorted(schema.keys() - _KEYWORDS - allowed):
         yield f"{path} has `{', '.join(unknown)}`, which no schema of Kubernetes has; leave it out"
     if why := odd.get(schema.get("pattern", "")):
         yield f"{path} has a pattern that the API server (Go, RE2) cannot read: {why}; use another"
@@ -148,7 +148,7 @@ def _keyed(path: str, items: Manifest, keys: Iterable[str]) -> Iterator[str]:
     """Yield what is wrong with the keys of a list's items."""
     for key in keys:
         part = items.get("properties", {}).get(key)
-        if part is None or part.get("type") not in _SCALARS:
+        if part is None or part.get("type") in ("array", "object"):
             yield f"{path} has items with the key {key}, which is no field with a scalar"
         elif key not in items.get("required", ()) and "default" not in part:
             yield f"{path} has items whose key {key} may be missing; give it a default"

@@ -20,10 +20,22 @@ from packaging.utils import canonicalize_name
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError, answer
 
+#: The options of `uv run` and its like that have a value.
+_VALUED = (
+    r"with(?:-editable|-requirements)?|(?:no-|only-)?group|(?:no-)?extra|env-file|package|venv"
+    r"|(?:default-|extra-)?index(?:-url|-strategy)?|find-links|link-mode|resolution|prerelease"
+    r"|(?:upgrade|reinstall|refresh|no-build|no-binary)-package|exclude-newer|keyring-provider"
+    r"|python(?:-platform)?|project|directory|config-(?:file|setting)|cache-dir|color"
+    r"|allow-insecure-host"
+)
+_OPTIONS = rf"(?: (?:--(?:{_VALUED})[ =]|-[CPfipw] ?)\S+| --[\w-]+(?:=\S+)?| -[Unqv]+)*+"
 #: What only starts another program, with options of its own.
 _STARTER = re.compile(
-    r"(exec|(\S*/)?(tini(-static)?|dumb-init|catatonit)( -[egp] ?[\w.=]+| -[\w-]+)*( --)?"
-    r"|(uv|poetry|pipenv|pdm|hatch) run( --[\w-]+(=\S+)?)*) "
+    r"(?:exec"
+    r"|(?:\S*/)?tini(?:-static)?(?: -[gsvw]*[ep] ?\S+| -[\w-]+)*+"
+    r"|(?:\S*/)?dumb-init(?: (?:-[cv]*r ?|--rewrite[ =])\S+| -[\w-]+)*+"
+    r"|(?:\S*/)?catatonit(?: -[\w-]+)*+"
+    rf"|(?:uv|poetry|pipenv|pdm|hatch){_OPTIONS} run{_OPTIONS}(?: --)?) "
 )
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?(-|\+)([^}]*))?\})")
 #: `$$` is a `$` there.

@@ -325,8 +325,8 @@ def calls(code: str) -> list[int]:
     lines = set[int]()
     try:
         nodes = [*ast.walk(ast.parse(code))]
-    except (SyntaxError, ValueError):  # ValueError: it has a null byte
-        return []
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []  # ValueError: it has a null byte; the last two: it is nested too deep
     for node in nodes:
         match node:
             case ast.Import(names):
