@@ -92,9 +92,9 @@ class Soak:
     former: list[Backup] = field(default_factory=list)
     #: The path of an EtcdRestore that the last cluster has left.
     stale: str = ""
-    #: EtcdBackups that were begun and not waited for, and the IDs that the clusters have had.
+    #: EtcdBackups that were begun and not waited for, and the clusters' uids.
     begun: list[str] = field(default_factory=list)
-    ids: set[str] = field(default_factory=set)
+    uids: set[str] = field(default_factory=set)
     version: str = VERSION
     acknowledged: int = 0
     longest: float = 0.0
@@ -108,6 +108,8 @@ class Soak:
         self.version = self.dice.choice(VERSIONS)
         await self.secrets.present("old", self.secrets.texts[0])
         await cluster.create(self.size, version=self.version, storage={"whenDeleted": "Delete"})
+        etcd = await self.here.cluster.ask("GET", self.here.object(NAME))
+        self.uids.add(etcd["metadata"]["uid"])
         await cluster.settles(self.size, patience=600)
         cluster.clients = Clients(cluster.nodes.session, cluster.url_of_any)
         cluster.clients.start()
@@ -177,11 +179,9 @@ class Soak:
         number = next(NUMBERS)
         spec: Raw = {"cluster": NAME, "store": self.store}
         self.begun.append(await create(self.here, "EtcdBackup", f"begun-{number}", **spec))
-        self.ids.add((await self.cluster.status())["clusterId"])
 
     async def look_at_begun(self) -> None:
         """Wait until all backups that were begun are there, or have failed and say why."""
-        self.ids.add((await self.cluster.status())["clusterId"])
         async with self.cluster.within(1800, f"{self.begun} have ended"):
             for path in self.begun:
                 ready: Raw = {}
@@ -190,7 +190,7 @@ class Soak:
                     status = (await self.here.cluster.ask("GET", path)).get("status") or {}
                     ready = next(iter(status.get("conditions", ())), {})
                 taken = status.get("backups", [])
-                assert {backup["clusterId"] for backup in taken} <= self.ids
+                assert {backup["clusterUid"] for backup in taken} <= self.uids
                 there = await files(self.here, self.cluster)
                 assert {backup["name"] for backup in taken} <= there
                 assert taken or status["error"]
