@@ -458,11 +458,9 @@ class Eye:
         """Call etcd for a step; raise `EtcdError`. The next look shows whether it was taken."""
         body, seconds = dict(step.body), client.CHANGE
         if step.do in (Do.ADD, Do.UPDATE):
-            adds = step.do is Do.ADD
-            plain = not seen.latched.secure if adds else seen.pods[step.member].plain
-            plain = body.pop("plain", plain)
+            plain = body.pop("plain", not seen.latched.secure)
             body["peerURLs"] = [manifests.peer_url(self.cluster, step.member, plain)]
-            body |= {"isLearner": True} if adds else {}
+            body |= {"isLearner": True} if step.do is Do.ADD else {}
         elif step.do is Do.DEFRAGMENT:
             seconds = client.DEFRAGMENT
         for key in ("ID", "memberID", "targetID"):

@@ -350,9 +350,10 @@ def _move_leader(s: Seen, member: Entry, among: Sequence[Entry] | None = None) -
 def decide(s: Seen) -> Step:
     """Return the next step: that of the first rule that has one.
 
-    While TLS is added to two members, which could not do without each other, a third one helps.
+    While TLS is added to two members, which could not do without each other, a third one helps, and
+    stays until the last turn is over.
     """
-    if s.wanted.size == 2 and s.adds_tls:
+    if s.wanted.size == 2 and (s.adds_tls or (s.latched.moved and s.count == 3)):
         s = dataclasses.replace(s, wanted=dataclasses.replace(s.wanted, size=3))
     return next((step for rule in RULES if (step := rule(s)) is not None), Step(Do.NOTHING))
 
@@ -518,8 +519,12 @@ def _secure(s: Seen) -> Step | None:
     So TLS is added in three turns: all members get both, then other peer URLs, then only TLS.
     """
     secure = s.wanted.tls and not any(m and m.plain for m in map(s.listed, s.latched.members))
-    known = s.members is not None and secure != s.latched.secure
-    return latch(s, "the peer URLs", secure=secure) if known else None
+    if s.members is None:
+        return None
+    if secure != s.latched.secure:
+        return latch(s, "the peer URLs", secure=secure)
+    now = all(e.proved and e.template == s.wanted.template for e in s.staying)
+    return latch(s, "TLS is added", moved="") if secure and s.latched.moved and now else None
 
 
 def _undo(s: Seen) -> Step | None:
@@ -543,14 +548,19 @@ def _take_back_alone(s: Seen) -> Step | None:
     """Without a quorum, change a member without a leader that never ran as it is to what is wanted.
 
     The quorum may need just this member, even if it is leaving. Of one that did run, only the Pod
-    may be of something bad. Its volume stays.
+    may be of something bad. Its volume stays. One that answers may only be in an election, as long
+    as its Pod is ready, or there may be a leader once another one has started.
     """
-    for member in s.latched.members if s.members is None else ():
-        if ((voice := s.voices.get(member.name)) and voice.leader) or not s.intact(member):
+    there = [e for e in s.latched.members if s.members is None and s.intact(e)]
+    pods = {e.name: s.pods.get(e.name, Pod()) for e in there if e.id}
+    new = {name for name, pod in pods.items() if pod.deleting or not (pod.address or pod.reason)}
+    starting = {name for name in new if not pods[name].stuck}
+    for member in there:
+        pod, voice = s.pods.get(member.name), s.voices.get(member.name)
+        if pod and voice and (voice.leader or pod.ready or starting - {member.name}):
             continue
         if not member.proved and (step := _correct(s, member, "it does not run as it is")):
             return step
-        pod = s.pods.get(member.name)
         if pod is not None and not pod.deleting and not _may_stay(s, pod, member):
             return delete_pod(s, member, "it is created again")
     return None
@@ -596,10 +606,9 @@ def _unknown(s: Seen) -> Step | None:
 
 def _disarm_the_gone(s: Seen) -> Step | None:
     """Disarm the alarm of a member that has left, because the alarm still blocks all writes."""
-    for alarm in s.alarms:
-        if alarm.id and all(listed.id != alarm.id for listed in s.members or ()):
-            return _disarm(alarm, "its member has left")
-    return None
+    ids = {"", *(listed.id for listed in s.members or ())}
+    alarm = next((alarm for alarm in s.alarms if alarm.id not in ids), None)
+    return _disarm(alarm, "its member has left") if alarm else None
 
 
 def _disarm(alarm: Alarm, why: str) -> Step:
@@ -656,10 +665,8 @@ def _late(s: Seen) -> Step | None:
 
 def _removed(s: Seen) -> Step | None:
     """Let a member go that somebody has removed from the cluster."""
-    for member in s.staying:
-        if member.id and s.listed(member) is None:
-            return _let_go(s, member, "somebody removed it")
-    return None
+    gone = next((e for e in s.staying if e.id and s.listed(e) is None), None)
+    return _let_go(s, gone, "somebody removed it") if gone else None
 
 
 def _learner(s: Seen) -> Step | None:
@@ -672,7 +679,7 @@ def _learner(s: Seen) -> Step | None:
             return _let_go(s, member, UNWANTED)
         if member.volume and not s.intact(member):
             return _let_go(s, member, "its volume is gone")
-        if member.name in s.voices:
+        if (voice := s.voices.get(member.name)) and voice.leader:
             return Step(Do.PROMOTE, member.name, body={"ID": listed.id})
         if (step := _correct(s, member, "as is wanted by now")) is not None:
             return step
@@ -713,10 +720,8 @@ def _dead(s: Seen) -> Step | None:
 
 def _later(s: Seen) -> Step | None:
     """Wait for a member that cannot leave yet; the urgent rules above do not wait for it."""
-    for member in s.voters:
-        if member.leaving:
-            return wait(f"{member.name} leaves once {max(1, quorum(s.count - 1))} are healthy")
-    return None
+    why = f"leaves once {max(1, quorum(s.count - 1))} are healthy"
+    return next((wait(f"{member.name} {why}") for member in s.voters if member.leaving), None)
 
 
 def _anonymous(s: Seen) -> Step | None:
@@ -756,12 +761,8 @@ def _take_back(s: Seen) -> Step | None:
 
     A voter that did run is only sick, which is no reason to change it.
     """
-    for member in s.voters:
-        if member.proved or member.leaving or s.healthy(member):
-            continue
-        if (step := _correct(s, member, "it does not run as it is")) is not None:
-            return step
-    return None
+    sick = (e for e in s.voters if not (e.proved or e.leaving or s.healthy(e)))
+    return next(filter(None, (_correct(s, e, "it does not run as it is") for e in sick)), None)
 
 
 def _outdated(s: Seen) -> Step | None:
@@ -777,7 +778,7 @@ def _outdated(s: Seen) -> Step | None:
             continue
         if s.healthy(member) and s.healthy_beside(member) < s.count - 1:
             return wait(f"{member.name} is created again once all others are healthy")
-        if s.rare:
+        if s.rare and s.healthy(member):
             return None
         if s.leads(member) and s.count > 1:
             return _move_leader(s, member)
@@ -798,7 +799,7 @@ def _readdress(s: Seen) -> Step | None:
     pods = [s.pods[e.name] for e, _ in pairs if e.name in s.pods]
     changed = any(pod.template != s.wanted.template for pod in pods)
     for member, listed in pairs if s.adds_tls and changed else ():
-        if not (listed.plain or s.healthy(member)):
+        if member.name in s.pods and not (listed.plain or s.healthy(member)):
             return Step(Do.UPDATE, member.name, body={"ID": listed.id, "plain": True})
     unsure = s.count == 2 or len(pairs) < len(s.members or ())
     if unsure or not all(s.healthy(e) for e, _ in pairs):
@@ -815,7 +816,8 @@ def _readdress(s: Seen) -> Step | None:
         if done and (leader := next((e for e, old in pairs if old.plain and s.leads(e)), None)):
             return _move_leader(s, leader, done)
         latched = replace(s.latched, moved=s.pods[member.name].uid if len(pairs) > 1 else "")
-        return Step(Do.UPDATE, member.name, body={"ID": listed.id}, latched=latched)
+        body = {"ID": listed.id, "plain": s.pods[member.name].plain}
+        return Step(Do.UPDATE, member.name, body=body, latched=latched)
     return None
 
 
@@ -852,8 +854,7 @@ def _space(s: Seen) -> Step | None:
     So the smallest report of all members is the right one. A member may also report nothing: then
     the size of its file counts. Each member with a large file is defragmented once in a while.
     """
-    alarms = [alarm for alarm in s.alarms if alarm.kind == "NOSPACE"]
-    if not alarms:
+    if not (alarms := [alarm for alarm in s.alarms if alarm.kind == "NOSPACE"]):
         return None
     done = {record.id: record.at for record in s.latched.defragmented}
     used = min(voice.used or voice.size for voice in s.voices.values())
@@ -887,11 +888,11 @@ def _version(s: Seen) -> Step | None:
     minors = {minor(voice.version) for voice in voices}
     lowest = min(minors)
     cancel = Step(Do.DOWNGRADE, why=f"{target} is not wanted", body={"action": "CANCEL"})
+    old = [e for e in sorted(s.voters, key=s.leads) if e.template != s.wanted.template]
+    if old and s.wanted.tls and (s.refusal or not s.latched.secure):  # a backup needs all alike
+        return _change(s, old[0], "it gets TLS", old[0].version)
     if s.refusal:
         return cancel if target else None  # it is told; all else goes on
-    old = [e for e in sorted(s.voters, key=s.leads) if e.template != s.wanted.template]
-    if old and s.wanted.tls and not s.latched.secure:  # a backup needs all to serve alike
-        return _change(s, old[0], "it gets TLS", old[0].version)
     if s.unsaved:
         if s.backup is None:
             return Step(Do.BACK_UP, why=f"a backup is taken before {s.wanted.version}")
@@ -909,10 +910,8 @@ def _version(s: Seen) -> Step | None:
         return wait("the storage is that of 3.6 again in a moment")
     if wanted < lowest and not target:
         return Step(Do.DOWNGRADE, body={"action": "ENABLE", "version": f"3.{wanted}"})
-    changed = [member for member in s.voters if not s.as_wanted(member)]
-    if changed:
-        first = min(changed, key=s.leads)
-        return _change(s, first, "it is the next to change")
+    if changed := [member for member in s.voters if not s.as_wanted(member)]:
+        return _change(s, min(changed, key=s.leads), "it is the next to change")
     return wait("the downgrade ends") if target else None
 
 
@@ -994,9 +993,9 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _later,
     _anonymous,
     _readdress,
-    _join,
     _take_back,
     _outdated,
+    _join,
     _surplus_and_sick,
     _unsettled,
     _space,

@@ -268,7 +268,7 @@ class Status(Shown, frozen=True):
     secure: bool | None = None
     """Whether all peer URLs are with TLS; until that is known, peers listen without it, too."""
     moved: Text = ""
-    """The uid of the Pod of the last member whose peer URL was changed."""
+    """The uid of the Pod of the last member whose peer URL was changed; empty once all have TLS."""
 
 
 #: In CEL: the minor version, the one before an update, and the patch.

@@ -540,3 +540,34 @@ def test_a_version_that_cannot_follow_is_refused_in_words_and_all_else_goes_on(
     if complaint:
         assert decide(s).do is Do.NOTHING
         assert member(decide(wanting(s, size=4)), 4).version == running
+
+
+def test_a_member_without_a_pod_keeps_the_peer_url_of_tls() -> None:
+    s = wanting(entry(silent(healthy(3), 3), 3, proved=False), template="u", tls=True)
+    s = alone(silent(s, 1, keep_pods=False), 1)  # two are sick, so this one cannot leave yet
+    first, *others = s.members or ()
+    s = replace(s, members=(replace(first, url="https://c-1"), *others))
+    assert member(decide(s), 3).template == "u"
+
+
+def test_a_learner_that_answers_without_a_leader_is_corrected() -> None:
+    s = wanting(learner(healthy(3), 3, started=True), template="u")
+    s = replace(s, voices={**s.voices, "c-3": voice(3, 0, learner=True)})
+    assert member(decide(s), 3).template == "u"
+
+
+def test_members_that_answer_without_a_leader_are_corrected_one_by_one() -> None:
+    s = wanting(entry(entry(healthy(3), 2, proved=False), 3, proved=False), template="u")
+    s = replace(s, members=None, voices={f"c-{n}": voice(n, 0) for n in (1, 2, 3)})
+    assert decide(s).do is Do.WAIT  # it may be an election
+    s = pod(pod(s, 2, ready=False), 3, ready=False)
+    assert member(decide(s), 2).template == "u"
+    s = entry(s, 2, template="u")
+    assert (decide(s).do, decide(s).member) == (Do.DELETE_POD, "c-2")
+    gone = pod(silent(s, 2, keep_pods=False), 3, ready=False)
+    assert decide(gone).do is Do.CREATE_POD
+    s = pod(silent(pod(s, 2, template="u"), 2), 3, ready=False)
+    assert decide(pod(s, 2, deleting=True)).do is Do.WAIT
+    assert decide(pod(s, 2, address="")).do is Do.WAIT
+    for stopped in ({"reason": "Unschedulable"}, {"stuck": "crashes"}):
+        assert member(decide(pod(s, 2, address="", **stopped)), 3).template == "u"

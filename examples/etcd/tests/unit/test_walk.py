@@ -4,7 +4,8 @@ In the model all is at once: Pods start, data is copied. What is tried is the or
 loses a member only while the others can do without it, as nobody else could make up for more. In an
 outage, any number of members are silent for a while. Of a bad version or template, no Pod runs; a
 template may become bad by itself. TLS may be added; members that run reach each other all the time,
-unless what they are made of is what has no TLS that the others trust: then one may be cut off.
+unless what they are made of is what has no TLS that the others trust: then one may be cut off. Of
+a mute template, Pods run but answer nobody. In an election, all answer, and there is no leader.
 """
 
 import itertools
@@ -22,6 +23,7 @@ from etcd_operator.versions import minor
 VERSIONS = ("3.6.16", "3.6.17", "3.7.3", "3.7.4")
 BAD = ("3.6.99", "3.7.99")
 TEMPLATES = ("t1", "t2", "t3")
+MUTE = "t4"
 TLS = "https:"
 
 
@@ -59,6 +61,8 @@ class World:
     moved: str = ""
     #: The template with whose certificate, or on whose port, nobody is reached by TLS.
     cut: str = ""
+    #: Whether there is an election now.
+    election: bool = False
     #: The voters that have just been a quorum.
     able: list[str] = field(default_factory=list)
     #: Its uid in Kubernetes, and its ID in etcd.
@@ -97,6 +101,9 @@ class World:
         there = [pod.uid for name, pod in pods.items() if not self.members[name].plain]
         return not deaf or len({*names}) < 2 or {*there} <= {self.moved}
 
+    def is_mute(self, name: str) -> bool:
+        return self.pods[name].template.partition("+")[0] == MUTE
+
     def voters(self) -> list[str]:
         return [name for name, listed in self.members.items() if not listed.learner]
 
@@ -117,7 +124,7 @@ class World:
         quorate = bool(able) and len(able) >= quorum(len(self.voters()))
         if self.leader not in able:
             self.leader = most if quorate else ""
-        lead = self.members[self.leader].id if quorate else ""
+        lead = self.members[self.leader].id if quorate and not self.election else ""
         versions = {f"3.{minor(self.pods[name].version)}" for name in running}
         if versions == {self.downgrade}:
             self.downgrade = ""
@@ -136,16 +143,18 @@ class World:
                 downgrade=self.downgrade,
             )
             for name in running
+            if not self.is_mute(name)
         }
         pods = {
             name: replace(
                 pod,
-                ready=name in able and quorate,
+                ready=name in able and quorate and not self.is_mute(name),
                 stuck=pod.stuck or ("" if name in {*running, *self.dead} else "crashes"),
             )
             for name, pod in self.pods.items()
         }
-        members = tuple(self.members.values()) if quorate else None
+        known = any(voice.votes and voice.leader for voice in voices.values())
+        members = tuple(self.members.values()) if known else None
         more = f"+{self.latched.secure}" if self.wanted.tls else ""
         s = Seen(
             "c",
@@ -190,6 +199,10 @@ class World:
                 urls = {other: listed.url for other, listed in self.members.items()}
                 assert step.boot != "join" or step.beside == urls, "etcd compares the lists"
             case Do.DELETE_POD:
+                if name in s.voices and s.members is None and step.why != HIBERNATES:
+                    kept = [e for e in s.latched.members if e.id and s.intact(e)]
+                    assert not s.pods[name].ready, "there is a leader in a moment"
+                    assert {e.name for e in kept} <= self.pods.keys(), "one starts"
                 member = next((e for e in self.latched.members if e.name == name), None)
                 if (
                     member
@@ -206,6 +219,7 @@ class World:
                 listed = Listed(self.number(), name, learner=True, started=False)
                 self.members[name] = replace(listed, url=TLS if s.latched.secure else "")
             case Do.UPDATE:
+                assert name in self.pods, "nobody knows how it listens"
                 secure = [other for other in self.members if not self.members[other].plain]
                 back = step.body.get("plain", False)
                 if not back:
@@ -217,6 +231,7 @@ class World:
                 url = TLS * (s.wanted.tls and not back)
                 self.members[name] = replace(self.members[name], url=url)
             case Do.PROMOTE:
+                assert s.voices[name].leader, "etcd refuses one that is behind"
                 self.members[name] = replace(self.members[name], learner=False)
             case Do.REMOVE:
                 healthy = any(e.name == name and s.healthy(e) for e in s.voters)
@@ -255,13 +270,13 @@ class World:
             )
             >= quorum(len(self.voters()))
         ]
-        match dice.randrange(10):
+        match dice.randrange(11):
             case 0:
                 self.wanted = replace(self.wanted, size=dice.randint(0, 7))
             case 1:
                 self.wanted = replace(self.wanted, version=dice.choice(VERSIONS + BAD))
             case 2:
-                self.wanted = replace(self.wanted, template=dice.choice(TEMPLATES))
+                self.wanted = replace(self.wanted, template=dice.choice((*TEMPLATES, MUTE)))
             case 3 if self.pods:
                 del self.pods[dice.choice(sorted(self.pods))]
             case 4 if spare and self.latched.cluster_id:
@@ -284,6 +299,8 @@ class World:
                 self.wanted = replace(self.wanted, tls=True, version=version)
                 if dice.random() < 0.5:  # the status is restored by hand
                     self.latched = structs.replace(self.latched, secure=dice.choice((False, None)))
+            case 10:
+                self.election = True
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -308,6 +325,7 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
         if dice.random() < 0.2 and step.do is not Do.LATCH:
             continue  # the answer or the call is lost
         world.take(s, step)
+        world.election = False
         if turn > 300 and step.do is Do.NOTHING:
             break
 
@@ -333,6 +351,23 @@ def settle(world: World, dice: random.Random | None = None) -> None:
         if step.do is Do.LATCH or not dice or dice.random() > 0.2:
             world.take(s, step)
     raise AssertionError(step)
+
+
+@pytest.mark.parametrize("version", ["3.6.16", "3.9.0"])
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_tls_is_added_though_the_version_is_refused_and_no_quorum_is_lost(
+    size: int, version: str
+) -> None:
+    world = World(Wanted(size, "3.6.16", "t1"))
+    settle(world)
+    world.wanted = replace(world.wanted, tls=True, version=version)
+    while (step := decide(s := world.look())).do is not Do.NOTHING:
+        assert s.members is not None or size == 1, step
+        assert world.now < 2000, step
+        world.take(s, step)
+        world.dead = {step.member} if step.do is Do.CREATE_POD else set()  # it takes a while
+    assert len(world.voters()) == size
+    assert {(pod.plain, pod.template) for pod in s.pods.values()} == {(False, "t1+True")}
 
 
 @pytest.mark.parametrize("seed", range(50))
