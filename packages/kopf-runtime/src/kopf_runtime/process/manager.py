@@ -243,7 +243,7 @@ class Manager(Generic[S]):
             self._build(self._deps)
             routes = self._routes(self.beside.asked(client, settings, memo))
             self._certify(routes, configured)
-        except (errors.DeclarationError, ImportError) as error:  # kopf would try again for ever
+        except (errors.DeclarationError, ImportError) as error:  # kopf would not end, but try again
             self._end(str(error))
         self.metrics.last_resync.set_function(self._last_resync)
         await self._serve(routes, configured)
