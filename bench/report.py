@@ -21,6 +21,7 @@ _KOREAN: dict[str, str] = {
     "plain kopf": "kopf만",
     "controller-runtime, 10 workers, slim cache": "controller-runtime, 워커 10개, 줄인 캐시",
     "backlog of {messages:,} Messages: last Pod": "밀린 Message {messages:,}개: 마지막 파드",
+    "backlog of {messages:,} Messages: last status": "밀린 Message {messages:,}개: 마지막 상태",
     "{messages:,} edits: last correct Pod": "수정 {messages:,}건: 마지막 올바른 파드",
     "one create, p50": "하나 생성, p50",
     "CPU of the start and the backlog": "시작과 밀린 작업의 CPU",
