@@ -84,7 +84,7 @@ OTHERS = (
     *("tests/", "bench/", "requirements.txt", "packages/kopf-kit/", "docs/benchmarks"),
     "packages/kopf-offline/src/",  # the pinned Go modules
     "docs/decisions/",
-    *("catalog/", "CHANGELOG.md", "docs/dashboard.png"),
+    *("catalog/", "CHANGELOG.md"),
     # Projects with versions of their own.
     *("examples/memcached/", "examples/flightticket/", "examples/etcd/", "examples/plain-kopf/"),
     "docs/write-your-own-operator",
