@@ -226,7 +226,8 @@ class Related:
         `status.holds` says so, by `name`. For another one that wants it nothing is done, and its
         condition says `NameTaken` (with `name="host"`, `HostTaken`). If that one was edited, its
         children stay as they were, and so do the values that it had; with `on_taken=kr.DELETE`, it
-        loses both. Raise `TypeError` or `ValueError` if this cannot be meant.
+        loses both. Users who may patch the status can forge that record, to claim a free value or,
+        for an older paused object, a taken one. Raise `TypeError` or `ValueError` as `owns` does.
         """
         self._refuse_foreign("unique values, which its status would hold")
         if not re.fullmatch("[a-z][A-Za-z0-9]{0,62}", name):
