@@ -89,6 +89,8 @@ def test_the_pages_have_the_tables_of_the_data() -> None:
 
     for name, text in report.written(data).items():
         assert (paths.CHECKOUT / name).read_text() == text
+    korean = report.first(data, report.PAGES["README.ko.md"])["first"].splitlines()[2:]
+    assert [row for row in korean if not re.search("[가-힣]", row.split("|")[1])] == []
 
 
 def test_quick_fails_if_our_cpu_grew_relative_to_gos(capsys: pytest.CaptureFixture[str]) -> None:
