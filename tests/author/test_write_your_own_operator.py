@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.release import files
+from tests.docs.reader import Reader
 from tests.support.console import Step
-from tests.support.walkthrough import Reader, steps
+from tests.support.walkthrough import steps
 
 TEXT = (Path(__file__).parents[2] / "docs" / "write-your-own-operator.md").read_text()
 PAGE = steps(TEXT)
@@ -30,7 +31,7 @@ _CHOSEN = ("CLUSTER", "IMG", "KIND_CLUSTER_NAME", "PROJECT", "UV_INDEX", "VIRTUA
 
 
 @pytest.fixture(scope="module")
-def author(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """Somebody who has uv and the built packages, and has followed the page up to the cluster."""
     scratch = tmp_path_factory.mktemp("author")
     for folder in ("bin", "empty"):
@@ -51,18 +52,18 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Reader:
         "UV_CACHE_DIR": str(scratch / "uv"),
         "UV_SYSTEM_CERTS": "1",
     }
-    reader = Reader(scratch / "empty", environment)
     for command in (_BUILD, _FIND):
         assert f"`{command}`" in TEXT
-    out = f"--quiet --out-dir={scratch}/dist"  # not into the checkout itself
-    reader.type(f"cd '{files.PACKAGES.parent}' && {_BUILD} {out} && cd -")
-    reader.type(_FIND.replace("$PWD", str(scratch)))
-    reader.follow(PAGE[:2])
-    reader.type("uv add --quiet --dev kopf-offline")  # builds what this machine does not have
-    reader.follow(PAGE[2:CLUSTER])
-    for tool in ("kubectl", "helm"):
-        reader.type(f'export PATH=$(dirname "$(uv run kopf-kit tool {tool})"):$PATH')
-    return reader
+    with Reader(scratch / "empty", environment) as reader:
+        out = f"--quiet --out-dir={scratch}/dist"  # not into the checkout itself
+        reader.type(f"cd '{files.PACKAGES.parent}' && {_BUILD} {out} && cd -")
+        reader.type(_FIND.replace("$PWD", str(scratch)))
+        reader.follow(PAGE[:2])
+        reader.type("uv add --quiet --dev kopf-offline")  # builds what this machine does not have
+        reader.follow(PAGE[2:CLUSTER])
+        for tool in ("kubectl", "helm"):
+            reader.type(f'export PATH=$(dirname "$(uv run kopf-kit tool {tool})"):$PATH')
+        yield reader
 
 
 @pytest.fixture
@@ -75,11 +76,11 @@ def on_a_cluster(author: Reader) -> Iterator[Reader]:
 @pytest.fixture
 def untouched(author: Reader, tmp_path: Path) -> Iterator[Reader]:
     """The same author in a further repository, as `kopf-kit new` writes it."""
-    reader = author.elsewhere(tmp_path)
-    reader.type("uvx kopf-kit new cache-operator --kind=Cache --group=cache.example.com")
-    reader.type("cd cache-operator && uv add --quiet --dev kopf-offline")
-    yield reader
-    reader.type("uv run kopf-kit cluster down")
+    with author.elsewhere(tmp_path) as reader:
+        reader.type("uvx kopf-kit new cache-operator --kind=Cache --group=cache.example.com")
+        reader.type("cd cache-operator && uv add --quiet --dev kopf-offline")
+        yield reader
+        reader.type("uv run kopf-kit cluster down")
 
 
 def test_the_author_has_written_what_the_page_lists_and_nothing_else(author: Reader) -> None:

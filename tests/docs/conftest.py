@@ -46,7 +46,7 @@ def reader(hack_made: hack_cluster.Cluster, tmp_path: Path) -> Iterator[Reader]:
         (tmp_path / program).symlink_to(tools.path(program))
     (tmp_path / "kubeconform").symlink_to(golang.program("kubeconform"))
     (tmp_path / "go").symlink_to(golang.go())
-    with Reader(
+    with Reader.here(
         tmp_path,
         KUBECONFIG=str(hack_made.kubeconfig),
         KIND_CLUSTER_NAME=hack_made.name,

@@ -1,4 +1,7 @@
-"""Someone who reads a page with a shell beside it, and types its commands, one after the other."""
+"""Someone who reads a page with a shell beside it, and does what it says, one step after the other.
+
+``tests.support.walkthrough`` reads the pages that have their readers write files, too.
+"""
 
 import os
 import re
@@ -7,11 +10,13 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
 from kopf_kit.rig import cluster
-from tests.support.console import Block, Step, matches
+from tests.support.console import Step, matches
+from tests.support.walkthrough import Listing, changed
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -20,7 +25,7 @@ _LOOK = re.compile(r"^(kubectl (-n \S+ )?(get|logs|describe|events|message|auth)
 #: Programs that answer by the exit code 1: nothing is found, or something is wrong.
 _ANSWER = re.compile(r"\| grep .+$|^kubectl (message|auth can-i) ")
 #: Seconds that a command may take, and that a look is repeated.
-_TIMEOUT = 600.0
+_TIMEOUT = 1700.0
 _PATIENCE = 300.0
 
 
@@ -31,25 +36,34 @@ def named_as_of_the_user(printed: str) -> str:
 
 
 class Reader:
-    """One shell, in the checkout, with these programs and variables."""
+    """One shell, in a folder, with these variables."""
 
-    def __init__(self, programs: Path, **environment: str) -> None:
-        self._words: dict[str, str] = {}
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._words: Mapping[str, str] = {}
+        self._written: set[Path] = set()
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
-            cwd=CHECKOUT,
-            env={
-                **os.environ,
-                "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-                "LC_ALL": "C.UTF-8",
-                **environment,
-            },
+            cwd=folder,
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0,
         )
+
+    @classmethod
+    def here(cls, programs: Path, **environment: str) -> "Reader":
+        """Return somebody in the checkout, with our environment, these programs and variables."""
+        path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+        return cls(CHECKOUT, {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8", **environment})
+
+    def elsewhere(self, folder: Path) -> "Reader":
+        """Return somebody with the same programs and variables, who begins in another folder."""
+        other = Reader(folder, self._environment)
+        other.type(f"{self.type('declare -px')}\ncd '{folder}'")
+        return other
 
     def __enter__(self) -> "Reader":
         return self
@@ -67,22 +81,44 @@ class Reader:
     def prepares(self, *commands: str) -> None:
         """Type what makes the situation that a page is about."""
         for command in commands:
-            status, printed = self.types(command)
-            assert status == 0, f"$ {command}\n{printed}\nended with {status}"
+            self.type(command)
 
-    def follows(self, page: str, block: Block, words: dict[str, str]) -> None:
-        """Type a block's commands; each must succeed, and print what the page shows.
+    def follow(
+        self, page: Iterable[Step | Listing], words: Mapping[str, str] | None = None, at: str = ""
+    ) -> None:
+        """Do each step; a command must succeed, and print what the page shows.
 
-        `words` are what the reader puts in the place of words of the page.
+        `words` are what the reader puts in the place of words of the page, and `at` is where the
+        steps are in it.
         """
-        self._words = words
-        for step in block.steps:
+        self._words = words or {}
+        for step in page:
+            if isinstance(step, Listing):
+                self.write(step)
+                continue
             command = self._worded(step.command)
             looks = _LOOK.match(command)
             status, printed = self._look(command, step) if looks else self.types(command)
-            where = f"{page}:{block.line}\n$ {command}\n{printed}"
+            where = f"{at}\n$ {command}\n{printed}"
             assert self._succeeded(step, status, printed), f"{where}\nended with {status}"
             assert self._shows(step, printed), f"{where}\nbut the page shows\n{step.output}"
+
+    def write(self, listing: Listing) -> None:
+        """Write a listing into its file, or change the file as a diff says."""
+        file = Path(self.type("pwd").strip(), listing.file)
+        text = listing.text
+        if listing.language == "diff":
+            text = changed(file.read_text(), text)
+        elif file in self._written:
+            text = f"{file.read_text()}\n\n{text}"
+        self._written.add(file)
+        file.write_text(text)
+
+    def type(self, command: str) -> str:
+        """Type a command, which must succeed; return what it prints."""
+        status, printed = self.types(command)
+        assert status == 0, f"$ {command}\n{printed}\nended with {status}"
+        return printed
 
     def types(self, command: str) -> tuple[int, str]:
         """Type a command; return its exit code, and what it prints."""

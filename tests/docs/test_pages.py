@@ -17,7 +17,7 @@ def follow(reader: Reader, reading: Reading) -> None:
     reader.prepares(*reading.given)
     try:
         for block in reading.blocks():
-            reader.follows(reading.page, block, reading.words)
+            reader.follow(block.steps, reading.words, f"{reading.page}:{block.line}")
     finally:
         reader.prepares(*reading.afterwards)
 

@@ -39,7 +39,7 @@ def reader(plane: ControlPlane, tmp_path: Path) -> Iterator[Reader]:
     programs.mkdir()
     (programs / "kubectl").symlink_to(tools.path("kubectl"))
     (programs / "go").symlink_to(golang.go())
-    with Reader(
+    with Reader.here(
         programs,
         KUBECONFIG=str(plane.kubeconfig(ADMIN)),
         CRD=str(tmp_path / "crds.yaml"),
@@ -57,7 +57,7 @@ async def test_the_page_runs_both_operators_and_deploys_the_one_in_go(
     page = blocks((CHECKOUT / PAGE).read_text())
     async with connected(plane) as cluster, Kubelet(cluster, "default").running():
         for block in page:
-            await asyncio.to_thread(reader.follows, PAGE, block, {})
+            await asyncio.to_thread(reader.follow, block.steps, at=f"{PAGE}:{block.line}")
         await asyncio.to_thread(_works_as_deployed, reader, plane)
 
 

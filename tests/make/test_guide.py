@@ -23,9 +23,7 @@ def follow(reader: Reader, heading: str) -> str:
     """Type the commands below a heading; return what they printed. All must succeed."""
     said = ""
     for command in commands(section(GUIDE, heading)):
-        status, printed = reader.types(command)
-        said += f"$ {command}\n{printed}"
-        assert status == 0, said
+        said += f"$ {command}\n{reader.type(command)}"
     return said
 
 
@@ -35,7 +33,7 @@ def reader(kube: Kube, tmp_path: Path) -> Iterator[Reader]:
     olm.up(hack_cluster.TEST_NAME)
     _clean(kube)
     (tmp_path / "kubectl").symlink_to(tools.path("kubectl"))
-    with Reader(tmp_path, KUBECONFIG=str(kube.cluster.kubeconfig_path)) as reader:
+    with Reader.here(tmp_path, KUBECONFIG=str(kube.cluster.kubeconfig_path)) as reader:
         yield reader
     _clean(kube)
 
