@@ -25,8 +25,8 @@ from kopf_offline import golang
 
 CHECKOUT = Path(__file__).parents[4]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
-#: What mypy knows of the packages from one repository is true for the next one.
-KNOWN_TYPES = str(CHECKOUT / "build" / "mypy")
+#: What mypy knows of the packages from this repository is true for the next one.
+KNOWN_TYPES = str(CHECKOUT / ".mypy_cache")
 LONGEST = Answers("c" * 44, "C" * 63, ".".join(["g" * 63, "g" * 63, "g" * 55]))
 
 
