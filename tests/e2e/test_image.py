@@ -88,6 +88,7 @@ def test_it_has_the_licence_of_each_distribution_that_is_in_it(ref: str) -> None
     assert run(ref, code) == "[] True"
 
 
+@pytest.mark.long
 def test_it_takes_another_base(ref: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As certification asks for one of Red Hat's: with labels, a shell, and root as its user."""
     bases = build.public_bases() if public_images.are_in_reach() else dockerfiles.python()

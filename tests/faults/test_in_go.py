@@ -18,6 +18,7 @@ from kopf_offline import golang
 from tests.docs.reader import Reader
 from tests.support.console import blocks
 
+pytestmark = pytest.mark.long  # no change of the runtime or the kit reaches it
 PAGE = "docs/in-go.md"
 #: The ServiceAccount of config/manager.yaml.
 ACCOUNT = "system:serviceaccount:message-operator-go:controller-manager"

@@ -1,4 +1,4 @@
-"""The life of an operator by OLM, from Helm to OLM and back, with OLM v1 and beside another one.
+"""The life of an operator by OLM, from Helm to OLM and back, with OLM v1.
 
 What each step is about has tests of its own, which `make test` leaves out (`long`).
 """
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.cli import e2e
 from kopf_kit.olm.bundle import NAME
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import olm
@@ -17,7 +16,6 @@ from tests.e2e import release
 from tests.e2e.kube import WAIT, Kube, Object
 from tests.e2e.messages import LABELS, Namespace, restarts, uid
 from tests.e2e.release import Operator
-from tests.e2e.test_beside import NOTES
 from tests.olm import releases
 from tests.olm.conftest import MakeNamespace, Offers
 from tests.olm.subscription import BOUND, CRD, Subscription, csv_name
@@ -123,11 +121,6 @@ def assert_same(theirs: Namespace, pod: dict[str, dict[str, str]]) -> None:
     """Check that the Message that nobody touched has the Pod that it had, never restarted."""
     now = theirs.message("kept").wait_until_ready()
     assert (uid(now), restarts(now)) == (uid(pod), 0)
-
-
-@pytest.mark.usefixtures("hack_made")
-def test_the_operator_on_plain_kopf_is_installed_by_a_subscription() -> None:
-    assert e2e.run_pytest(f"{NOTES}/tests/e2e", "--by-olm", PROJECT=NOTES) == 0
 
 
 #: catalogd's own address, https://catalogd-service.olmv1-system.svc, through the API server.

@@ -29,6 +29,7 @@ def install(operator: Operator, scenario: str, *options: str) -> None:
     operator.install("--values", scenario_values(scenario), *options)
 
 
+@pytest.mark.long  # every other test of tests/e2e has them, but for `helm test`
 def test_defaults(
     releases: Releases, home: Namespace, namespace: Namespace, published: Published
 ) -> None:
@@ -157,6 +158,7 @@ def test_ha(releases: Releases, home: Namespace, namespace: Namespace) -> None:
     assert (uid(kept), restarts(kept)) == (uid(pods[0]), 0)
 
 
+@pytest.mark.long
 def test_air_gapped(
     releases: Releases, home: Namespace, namespace: Namespace, published: Published
 ) -> None:

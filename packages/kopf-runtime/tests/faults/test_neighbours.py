@@ -109,9 +109,8 @@ async def test_b4_api_groups_are_away_and_come_back(own_world: World) -> None:
     assert here.operator.exits == []
 
 
-@pytest.mark.parametrize(
-    "subject", [pytest.param(True, marks=pytest.mark.long), False], indirect=True
-)
+@pytest.mark.long  # the API server takes its time to forget a kind
+@pytest.mark.parametrize("subject", [True, False], indirect=True)
 async def test_b4_crds_go_and_come_back(own_world: World) -> None:
     """That of a kind that a handler of kopf is for, and that of a child; it starts without, too."""
     here = own_world
