@@ -162,7 +162,7 @@ async def test_d2_what_its_user_kept_in_the_last_moment_is_not_deleted(server: A
 
 
 async def test_what_changed_unseen_is_read_again_and_deleted_with_what_belongs_to_it(
-    server: ApiServer,
+    server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     policies: list[str] = []
 
@@ -181,6 +181,7 @@ async def test_what_changed_unseen_is_read_again_and_deleted_with_what_belongs_t
         await until(lambda: server.get(PVC, ("ns", "w-1")) is None)
 
     assert policies == ["Background"] * 2
+    assert "The reconcile failed" not in caplog.text
 
 
 def by_annotation(thing: Widget, _: object) -> Iterable[Raw]:
@@ -302,6 +303,18 @@ async def test_d2_a_stale_view_of_what_is_read_deletes_no_child(
         await edited_after_a_missed(server, change, "2")  # two are untaken again
 
     assert deletions(server) == []
+
+
+async def test_what_came_unseen_in_the_place_of_a_child_is_not_changed(server: ApiServer) -> None:
+    def is_another(server: ApiServer) -> None:
+        server.remove(PVC, CLAIM)
+        server.put(PVC, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {"theirs": 1}})
+
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, claims()):
+        await until(lambda: is_ready(server))
+        await edited_after_a_missed(server, is_another, "2Gi")
+    assert stored(server, PVC, CLAIM)["spec"] == {"theirs": 1}
 
 
 async def test_d3_a_stale_view_of_what_is_read_replaces_no_child(server: ApiServer) -> None:
@@ -533,9 +546,11 @@ async def test_d9_a_random_password_that_was_lost_is_made_again(server: ApiServe
     server.put(WIDGET, widget())
     async with operating(server, controller, settings=kr.Settings(resync_period=0.05)):
         await until(lambda: is_ready(server))
-        drawn = stored(server, SECRET, CLAIM)
+        drawn, asked = stored(server, SECRET, CLAIM), len(server.requests)
+        server.edit(SECRET, CLAIM, lambda raw: raw["data"].update(more=""))
         await widgets.resynced(server)
-        assert stored(server, SECRET, CLAIM) == drawn
+        assert stored(server, SECRET, CLAIM)["data"] == {**drawn["data"], "more": ""}
+        assert not [one for one in server.requests[asked:] if "/secrets/" in one.path]
 
         server.remove(SECRET, CLAIM)
         await until(lambda: server.get(SECRET, CLAIM), seconds=10)

@@ -133,8 +133,8 @@ class Applier:
             if meta["uid"] == child.uid:
                 changes = {"metadata": {"ownerReferences": kept}}
                 return await children.patch(child.key, meta["resourceVersion"], changes)
-        except ApiError as error:
-            if error.status != 409:
+        except ApiError as refused:
+            if refused.status != 409:
                 raise
         raise changed(f"{child.kind.kind} {child.key[1]} changed meanwhile")
 
