@@ -15,6 +15,7 @@ from typing import Any, cast
 import kopf
 import pytest
 from aiohttp import web
+from kopf._core.engines.posting import settings_var
 
 import kopf_runtime as kr
 from kopf_runtime.cluster import client as clients
@@ -523,6 +524,11 @@ def failing(_: Any) -> Iterable[Raw]:
     raise ZeroDivisionError("an author's mistake")
 
 
+def posting(_: object) -> None:
+    settings_var.set(kopf.OperatorSettings())  # as in kopf's process
+    kopf.event(cast(kopf.Body, child()), type="Normal", reason="Started")
+
+
 def endless(_: Any) -> Iterable[Raw]:
     """Return far more children than are allowed, as for a size that a tenant wrote."""
     for number in range(100_000):
@@ -569,6 +575,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "labels that are a list": ([child(labels=["a"])], "labels"),
     "annotations that are a text": ([child(annotations="a")], "annotations"),
     "an exception": (failing, "the plan failed: ZeroDivisionError: an author's mistake"),
+    "an Event of kopf's": (posting, r"LookupError: kopf.event\(\) is for handlers of kopf; use"),
     "an end by mistake": (
         lambda _: map(first, [["c"], ["other"]]),
         "the plan failed: RuntimeError: a function raised",

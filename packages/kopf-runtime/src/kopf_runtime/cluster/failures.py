@@ -14,14 +14,11 @@ def describe_error(error: BaseException) -> str:
     if cause := getattr(error, "certificate_error", None):
         why = f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or cause}"
     elif cause := getattr(error, "os_error", None):
-        why = _why(cause)
+        why = cause.strerror or str(cause)
+        if cause.errno and not isinstance(cause, ssl.SSLError | socket.gaierror):
+            why = os.strerror(cause.errno)  # asyncio puts the address in the place of the reason
+    elif isinstance(error, LookupError) and "'event_queue" in str(error):  # of a ContextVar
+        return "kopf.event() is for handlers of kopf; use context.event() in sync, check, finalize"
     else:
         return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else "")
     return f"no connection to {getattr(error, 'host', '')}:{getattr(error, 'port', '')}: {why}"
-
-
-def _why(error: OSError) -> str:
-    """Return why a connection failed; asyncio puts the address in the place of the reason."""
-    if error.errno and not isinstance(error, ssl.SSLError | socket.gaierror):
-        return os.strerror(error.errno)
-    return error.strerror or str(error)

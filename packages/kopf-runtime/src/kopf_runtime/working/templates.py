@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.declaring import models
 from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import PlanError, Wait
@@ -176,7 +177,8 @@ class Templates:
             raise
         except Exception as error:
             logger.exception("The plan for %s/%s failed", *meta.key)
-            raise PlanError(f"the plan failed: {type(error).__name__}: {error}"[:500]) from error
+            why = f"{type(error).__name__}: {describe_error(error)}"
+            raise PlanError(f"the plan failed: {why}"[:500]) from error
         if len(manifests) > MAX_CHILDREN:
             raise PlanError(
                 f"the plan has more than {MAX_CHILDREN} children, the most that is allowed"
