@@ -250,11 +250,23 @@ def test_webhooks_that_the_author_s_own_templates_configure_are_left_to_them(not
     assert "webhook" not in text
 
 
-def test_a_version_of_two_numbers_becomes_one_that_helm_takes(notes: Path) -> None:
-    (notes / "pyproject.toml").write_text('[project]\nversion = "1.10"\n')
+@pytest.mark.parametrize(
+    ("version", "becomes"),
+    [
+        *(("1.10", "1.10.0"), ("1.0.0rc1", "1.0.0-rc.1"), ("2.0a3.dev1", "2.0.0-a.3")),
+        *(("1.2.3.4", "1.2.3"), ("1.0.post1", "1.0.0"), ("1.0+a", "1.0.0"), ("1!1.0", "1.0.0")),
+    ],
+)
+def test_a_version_becomes_one_that_helm_takes_and_what_that_loses_is_said(
+    version: str, becomes: str, notes: Path
+) -> None:
+    (notes / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n')
 
-    assert adopt(notes, *SAID)[0] == 0
-    assert "    version: 1.10.0\n" in (notes / "PROJECT").read_text()
+    code, said = adopt(notes, *SAID)
+
+    assert code == 0, said
+    assert f"    version: {becomes}\n" in (notes / "PROJECT").read_text()
+    assert (f"so PROJECT has {becomes}" in said) == (Version(version) != Version(becomes))
 
 
 def test_a_version_that_the_build_makes_is_the_installed_one_or_gits_or_said_to_be_assumed(
@@ -419,6 +431,24 @@ def test_a_kind_in_no_namespace_and_of_another_group_is_packaged_for_the_whole_c
     assert [mode["type"] for mode in modes if mode["supported"]] == ["AllNamespaces"]
 
 
+def test_kinds_of_others_that_may_be_in_no_namespace_are_said_where_some_are_watched(
+    notes: Path,
+) -> None:
+    sentence = "only a cluster knows whether clusterissuers.cert-manager.io, gateways.example.org"
+    role = (notes / "role.yaml").read_text()
+    rule = "  - {apiGroups: [example.org, apps, '*'], resources: [gateways], verbs: [get]}\n"
+    (notes / "role.yaml").write_text(role + rule)
+    with (notes / "main.py").open("a") as main:
+        main.write("\n\nkopf.on.event('cert-manager.io', 'clusterissuers')(create_pod)\n")
+    for start in ("kopf run main.py", "kopf run main.py -n team-a"):
+        (notes / "Dockerfile").write_text(f"FROM python\nCOPY . /a\nWORKDIR /a\nCMD {start}\n")
+        code, said = adopt(notes, *SAID)
+
+        assert code == 0, said
+        (notes / "PROJECT").unlink()
+        assert (sentence in said) == start.endswith("team-a")
+
+
 @pytest.mark.parametrize(
     ("handler", "changes", "ends"),
     [
@@ -463,11 +493,20 @@ roleRef: {kind: ClusterRole, name: notes}
 """
 
 
+_CONVERTER = (
+    "{strategy: Webhook, webhook: {clientConfig: {service: {name: hooks, namespace: ops}}, "
+    "conversionReviewVersions: [v1]}}"
+)
 _ALL = "subjects: [{kind: Group, name: 'system:authenticated'}]\n"
 
 
 def _twice(folder: Path) -> None:
     shutil.copy(folder / "crd.yaml", folder / "again.yaml")
+
+
+def _package(folder: Path) -> None:
+    (folder / "main").mkdir()
+    (folder / "main" / "__init__.py").write_text(_KOPF)
 
 
 def _own_chart(folder: Path) -> None:
@@ -494,6 +533,15 @@ client.CoreV1Api().list_namespace()
             "move what asks a cluster into a function with @kopf.on.startup()",
         ),
         (_replace("main.py", "x = 1\n"), "main registers no handler of kopf"),
+        (
+            _replace("main.py", f"{_KOPF}kopf.run()\n"),
+            "it runs kopf itself then; call kopf.run() below `if __name__ == '__main__':` alone",
+        ),
+        (_package, "notes/main have one name, and Python imports the package alone"),
+        (
+            _edit("crd.yaml", "  scope:", f"  conversion: {_CONVERTER}\n  scope:"),
+            "crd.yaml: the Service hooks converts the objects of Note, and the chart has none",
+        ),
         (
             _replace("crd.yaml", "kind: ConfigMap\n"),
             "crd.yaml must have a CustomResourceDefinition",
@@ -524,12 +572,12 @@ client.CoreV1Api().list_namespace()
                 "role.yaml",
                 "rules:\n",
                 "rules:\n",
-                f"---\n{_BINDING}subjects: [{{kind: ServiceAccount, name: op, namespace: sys}}]\n"
-                "---\n{kind: ServiceAccount, metadata: {name: op, namespace: dev}}\n---\n"
+                f"---\n{_BINDING}subjects: [{{kind: ServiceAccount, name: sa, namespace: sys}}]\n"
+                "---\n{kind: ServiceAccount, metadata: {name: sa, namespace: dev}}\n---\n"
                 "kind: Job\nmetadata: {name: op}\n"
-                "spec: {template: {spec: {serviceAccountName: op, containers: [{}]}}}\n",
+                "spec: {template: {spec: {serviceAccountName: sa, containers: [{}]}}}\n",
             ),
-            "the operator's ServiceAccount dev/op, but to sys/op; name the files with its roles",
+            "the operator's ServiceAccount dev/sa, but to sys/sa; name the files with its roles",
         ),
         (
             _edit("role.yaml", "rules:\n", "rules:\n", f"---\n{_BINDING}{_ALL}"),
@@ -562,6 +610,20 @@ def test_what_cannot_be_adopted_is_told_in_a_sentence_and_nothing_is_written(
     assert code == 1
     assert sentence in said
     assert texts(notes) == before
+
+
+def test_a_service_account_for_which_nothing_speaks_has_to_be_named(notes: Path) -> None:
+    binding = _BINDING.replace("notes}\n", "notes-operator}\n")
+    subjects = "subjects: [{kind: ServiceAccount, name: ui, namespace: sys}]\n"
+    with (notes / "role.yaml").open("a") as role:
+        role.write(f"---\n{binding}{subjects}")
+
+    code, said = adopt(notes, *SAID)
+    assert code == 1
+    assert "have the ServiceAccounts sys/ui, and nothing says which of them is the" in said
+
+    assert adopt(notes, *SAID, "--account", "ui")[0] == 0
+    assert rbac.given(definition.load(notes)).watched
 
 
 def test_an_old_kopf_is_refused(notes: Path) -> None:

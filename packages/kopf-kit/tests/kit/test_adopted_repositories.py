@@ -24,6 +24,7 @@ from kopf_kit.project import (
     shared,
 )
 from kopf_kit.project.container import Container
+from kopf_kit.project.definition import Project
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, output
 from kopf_kit.scaffold import discovery
@@ -74,6 +75,15 @@ def repository(folder: Path, module: str, files: Mapping[str, str], code: str = 
 def adopt(root: Path, *words: str) -> tuple[int, str]:
     code, said = called(adopt_command, root, *SAID, *words)
     return code, " ".join(said.split())
+
+
+def in_own_image(folder: Path, files: Mapping[str, str], *words: str) -> tuple[Project, str]:
+    """Adopt a repository with a Dockerfile of its own; return PROJECT, and what is said."""
+    root = repository(folder, "main.py", files)
+    (root / "requirements.txt").unlink()
+    code, said = adopt(root, *words)
+    assert code == 0, said
+    return definition.load(root), said
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -231,6 +241,13 @@ DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"command": ()},
         "it is started with the peering notes, and by the chart without any",
     ),
+    "an escape and files within it": (
+        "# syntax=docker/dockerfile:1\n#escape=`\nFROM python\nWORKDIR /a\nCOPY . .\n"
+        "RUN <<EOF\nFROM a\nUSER 0\nEOF\nRUN echo $((1<<2)) `\n  && id\nUSER 7\n"
+        "CMD kopf run `\n  -m main `\n  -n jobs\n",
+        {"watch_namespaces": ("jobs",), "environment": {}, "command": ()},
+        "the chart watches jobs by default, as Dockerfile does",
+    ),
     "o12-everywhere": (f"{DOCUMENTED.strip()} -A\n", {"watch_namespaces": ()}, "packages"),
 }
 
@@ -240,14 +257,11 @@ def test_o5_o10_o12_b6_b7_a_dockerfile_is_read(name: str, tmp_path: Path) -> Non
     text, expected, sentence = DOCKERFILES[name]
     about = '[project]\nname = "notes-operator"\nversion = "1"\nscripts = {serve-notes = "a.b:c"}\n'
     files = {"Dockerfile": text, "pyproject.toml": about, "serving.py": ""}
-    root = repository(tmp_path, "main.py", files)
-    (root / "requirements.txt").unlink()
 
-    code, said = adopt(root)
+    project, said = in_own_image(tmp_path, files)
 
-    assert code == 0, said
     assert sentence in said
-    adopted = definition.load(root).adopted
+    adopted = project.adopted
     assert {key: getattr(adopted, key) for key in expected} == expected
     assert adopted
     assert adopted.module == "main"
@@ -386,17 +400,13 @@ DEPLOYMENTS: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_the_operator_s_own_deployment_is_read(name: str, tmp_path: Path) -> None:
     files, watched, sentence = DEPLOYMENTS[name]
-    text = f"{DOCUMENTED.strip()} -n events\n"
-    root = repository(tmp_path, "main.py", {**files, "Dockerfile": text})
-    (root / "requirements.txt").unlink()
+    own = {**files, "Dockerfile": f"{DOCUMENTED.strip()} -n events\n"}
 
-    code, said = adopt(root, "--name", "notes-operator")
+    project, said = in_own_image(tmp_path, own, "--name", "notes-operator")
 
-    assert code == 0, said
     assert sentence in said
-    adopted = definition.load(root).adopted
-    assert adopted
-    assert adopted.watch_namespaces == watched
+    assert project.adopted
+    assert project.adopted.watch_namespaces == watched
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
@@ -408,15 +418,11 @@ def test_o3_o5_o12_a_deployment_is_read(name: str, tmp_path: Path) -> None:
         "deploy/other.yaml": deployment({"args": ["other"]}, "example.com/other"),
         "serving.py": "",
     }
-    root = repository(tmp_path, "main.py", files)
-    (root / "requirements.txt").unlink()
 
-    code, said = adopt(root)
+    project, said = in_own_image(tmp_path, files)
 
-    assert code == 0, said
     assert sentence in said
-    adopted = definition.load(root).adopted
-    assert {key: getattr(adopted, key) for key in expected} == expected
+    assert {key: getattr(project.adopted, key) for key in expected} == expected
 
 
 @pytest.mark.parametrize("said", ["temporary: [cache]", "user: -1", "user: 2147483648"])
@@ -433,7 +439,7 @@ def test_project_takes_absolute_folders_and_users_that_a_pod_can_have(
 
 
 def binding(subject: str, *spaces: str) -> str:
-    account = {"kind": "ServiceAccount", "name": "a", "namespace": subject}
+    account = {"kind": "ServiceAccount", "name": "notes", "namespace": subject}
     bindings = [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -453,7 +459,7 @@ def account(name: str) -> dict[str, Any]:
 
 
 def pods(name: str) -> dict[str, Any]:
-    image = {"a": "ghcr.io/acme/notes-operator:1"}.get(name, name)
+    image = {"notes": "ghcr.io/acme/notes-operator:1"}.get(name, name)
     pod = {"serviceAccountName": name, "containers": [{"name": name, "image": image}]}
     about = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": account(name)["metadata"]}
     return {**about, "spec": {"template": {"spec": pod}}}
@@ -479,7 +485,7 @@ HOMES: dict[str, tuple[str, dict[str, str], tuple[str, ...], bool]] = {
         {
             "b.yaml": binding("ops", "team-a")
             + "---\n"
-            + documents.text(*map(account, "ab"), *map(pods, "ab"))
+            + documents.text(*map(account, ("notes", "b")), *map(pods, ("notes", "b")))
         },
         ("team-a",),
         True,
@@ -502,14 +508,10 @@ HOMES: dict[str, tuple[str, dict[str, str], tuple[str, ...], bool]] = {
 @pytest.mark.parametrize("name", HOMES)
 def test_o12_the_namespace_of_its_service_account_is_its_own(name: str, tmp_path: Path) -> None:
     spaces, files, watched, held = HOMES[name]
-    text = f"{DOCUMENTED.strip()} -n {spaces}\n"
-    root = repository(tmp_path, "main.py", {"Dockerfile": text, **files})
-    (root / "requirements.txt").unlink()
+    own = {"Dockerfile": f"{DOCUMENTED.strip()} -n {spaces}\n", **files}
 
-    code, said = adopt(root)
+    project, said = in_own_image(tmp_path, own)
 
-    assert code == 0, said
-    project = definition.load(root)
     assert project.adopted
     assert project.adopted.watch_namespaces == watched
     is_own = f"where its ServiceAccount is: watchNamespaces in PROJECT has {', '.join(watched)}"

@@ -20,6 +20,7 @@ from kit.called import called
 from kopf_kit.cli.new import adopt_command
 from kopf_kit.crd import declared
 from kopf_kit.project import accounts, definition, documents, nested, rbac
+from kopf_kit.project.accounts import Called
 from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, output
 from kopf_kit.testing import api_server
@@ -76,6 +77,8 @@ class Case(NamedTuple):
     #: PROJECT's, and what a user of the chart sets instead.
     namespaces: list[str]
     values: list[str] | None
+    #: Its ServiceAccount, if its author names it.
+    account: str
 
     @property
     def home(self) -> str:
@@ -112,6 +115,10 @@ class Draw:
         if chosen((True, *[False] * 7)):  # another's rights are not the operator's
             name = chosen(("ui", "ingress-controller"))  # the other's name proves nothing
             beside += [_account("other", home), self._pods(name, "other", {"image": name}, home)]
+        if bindings and self._random.random() < 0.1:  # nothing is the operator's
+            beside = bindings
+            for each in bindings:
+                each["subjects"] = [{"kind": "ServiceAccount", "name": "other", "namespace": home}]
         files = {"role.yaml": [*roles, *beside]} if together else {}
         files = files or {"role.yaml": roles, "deploy/beside.yaml": beside}
         if chosen([False, True]):
@@ -119,7 +126,7 @@ class Draw:
         own = "$(POD_NAMESPACE)"
         namespaces = chosen(([], [], [own], [own, "team-a"], ["team-a"], ["team-a", "team-b"]))
         values = None if namespaces else chosen((None, None, ["team-a", "team-b"]))
-        return Case(number, files, implied, namespaces, values)
+        return Case(number, files, implied, namespaces, values, chosen(("", "theirs")))
 
     def question(self, case: Case, rules: list[Raw]) -> Question:
         """Draw a question, mostly about what a rule is about."""
@@ -253,7 +260,8 @@ def adopted(root: Path, case: Case) -> tuple[list[Raw], bool, str]:
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(documents.text(*manifests))
     home = "https://github.com/example/notes-operator"
-    code, said = called(adopt_command, root, "--home", home, "--rights", "role.yaml")
+    account = ("--account", case.account) if case.account else ()
+    code, said = called(adopt_command, root, "--home", home, "--rights", "role.yaml", *account)
     if code:
         assert "Traceback" not in said
         return [], True, said
@@ -428,7 +436,8 @@ def test_o1_another_s_service_account_is_never_the_operator_s(seed: int) -> None
         case = draw.case(number)
         objects = [one for each in case.files.values() for m in each for one in m.get("items", [m])]
         with contextlib.suppress(KitError):
-            found = accounts.home(objects, "a", "notes-operator", bound=not case.implied)
+            whose = Called("notes-operator", case.account)
+            found = accounts.home(objects, "a", whose, bound=not case.implied)
             assert found == (case.home, "theirs") or case.implied, (seed, number)
 
 

@@ -1,5 +1,6 @@
 """Who an operator is for the API server: its ServiceAccount, among those that manifests have."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -10,9 +11,21 @@ Manifest = dict[str, Any]
 
 #: What the workload, the ServiceAccount or the image of an operator is called.
 _OPERATORS = ("operator", "controller", "controller-manager")
+#: Words in such a name that say nothing of which operator it is.
+_ANY = {
+    *("operator", "controller", "manager", "service", "account", "serviceaccount", "sa", "kopf"),
+    *("k8s", "kubernetes", "release", "name"),
+}
 
 
 _GROUP = "rbac.authorization.k8s.io"
+
+
+class Called(NamedTuple):
+    """What an operator is called, and its ServiceAccount, where its author says which it is."""
+
+    name: str
+    account: str = ""
 
 
 class Home(NamedTuple):
@@ -31,32 +44,42 @@ def is_object(manifest: Any) -> bool:
     return False
 
 
-def home(objects: Sequence[Manifest], names: str, called: str, *, bound: bool) -> Home:
+def home(objects: Sequence[Manifest], names: str, whose: Called, *, bound: bool) -> Home:
     """Return which ServiceAccount is the operator's, which is called so; raise KitError.
 
-    It is that of its workload, which may not be the only one, or else the only one that is there.
+    It is that of its workload, which may not be the only one, or else the only one that is there,
+    if its name, or that of its workload, is the operator's.
     """
+    called = whose.name
     subjects = {pair for each in objects for pair in named(each)}
     created = {pair for each in objects for pair in made(each)}
+    both = subjects | created
     running, unsure = operators(objects, called, signs=3), False
     if not running:  # a workload of which nothing speaks for it may be another's, too
         bound_to = {name for _, name in subjects}
         unsure = len(bound_to) > 1 and called not in bound_to
         some = operators(objects, called)
         others = {pair for pair in created if pair[1] not in {name for _, name in some}}
-        running = _called(some | others if some else subjects | created, called)
+        running = _called(some | others if some else both, called)
+    if whose.account:
+        every = {pair for each in objects for pair in runs_as(each)}
+        run, be = ({one for one in of if one[1] == whose.account} for of in (every, both))
+        running, unsure = run or be, not run | be
+    else:
+        unsure = unsure or not _speak(objects, running, called)
     is_one = len(called_so := {name for _, name in running}) == 1
     if is_one and running <= operators(objects, called):  # in one of several namespaces it has them
         to = [one for each in objects for one in whom(each)]
         running = {pair for pair in running if any(_may_be(pair, one) for one in to)} or running
     if is_one and bound and len(running) != 1:
-        running = {pair for pair in subjects | created if pair[1] in called_so}
+        running = {pair for pair in both if pair[1] in called_so}
     spaces = {space for space, _ in running if space}
     if bound and (unsure or len({name for _, name in running}) > 1 or len(spaces) > 1):
         raise KitError(
             f"{names} have the ServiceAccounts {listed(running | subjects)}, and nothing says "
-            "which of them is the operator's: name files with its roles and bindings alone, or its "
-            f"Deployment too, which runs `kopf run` or an image called {called}, as --name says"
+            "which of them is the operator's: name it with --account, or name files with its roles "
+            "and bindings alone and its Deployment, which runs `kopf run` or an image called "
+            f"{called}, as --name says"
         )
     name = next(iter(sorted(name for _, name in running)), "")
     # A workload or a ServiceAccount may leave the namespace to kustomize or to kubectl.
@@ -93,6 +116,25 @@ def _signs(workload: Manifest, called: str) -> tuple[bool, ...]:
         any(map(container.runs_kopf, listed)),
         any(name.endswith(_OPERATORS) for name in names),
     )
+
+
+def _speak(objects: Sequence[Manifest], running: set[tuple[str, str]], called: str) -> bool:
+    """Return whether something speaks for an only ServiceAccount, which may be another's."""
+    names = {name for _, name in running}
+    if running <= operators(objects, called, signs=3) or len(names) > 1:
+        return True
+    names |= {str(each["metadata"]["name"]) for each in objects if runs_as(each) & running}
+    return any(fits(name, called) for name in names)
+
+
+def fits(name: str, called: str) -> bool:
+    """Return whether a name is of the operator that is called so, or of any operator."""
+    return _words(name) in (set(), _words(called))
+
+
+def _words(name: str) -> set[str]:
+    """Return the words of a name, but for those that many operators' have."""
+    return {*re.split(r"\W+|_", name.lower())} - _ANY
 
 
 def _called(accounts: set[tuple[str, str]], called: str) -> set[tuple[str, str]]:

@@ -138,6 +138,15 @@ def stored(crd: Manifest) -> Manifest:
     return next((version for version in crd["spec"]["versions"] if version.get("storage")), {})
 
 
+def converter(crd: Manifest, chart: Path) -> str:
+    """Return the Service that converts the objects of a kind, if a chart's templates lack it."""
+    match crd["spec"].get("conversion"):
+        case {"webhook": {"clientConfig": {"service": {"name": str(name)}}}}:
+            texts = map(reading.text, (chart / "templates").rglob("*.yaml"))
+            return "" if any(name in text for text in texts) else name
+    return ""
+
+
 def _chart(project: "Project", adopted: "Adopted") -> Manifest:
     repository = adopted.home.rpartition("/")[0]
     authors = {"name": f"The {project.name} authors", "url": adopted.home}

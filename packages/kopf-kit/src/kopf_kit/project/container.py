@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -48,6 +49,9 @@ _OF_THE_IMAGE = re.compile("PATH|HOME|LANG|LC_.*|(PYTHON|PIP_|POETRY_|UV_|PDM_|D
 _FOLDERS_OF_PROGRAMS = tuple(
     f"{at}/{name}" for at in ("/usr/local", "/usr", "") for name in ("sbin", "bin")
 )
+#: A comment at the top that says how a Dockerfile is read, and what begins a file within one.
+_DIRECTIVE = re.compile(r"#\s*([a-zA-Z]\w*)\s*=\s*(.+?)\s*")
+_HERE = re.compile(r"""(?:^|\s)\d*<<-?(["']?)([A-Za-z_]\w*)\1(?=\s|$)""")
 #: What adds a user of a number and a name.
 _ADDED = re.compile(
     r"\b(?:useradd|adduser)\s(?:[^&|;]*\s)?(?:-\w*u|--uid)[=\s]*(\d{1,9})\s(?:[^&|;]*\s)?"
@@ -258,12 +262,21 @@ def _inside(stage: Container, folder: str) -> str:
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the instructions of a Dockerfile, each on one line."""
+    """Yield the instructions of a Dockerfile, each on one line, without the files within it."""
+    directives = takewhile(bool, map(_DIRECTIVE.fullmatch, text.splitlines()))
+    escapes = (each[2] for each in directives if each and each[1].lower() == "escape")
+    end = re.escape(next(escapes, "\\"))
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    for line in re.sub(r"\\[ \t]*\n", " ", "\n".join(lines)).splitlines():
+    within = list[str]()
+    for line in re.sub(rf"{end}[ \t]*\n", " ", "\n".join(lines)).splitlines():
+        if within:
+            del within[: line.strip("\t") == within[0]]
+            continue
         instruction, _, rest = line.strip().partition(" ")
         if instruction:
             yield instruction.upper(), rest.strip()
+        if instruction.upper() in ("RUN", "COPY", "ADD"):
+            within = [name for _, name in _HERE.findall(rest)]
 
 
 def _pairs(rest: str) -> Iterator[tuple[str, str]]:

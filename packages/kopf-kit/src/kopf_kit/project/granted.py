@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kopf_kit.project import accounts, adopted, written
-from kopf_kit.project.accounts import Home
+from kopf_kit.project.accounts import Called, Home
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 
@@ -22,6 +22,11 @@ Rule = dict[str, list[str]]
 OWN = "$(POD_NAMESPACE)"
 _HINT = "`rights` names files with roles"
 _FIELDS = ("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs")
+#: Groups of Kubernetes whose resources are all in namespaces.
+_IN_NAMESPACES = {
+    *("apps", "autoscaling", "batch", "extensions", "policy"),
+    *("coordination.k8s.io", "discovery.k8s.io", "events.k8s.io"),
+}
 #: The resources of Kubernetes that are in no namespace, by their group.
 _OF_THE_CLUSTER = {
     "": ("componentstatuses", "namespaces", "nodes", "persistentvolumes", "users", "groups"),
@@ -102,6 +107,28 @@ def split(rules: Iterable[tuple[str, Rule]], crds: Sequence[Manifest]) -> Grants
     return grants
 
 
+def unsure(rules: Iterable[Rule], crds: Sequence[Manifest]) -> Iterator[str]:
+    """Yield a sentence on the kinds of which only a cluster knows whether they are in namespaces.
+
+    The rules are those of an operator that watches some namespaces alone.
+    """
+    known = {*_OF_THE_CLUSTER, *_IN_NAMESPACES, "*"}
+    own = {f"{crd['spec']['names']['plural']}.{crd['spec']['group']}" for crd in crds}
+    names = {
+        f"{resource.partition('/')[0]}.{group}": None
+        for rule in rules
+        for group in {*rule.get("apiGroups", ())} - known
+        for resource in rule["resources"]
+        if resource != "*"
+    }
+    if others := [name for name in names if name not in own]:
+        yield (
+            f"only a cluster knows whether {', '.join(others)} are in namespaces, and the chart "
+            "gives the rights to them in those that it watches: if they are in none, write a "
+            "ClusterRole for them, and its binding, into the chart's templates"
+        )
+
+
 def _wide(crds: Sequence[Manifest]) -> list[Manifest]:
     return [crd for crd in crds if crd["spec"].get("scope") == "Cluster"]
 
@@ -125,7 +152,7 @@ def _parts(rule: Rule, wide: set[tuple[str, str]]) -> Iterator[tuple[bool, Rule]
 
 
 def read(
-    files: Sequence[Path], called: str, crds: Sequence[Manifest], namespaces: Sequence[str]
+    files: Sequence[Path], called: Called, crds: Sequence[Manifest], namespaces: Sequence[str]
 ) -> Grants:
     """Return what an operator, called so, may do by these files; raise KitError if none says it.
 
@@ -159,7 +186,7 @@ def read(
     return _granted(where, roles, crds, home, namespaces)
 
 
-def namespace(files: Sequence[Path], called: str) -> str:
+def namespace(files: Sequence[Path], called: Called) -> str:
     """Return the namespace of the ServiceAccount of an operator; empty where no file says it.
 
     One that only a role is in may be what it watches, installed elsewhere.

@@ -61,12 +61,23 @@ def _recording(unset: dict[str, None]) -> None:
     environ.__getitem__ = noted
 
 
+class _RunError(BaseException):
+    """Ends the import of a module that runs kopf then: it would not end, or ask for a cluster."""
+
+
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise _RunError("it runs kopf itself then")
+
+
 def main(module: str) -> None:
     """Print what the handlers of a module watch, and before which writes they are asked."""
     out = os.fdopen(os.dup(1), "w")  # the module may print, or change sys.stdout
     sys.path.pop(0)  # that of this file, or of `-c`
     # As `kopf run` does: modules of Python's own that kopf has loaded are not looked for here.
     importlib.import_module("kopf.cli")
+    # Not an import, because the kit itself does without kopf.
+    kopf: Any = importlib.import_module("kopf")
+    kopf.run = kopf.operator = kopf.spawn_tasks = _refuse
     loaded = sorted(sys.stdlib_module_names & sys.modules.keys())
     sys.path.insert(0, "")
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)  # nor that of a Pod that this may run in
@@ -75,13 +86,16 @@ def main(module: str) -> None:
     try:
         importlib.import_module(module)
     except BaseException as error:
-        if not unset:
+        if isinstance(error, _RunError):
+            reason, unset = str(error), {}
+        elif unset:
+            (*_, failed) = traceback.format_exception_only(type(error), error)
+            reason = failed.strip()
+        else:
             raise
-        (*_, failed) = traceback.format_exception_only(type(error), error)
-        print("", json.dumps({"failed": failed.strip(), "unset": [*unset]}), sep="\n", file=out)
+        print("", json.dumps({"failed": reason, "unset": [*unset]}), sep="\n", file=out)
         return
-    # Not an import, because the kit itself does without kopf.
-    registry: Any = importlib.import_module("kopf").get_default_registry()
+    registry = kopf.get_default_registry()
     answer = {
         "kopf": version("kopf"),
         "loaded": loaded,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kopf_kit.project import adopted, granted, registered
+from kopf_kit.project.accounts import Called
 from kopf_kit.project.granted import Grants
 from kopf_kit.rig.run import KitError
 from kopf_runtime import Manager, PolicyRule
@@ -211,7 +212,8 @@ def given(project: "Project") -> Grants:
     assert project.adopted
     files = [project.root / name for name in project.adopted.roles]
     crds, watched = adopted.definitions(project), project.adopted.watch_namespaces
-    return granted.read(files, project.name, crds, watched)
+    called = Called(project.name, project.adopted.account)
+    return granted.read(files, called, crds, watched)
 
 
 def kopfs(project: "Project") -> Iterator[tuple[str, Rule]]:

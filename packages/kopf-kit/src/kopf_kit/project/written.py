@@ -207,6 +207,8 @@ class Adopted(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     requirements: str = ""
     #: Files with roles of what the handlers do beyond what kopf itself does, and their bindings.
     rights: str | tuple[str, ...] = ()
+    #: The operator's ServiceAccount in these, if nothing there says which it is.
+    account: str = ""
     #: What it watches unless its users say otherwise, as in the chart's values.
     watch_namespaces: tuple[str, ...] = ()
     #: The variables that its code reads, with their values.

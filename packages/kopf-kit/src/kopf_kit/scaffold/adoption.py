@@ -75,7 +75,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
         handlers = rbac.handlers(operator.module, root, crds, dict(operator.environment))
         _check_names(operator)
     roles, watched = [root / name for name in operator.rights], _watched(operator)
-    grants = granted.read(roles, operator.name, crds, watched) if roles else Grants()
+    grants = granted.read(roles, operator.called, crds, watched) if roles else Grants()
     sampled = {
         discovery.sampled(obj)
         for name in operator.samples
@@ -85,6 +85,8 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     crds.sort(key=lambda crd: crd["spec"]["names"]["kind"] not in sampled)
     kinds = [crd["spec"]["names"]["kind"] for crd in crds]
     wide = [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"].get("scope") == "Cluster"]
+    rules = [{"apiGroups": [each.group], "resources": [each.plural]} for each in handlers.watched]
+    rules += [rule for _, rule in grants.watched]
     no_olm = rbac.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
     return _text(operator, crds, watched, olm=not no_olm), [
         *_about_the_code(operator, handlers),
@@ -94,6 +96,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
         *_about_samples([kind for kind in kinds if kind not in sampled]),
         *([f"{no_olm}: so `olm: false` is in PROJECT"] if no_olm else []),
         *_about_rights(operator, grants),
+        *(granted.unsure(rules, crds) if watched else ()),
     ]
 
 
@@ -110,6 +113,11 @@ def _check(operator: Operator) -> None:
             f"{chart.parent} is a chart already, and the kit's would have its name: name another "
             "with --name"
         )
+    if twins := discovery.twins(operator.root, operator.module):
+        raise KitError(
+            f"{' and '.join(map(str, twins))} have one name, and Python imports the package alone: "
+            "rename one of them"
+        )
 
 
 def _text(operator: Operator, crds: list[Manifest], watched: list[str], *, olm: bool) -> str:
@@ -119,6 +127,7 @@ def _text(operator: Operator, crds: list[Manifest], watched: list[str], *, olm: 
     own = own and reading.text(operator.root / own)
     optional = _REQUIREMENTS.format(_word(operator.requirements)) if operator.requirements else ""
     optional += _RIGHTS.format(_listed(operator.rights)) if operator.rights else ""
+    optional += f"    account: {_word(operator.account)}\n" if operator.account else ""
     if operator.environment:
         optional += _ENVIRONMENT.format(json.dumps(dict(operator.environment), ensure_ascii=False))
     if watched:
@@ -160,7 +169,7 @@ def _watched(operator: Operator) -> list[str]:
     """
     spaces = operator.namespaces or ()
     roles = [operator.root / name for name in operator.rights] if spaces else []
-    home = granted.namespace(roles, operator.name)
+    home = granted.namespace(roles, operator.called)
     own = (space == home or space.startswith("$(") for space in spaces)
     return [*dict.fromkeys(granted.OWN if is_ else at for is_, at in zip(own, spaces, strict=True))]
 
@@ -331,6 +340,13 @@ def _crds(operator: Operator) -> list[Manifest]:
                 raise KitError(
                     f"{name} has the kind {kind}: the kit takes a kind of letters and digits that "
                     f"begins with an upper-case letter, such as {kind.capitalize()}"
+                )
+            if service := adopted.converter(crd, operator.root / "charts" / operator.name):
+                raise KitError(
+                    f"{name}: the Service {service} converts the objects of {kind}, and the chart "
+                    "has none, so the API server could read none of them in another version: "
+                    "leave the conversion out, or write the Service into "
+                    f"charts/{operator.name}/templates"
                 )
             files[kind] = name
             crds.append(crd)

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from kopf_kit.project import accounts, adopted, container, registered, written
+from kopf_kit.project.accounts import Called
 from kopf_kit.project.container import Container, KopfRun
 from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import KitError, answer
@@ -48,6 +49,8 @@ class Operator:
     requirements: str = ""
     #: With the files that bind these roles.
     rights: tuple[str, ...] = ()
+    #: The operator's ServiceAccount there; empty where the files say it.
+    account: str = ""
     #: Variables with their values.
     environment: tuple[tuple[str, str], ...] = ()
     #: The author's own Dockerfile, if there is one.
@@ -68,6 +71,11 @@ class Operator:
     #: Empty if the repository does not say it.
     version: str = ""
     description: str = ""
+
+    @property
+    def called(self) -> Called:
+        """By what its manifests may know it."""
+        return Called(self.name, self.account)
 
 
 def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
@@ -92,7 +100,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     image = container.started(image, manifest)
     started = container.kopf_run(image.command)
     doubts += _about_start(dockerfile, built, deployment, started)
-    modules = [*_modules(root)]
+    modules = [*dict.fromkeys(_modules(root))]
     stems = (PurePosixPath(file).stem for file in (started.files if started else ()))
     named = [*started.modules, *stems] if started else modules
     module = said.module or (named[0] if len(named) == 1 else "")
@@ -103,6 +111,9 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     required = next((name for name in _REQUIRED if (root / name).is_file()), "")
     if not required and container.is_package(root):
         required = "pyproject.toml" if container.says_project(root) else "setup.py"
+    version = _version(root, about, run=run)
+    if version and Version(_semantic(version)) != version:
+        doubts.append(f"Helm takes no version {version}, so PROJECT has {_semantic(version)}")
     return replace(
         said,
         name=name,
@@ -120,8 +131,8 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
         crds=crds,
         samples=said.samples or _found(root, lambda one: sampled(one) in kinds),
         requirements=said.requirements or ("" if installed else required),
-        rights=_with_bindings(root, said.rights, name),
-        version=_version(root, about, run=run),
+        rights=_with_bindings(root, said.rights, Called(name, said.account)),
+        version=_semantic(version) if version else "",
         description=said.description or about.get("description", ""),
     )
 
@@ -241,15 +252,15 @@ def _of_setuptools(text: str) -> dict[str, Any]:
     }
 
 
-def _version(root: Path, about: dict[str, Any], *, run: bool) -> str:
-    """Return the version in three numbers, as Helm takes it; empty if nothing says it.
+def _version(root: Path, about: dict[str, Any], *, run: bool) -> Version | None:
+    """Return the version that a project has; None if nothing says it.
 
     Where its project leaves it to the build, it is that of the installed package, or else git's
     last tag.
     """
     if "version" in about:
         try:
-            return _semantic(about["version"])
+            return Version(about["version"])
         except (InvalidVersion, TypeError) as error:
             raise KitError(
                 f"{root} has the version `{about['version']}`; write one such as 1.2.0, which the "
@@ -261,16 +272,17 @@ def _version(root: Path, about: dict[str, Any], *, run: bool) -> str:
     asked = [(registered.python(root), "-c", reader)] if run and name else []
     for command in (*asked, tag):
         with suppress(InvalidVersion):
-            return _semantic(answer(command) or "")
-    return ""
+            return Version(answer(command) or "")
+    return None
 
 
-def _semantic(version: str) -> str:
-    found = Version(version)
-    return f"{found.major}.{found.minor}.{found.micro}"
+def _semantic(version: Version) -> str:
+    """Return a version as Helm takes it: three numbers, and that of a prerelease."""
+    before = f"-{version.pre[0]}.{version.pre[1]}" if version.pre else ""
+    return f"{version.major}.{version.minor}.{version.micro}{before}"
 
 
-def _with_bindings(root: Path, given: tuple[str, ...], called: str) -> tuple[str, ...]:
+def _with_bindings(root: Path, given: tuple[str, ...], called: Called) -> tuple[str, ...]:
     """Return files with roles, and those of the repository that bind these roles.
 
     A ClusterRole may be bound in one namespace alone, which another file says. Which ServiceAccount
@@ -291,9 +303,12 @@ def _with_bindings(root: Path, given: tuple[str, ...], called: str) -> tuple[str
     spaced = any(one["kind"] == "Role" and one["metadata"].get("namespace") for one in inside)
     every_object = [one for each in objects.values() for one in each]
     # Roles that are bound to another's ServiceAccount alone are not the operator's.
-    elsewhere = {name for _, name in accounts.operators(every_object, called, signs=1)}
+    elsewhere = {name for _, name in accounts.operators(every_object, called.name, signs=1)}
+    elsewhere = {called.account} if called.account else elsewhere
     elsewhere = elsewhere if len(elsewhere) == 1 and not elsewhere & names else set()
-    for file in every if len(names | made | elsewhere) > 1 or (spaced and not names) else ():
+    doubtful = not called.account and not all(accounts.fits(one, called.name) for one in names)
+    several = len(names | made | elsewhere) > 1
+    for file in every if several or doubtful or (spaced and not names) else ():
         running = {name for one in objects[file] for _, name in accounts.runs_as(one)}
         if spaced and not names:  # nor which namespace is the operator's
             running |= {name for one in objects[file] for _, name in accounts.made(one)}
@@ -310,6 +325,17 @@ def _modules(root: Path) -> Iterator[str]:
             inside = next((f for f in (root / "operator", root / "src") if f in file.parents), root)
             parts = file.relative_to(inside).with_suffix("").parts
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def twins(root: Path, module: str) -> tuple[Path, ...]:
+    """Return the file and the package of one name, if a module, or a package of it, has both."""
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):
+        place = paths.sources(root, parts[0]).joinpath(*parts[:count])
+        file = place.with_name(f"{place.name}.py")
+        if file.is_file() and (place / "__init__.py").is_file():
+            return file, place
+    return ()
 
 
 def code(file: Path) -> str:
