@@ -105,7 +105,7 @@ class Cluster:
         histories = [await self.clients.history(self.url(member)) for member in self.ready()]
         assert all(history == histories[0] for history in histories)
         assert wrong(self.clients.operations, histories[0]) == []
-        assert await unexplained(self.clients.operations) == ""
+        assert await unexplained(self.clients.operations, histories[0]) == ""
         return histories[0]
 
     def container(self, member: str) -> Container:

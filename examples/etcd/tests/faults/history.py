@@ -2,7 +2,9 @@
 
 Each value is written once, and etcd says at which revision it answered. So the order of all
 operations is known: whether they were strictly serializable is checked without any search. A second
-opinion that does not believe these revisions is porcupine's, of the calls of each key alone.
+opinion is porcupine's, by the clock, of the calls of each key alone. It believes these revisions
+for one thing: whether and until when a write without an answer took effect. With a dozen of those
+that may take effect at any time, or never, its search would not end.
 """
 
 import asyncio
@@ -12,7 +14,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -168,7 +170,22 @@ def wrong(operations: list[Operation], history: list[Write]) -> list[str]:
     return faults
 
 
-async def unexplained(operations: list[Operation]) -> str:
+def settled(operations: list[Operation], history: list[Write]) -> list[Operation]:
+    """Return the calls; of those without an answer, only writes that took effect, with an end."""
+    revisions = {value: revision for revision, _, value in history}
+    ends = [(call.revision, call.end) for call in operations if call.revision]
+
+    def end(value: str) -> float:
+        return min((end for at, end in ends if at >= revisions[value]), default=float("inf"))
+
+    return [
+        call if call.revision else replace(call, end=end(call.value))
+        for call in operations
+        if call.revision or call.value in revisions
+    ]
+
+
+async def unexplained(operations: list[Operation], history: list[Write]) -> str:
     """Return the keys whose calls have no order that explains every answer."""
     from kopf_kit.rig import tools  # which a Pod of tests/e2e, where this runs, too, lacks
 
@@ -181,7 +198,7 @@ async def unexplained(operations: list[Operation]) -> str:
             "start": call.start,
             "end": call.end if call.end < float("inf") else None,
         }
-        for call in operations
+        for call in settled(operations, history)
     ]
     process = await asyncio.create_subprocess_exec(
         program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

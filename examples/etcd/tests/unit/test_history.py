@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.history import Operation, Write, unexplained, wrong
+from tests.faults.history import Operation, Write, settled, unexplained, wrong
 
 HISTORY: list[Write] = [(2, "k", "a"), (3, "k", "b"), (4, "j", "c")]
 
@@ -21,7 +21,7 @@ def right() -> list[Operation]:
 
 async def test_a_right_history_is_right() -> None:
     assert wrong(right(), HISTORY) == []
-    assert await unexplained(right()) == ""
+    assert await unexplained(right(), HISTORY) == ""
 
 
 def stale(operations: list[Operation], _: list[Write]) -> None:
@@ -59,11 +59,17 @@ async def test_a_wrong_answer_is_found_without_revisions(
     operations = right()
     harm(operations, list(HISTORY))
 
-    assert await unexplained(operations) == "k Illegal\n"
+    assert await unexplained(operations, HISTORY) == "k Illegal\n"
 
 
 async def test_what_nobody_knows_may_have_taken_effect_later_but_not_before_it_began() -> None:
     operations = [Operation("k", "a", 0), Operation("k", None, 1, 2, 2, (2, "a"))]
-    assert await unexplained(operations) == ""
+    assert await unexplained(operations, HISTORY) == ""
     operations[1].start, operations[1].end = -2, -1
-    assert await unexplained(operations) == "k Illegal\n"
+    assert await unexplained(operations, HISTORY) == "k Illegal\n"
+
+
+def test_a_write_without_an_answer_never_took_effect_or_did_before_a_later_one_was_seen() -> None:
+    operations = [Operation("k", "a", 0), Operation("k", "never", 0), Operation("k", "b", 2, 3, 3)]
+
+    assert [(call.value, call.end) for call in settled(operations, HISTORY)] == [("a", 3), ("b", 3)]
