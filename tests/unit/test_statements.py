@@ -78,7 +78,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/benchmarks", r"(\d+) edits a second", "", reviews.EDITS),
     ("docs/benchmarks", r"(\w+) at a time for the total", "", reviews.WIDTH),
     ("docs/in-go", r"queue.py`: (\d+) ms to (\d+) s", r"queue.py`. (\d+)ms에서 (\d+)초", *RETRIES),
-    ("README", r"(\d+) of the (\d+) tests with one", "", *PLAIN_KOPF),
+    ("README", r"(\d+) of the (\d+) tests", "", *PLAIN_KOPF),
     ("README", "", r"테스트 (\d+)개 가운데 (\d+)개를", *reversed(PLAIN_KOPF)),
     (TICKETS, r"(\d+) calls in a", r"1초에 (\d+)번", flights.Settings().booking_rate),
     (TICKETS, r"booking every (\w+ minutes)", r"(\d+분)마다 예약", flights.POLL),
