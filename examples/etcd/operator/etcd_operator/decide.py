@@ -681,6 +681,8 @@ def _learner(s: Seen) -> Step | None:
             return _let_go(s, member, "its volume is gone")
         if (voice := s.voices.get(member.name)) and voice.leader:
             return Step(Do.PROMOTE, member.name, body={"ID": listed.id})
+        if s.count == 1 and any(e.template != s.wanted.template for e in s.voters):
+            return _let_go(s, member, "the only voter, which it may not reach, changes first")
         if (step := _correct(s, member, "as is wanted by now")) is not None:
             return step
         if pod is not None:

@@ -556,6 +556,15 @@ def test_a_learner_that_answers_without_a_leader_is_corrected() -> None:
     assert member(decide(s), 3).template == "u"
 
 
+def test_a_learner_leaves_the_only_voter_to_change_first_what_may_keep_them_apart() -> None:
+    s = wanting(learner(healthy(2), 2, started=True), size=3, template="u")
+    s = replace(s, voices={**s.voices, "c-2": voice(2, 0, learner=True)})
+    assert member(decide(s), 2).leaving
+    assert member(decide(wanting(healthy(1), size=3, template="u")), 1).template == "u"
+    led = replace(s, voices={**s.voices, "c-2": voice(2, learner=True)})
+    assert decide(led).do is Do.PROMOTE
+
+
 def test_members_that_answer_without_a_leader_are_corrected_one_by_one() -> None:
     s = wanting(entry(entry(healthy(3), 2, proved=False), 3, proved=False), template="u")
     s = replace(s, members=None, voices={f"c-{n}": voice(n, 0) for n in (1, 2, 3)})
