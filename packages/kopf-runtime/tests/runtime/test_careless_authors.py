@@ -526,7 +526,7 @@ def failing(_: Any) -> Iterable[Raw]:
 
 def posting(_: object) -> None:
     settings_var.set(kopf.OperatorSettings())  # as in kopf's process
-    kopf.event(cast(kopf.Body, child()), type="Normal", reason="Started")
+    kopf.event(cast("kopf.Body", child()), type="Normal", reason="Started")
 
 
 def endless(_: Any) -> Iterable[Raw]:
