@@ -80,7 +80,20 @@ _KEYWORDS: tuple[tuple[str, Any], ...] = (
     *(("maximum", 1), ("pattern", "^a*$"), ("pattern", None), ("format", None), ("minItems", 1)),
     *(("maxItems", 1), ("multipleOf", None), ("maximum", None), ("description", "New.")),
 )
+#: Paths that a column or a scale may have, and titles of columns.
+_ODD_PATHS = (
+    *(".metadata.name", ".spec", ".spec.nope", "spec.a", "", ".status.observedGeneration"),
+    *(".apiVersion", ".status.conditions", '.status.conditions[?(@.type=="A_b")].message'),
+)
+_TITLES = ("Size", "a b", "크기", "", "A\nB", "Ready")
 Drawn = tuple[Any, Callable[[], Any]]
+
+
+class Observed(kr.Fields, frozen=True, kw_only=True):
+    """A status as a scale needs it."""
+
+    replicas: int = 0
+    selector: str = ""
 
 
 class Keyed(kr.Fields, frozen=True, kw_only=True):
@@ -120,7 +133,8 @@ class Classes:
             given["validations"] = [
                 kr.ValidationRule(rng.choice(_WHOLE), "no", rng.choice(("", ".spec", ".x")))
             ]
-        return self._resource(name), given
+        resource = self._resource(name)
+        return resource, given | self._shown(resource)
 
     def versions(self, number: int, odd: bool) -> list[tuple[type[kr.Resource], dict[str, Any]]]:
         """Return the classes of a kind's versions, and the arguments of their declarations."""
@@ -130,18 +144,45 @@ class Classes:
         names = ("v1beta1", "v2", "v1alpha10", "stable") + (
             ("v1",) if odd or rng.random() < 0.2 else ()
         )
-        more = [
-            (self._resource(f"Kind{number}"), first[1] | {"version": version})
-            for version in rng.sample(names, rng.randint(1, 2))
-        ]
+        more = []
+        for version in rng.sample(names, rng.randint(1, 2)):
+            resource = self._resource(f"Kind{number}")
+            more.append((resource, first[1] | {"version": version} | self._shown(resource)))
         for _, given in more:
             given["served"] = rng.random() < 0.8
         stored = rng.choice([first, *more])[1]
         stored["storage"] = not odd or rng.random() < 0.8
         return [first, *more]
 
+    def _shown(self, resource: type[kr.Resource]) -> dict[str, Any]:
+        """Return the status, the columns and the scale of a declaration."""
+        rng = self.rng
+        given: dict[str, Any] = {"status": rng.choice((None, Observed, self.fields(1)))}
+        given |= {"printer_columns": [kr.READY, kr.AGE], "scale": None}
+        spec = next(f.type for f in msgspec.structs.fields(resource) if f.name == "spec")
+        paths = [*_paths(spec, ".spec"), *_paths(given["status"], ".status")]
+
+        def path(*within: str) -> str:
+            fitting = [each for each, part in paths if not within or part in within]
+            return rng.choice(_ODD_PATHS if self._is_odd() or not fitting else fitting)
+
+        if rng.random() < 0.4:
+            given["printer_columns"] = [
+                kr.Column(title if self._is_odd() else "C", path(), title, rng.random() < 0.5)
+                for title in rng.sample(_TITLES, 2)
+            ]
+        if rng.random() < 0.4 and any(part == "spec" for _, part in paths):
+            given["status"] = Observed
+            selector = rng.choice(("", ".status.selector", ".metadata.name", path("text")))
+            replicas = rng.choice((*[".status.replicas"] * 4, path("spec")))
+            given["scale"] = kr.Scale(path("spec"), replicas, selector)
+        return given
+
     def _resource(self, name: str) -> type[kr.Resource]:
-        within = {"__annotations__": {"spec": self.fields(3)}, "__doc__": "One."}
+        within = {
+            "__annotations__": {"spec": self.fields(3)},
+            "__doc__": self.rng.choice(("One.", None)),
+        }
         return type(name, (kr.Resource,), within, kw_only=True)
 
     def fields(self, depth: int) -> Any:
@@ -294,6 +335,21 @@ class Classes:
                 return None
 
         return type_, default
+
+
+def _paths(type_: Any, above: str) -> Iterator[tuple[str, str]]:
+    """Yield the paths of fields that a column can show, each with what a scale may take it for."""
+    for field in msgspec.structs.fields(type_) if type_ else ():
+        path, part = f"{above}.{field.encode_name}", msgspec.inspect.type_info(field.type)
+        match part:
+            case msgspec.inspect.StructType():
+                yield from _paths(part.cls, path)
+            case msgspec.inspect.DictType():
+                pass
+            case msgspec.inspect.IntType():
+                yield path, "spec" if above.startswith(".spec") else ""
+            case _:
+                yield path, "text" if isinstance(part, msgspec.inspect.StrType) else ""
 
 
 def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:

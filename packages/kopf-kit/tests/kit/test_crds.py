@@ -66,6 +66,9 @@ class Lid(kr.Resource, kw_only=True):
     """What is to cover the box."""
 
 
+_READY = ".status.readySize"
+
+
 def version(type_: type[kr.Resource], **changes: Any) -> generated.Manifest:
     """Return the only version of a kind's definition."""
     (one,) = definition(dataclasses.replace(declaration(type_), **changes))["spec"]["versions"]
@@ -138,64 +141,62 @@ def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
     assert column["type"] == kind
 
 
+#: A status with a name of the runtime's, one that says nothing of itself, and an odd one.
+_NAMED = msgspec.defstruct("Odd", [("conditions", list[str])])
+_BARE = msgspec.defstruct(
+    "Bare",
+    [("one", Annotated[int, Meta(extra_json_schema={"x-kubernetes-list-map-keys": ["a"]})])],
+)
+
+
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("part", "complaint"),
     [
+        (kr.Column("Part", ".spec.part"), "the column Part shows .spec.part, which is an object;"),
+        (kr.Column("All", ".spec.labels"), "the column All shows .spec.labels, which is an object"),
+        (kr.Column("Si", ".spec.sice"), "the column Si shows .spec.sice, which is not a field"),
+        (kr.Column("A\nb", "spec.size"), "the column A b shows spec.size, which is not a field"),
+        (kr.Column("", ".spec.size"), "the column of .spec.size has no name; give it one"),
         (
-            {"printer_columns": [kr.Column("Part", ".spec.part")]},
-            "the column Part shows .spec.part, which is an object; name a field in it",
-        ),
-        (
-            {"printer_columns": [kr.Column("Labels", ".spec.labels")]},
-            "the column Labels shows .spec.labels, which is an object",
-        ),
-        (
-            {"printer_columns": [kr.Column("Size", ".spec.sice")]},
-            "the column Size shows .spec.sice, which is not a field",
-        ),
-        (
-            {"printer_columns": [kr.Column("Size", "spec.size")]},
-            "the column Size shows spec.size, which is not a field",
-        ),
-        (
-            {"printer_columns": [kr.Column("Age", '.status.conditions[?(@.type=="Full")].age')]},
+            kr.Column("Age", '.status.conditions[?(@.type=="Full")].age'),
             "the column Age shows .status.conditions[?(@",
         ),
+        (_NAMED, ".status.conditions is the runtime's"),
+        (kr.Scale(".spec.size", ".status.ready"), "scale= names .status.ready, which is not a f"),
+        (kr.Scale(".spec.name", _READY), "scale= names .spec.name, which is not a whole number"),
+        (kr.Scale(_READY, _READY), "scale= names .status.readySize, which is not a field of .spec"),
         (
-            {"status": msgspec.defstruct("Odd", [("conditions", list[str])])},
-            ".status.conditions is the runtime's",
-        ),
-        (
-            {"scale": kr.Scale(".spec.size", ".status.ready")},
-            "scale= names .status.ready, which is not a field",
-        ),
-        (
-            {"scale": kr.Scale(".spec.name", ".status.readySize")},
-            "scale= names .spec.name, which is not a whole number",
-        ),
-        (
-            {"scale": kr.Scale(".status.readySize", ".status.readySize")},
-            "scale= names .status.readySize, which is not a field of .spec",
-        ),
-        (
-            {"scale": kr.Scale(".spec.size", ".spec.size")},
+            kr.Scale(".spec.size", ".spec.size"),
             "scale= names .spec.size, which is not a field of .status",
         ),
         (
-            {"scale": kr.Scale(".spec.depth", ".status.readySize")},
+            kr.Scale(".spec.depth", _READY),
             "scale= names .spec.depth, which may be missing; give it a default",
         ),
         (
-            {"scale": kr.Scale(".spec.size", ".status.readySize", ".status.readySize")},
+            kr.Scale(".spec.size", _READY, _READY),
             "scale= names .status.readySize, which is not a text",
+        ),
+        (
+            kr.Scale(".spec.size", _READY, ".metadata.name"),
+            "scale= names .metadata.name, which is not a field of .spec or .status",
         ),
     ],
 )
-def test_what_names_no_field_is_refused(changes: Any, complaint: str) -> None:
+def test_what_names_no_field_is_refused(part: Any, complaint: str) -> None:
+    changes = {kr.Column: {"printer_columns": [part]}, kr.Scale: {"scale": part}}
+
     with pytest.raises(DeclarationError) as error:
-        version(Box, **changes)
+        version(Box, **changes.get(type(part), {"status": part}))
 
     assert str(error.value).startswith(complaint)
+
+
+def test_a_description_that_says_nothing_is_left_out() -> None:
+    status = version(Box, status=_BARE)["schema"]["openAPIV3Schema"]["properties"]["status"]
+
+    assert "description" not in status
+    assert status["properties"]["one"]["type"] == "integer"
 
 
 def test_a_class_that_is_not_declared_is_told() -> None:

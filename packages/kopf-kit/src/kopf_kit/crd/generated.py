@@ -148,7 +148,7 @@ def _schema(declared: CustomResource, unique: Sequence[str]) -> Schema:
     name = {"type": "string", "description": naming}
     return {
         "type": "object",
-        "description": " ".join((declared.resource.__doc__ or "").split()),
+        **_described(declared.resource.__doc__),
         **(validations(*declared.validations) if declared.validations else {}),
         **({"required": schema["required"]} if "required" in schema else {}),
         "properties": {
@@ -162,6 +162,12 @@ def _schema(declared: CustomResource, unique: Sequence[str]) -> Schema:
             "status": _status(declared, unique),
         },
     }
+
+
+def _described(text: str | None) -> Schema:
+    """Return a description, but no empty one, which no API server would keep."""
+    words = " ".join((text or "").split())
+    return {"description": words} if words else {}
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
@@ -194,7 +200,7 @@ def _status(declared: CustomResource, unique: Sequence[str]) -> Schema:
             raise DeclarationError(f".status.{name} is the runtime's; leave it out of the class")
     return {
         "type": "object",
-        "description": own.get("description", ""),
+        **_described(own.get("description")),
         "properties": {
             **_observed(own).get("properties", {}),
             **({HOLDS: _holds(declared.kind.kind, unique)} if unique else {}),
@@ -227,7 +233,7 @@ def _observed(schema: Schema) -> Schema:
     for key in ("items", "additionalProperties"):
         if key in schema:
             result[key] = _observed(schema[key])
-    if keys := schema.get("x-kubernetes-list-map-keys"):
+    if "items" in schema and (keys := schema.get("x-kubernetes-list-map-keys")):
         result["items"]["required"] = keys  # they identify the items
     return result
 
@@ -243,7 +249,9 @@ def _column(column: Column, declared: CustomResource, schema: Schema) -> Manifes
         description = f"Why the {declared.kind.kind} is ready or not"
     kind = "date" if column is AGE else "string"
     if column not in (READY, REASON, AGE) and not _OF_CONDITION.fullmatch(column.path):
-        who = f"the column {column.name} shows"
+        if not column.name:
+            raise DeclarationError(f"the column of {column.path} has no name; give it one")
+        who = f"the column {' '.join(column.name.split())} shows"
         kind = _at(column.path, who, schema).get("type", "string")
         if kind == "object":
             raise DeclarationError(f"{who} {column.path}, which is an object; name a field in it")
@@ -282,9 +290,12 @@ def _scale(declared: CustomResource, schema: Schema) -> Manifest:
         "statusReplicasPath": scale.status_replicas_path,
     }
     if scale.label_selector_path:
-        if _at(scale.label_selector_path, who, schema).get("type") != "string":
-            raise DeclarationError(f"{who} {scale.label_selector_path}, which is not a text")
-        paths["labelSelectorPath"] = scale.label_selector_path
+        path = scale.label_selector_path
+        if _at(path, who, schema).get("type") != "string":
+            raise DeclarationError(f"{who} {path}, which is not a text")
+        if not path.startswith((".spec.", ".status.")):
+            raise DeclarationError(f"{who} {path}, which is not a field of .spec or .status")
+        paths["labelSelectorPath"] = path
     return {"scale": paths}
 
 
