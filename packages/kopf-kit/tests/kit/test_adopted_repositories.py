@@ -694,11 +694,24 @@ def test_o9_what_a_package_needs_its_setup_py_says(
     assert adopt(root, "--requirements=setup.cfg")[0] == ("setup.cfg" in files)
 
 
-def test_o11_a_crd_is_found_beside_other_objects(tmp_path: Path) -> None:
+def test_o11_a_crd_is_found_beside_other_objects_and_not_in_tests_or_lists_of_samples(
+    tmp_path: Path,
+) -> None:
     both = "\n---\n".join((NOTES / name).read_text() for name in ("crd.yaml", "role.yaml"))
-    root = repository(tmp_path, "main.py", {"crd.yaml": both})
+    sample = (NOTES / "sample.yaml").read_text()
+    others = {"tests_integration/crd.yaml": both, "e2e/sample.yaml": sample, "e2e/a.py": HANDLER}
+    files = {**others, "examples/two.yaml": f"{sample}\n---\n{sample}", "crd.yaml": both}
+    root = repository(tmp_path, "main.py", files)
 
     assert "packages notes-operator" in adopt(root)[1]
+    adopted = definition.load(root).adopted
+    assert adopted
+    assert (adopted.crds, adopted.samples) == (("crd.yaml",), {"Note": "sample.yaml"})
+    for name in ("crd.yaml", "PROJECT"):
+        (root / name).unlink()
+    template = (NOTES / "crd.yaml").read_text().replace("scope: Namespaced", "{{ if .Values.a }}")
+    (root / "template.yaml").write_text(template)
+    assert f"name its file with --crd; {root}/template.yaml is a template: `helm" in adopt(root)[1]
 
 
 def test_o11_b13_a_page_of_any_host_and_name_stays_and_an_image_is_in_lower_case(

@@ -353,6 +353,7 @@ def _crds(operator: Operator) -> list[Manifest]:
     if not crds:
         raise KitError(
             f"{operator.root} has no CustomResourceDefinition in YAML: name its file with --crd"
+            f"{discovery.hint(operator.root)}"
         )
     return crds
 

@@ -3,7 +3,7 @@
 import ast
 import configparser
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -28,7 +28,7 @@ _PEERING = ("KopfPeering", "ClusterKopfPeering")
 #: What says what an image installs, where there is neither a Dockerfile nor a lock of uv's.
 _REQUIRED = ("requirements.txt", "poetry.lock")
 #: Folders of a repository that are not about its operator.
-_OTHERS = {"build", "dist", "node_modules", "venv", "tests", "test"}
+_OTHERS = re.compile(r"build|dist|node_modules|venv|e2e|(.+[_-])?tests?([_-].+)?|\..*")
 #: Names of what calls a program that is not Python's own.
 _CALLS = re.compile(
     r"subprocess\b.*|asyncio\.(create_)?subprocess.*|shutil\.which"
@@ -129,7 +129,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
         environment=tuple({**image.own_environment, **path, **dict(said.environment)}.items()),
         home=said.home or home,
         crds=crds,
-        samples=said.samples or _found(root, lambda one: sampled(one) in kinds),
+        samples=said.samples or _found(root, lambda one: sampled(one) in kinds, _one),
         requirements=said.requirements or ("" if installed else required),
         rights=_with_bindings(root, said.rights, Called(name, said.account)),
         version=_semantic(version) if version else "",
@@ -376,6 +376,14 @@ def _is_own_crd(one: Manifest) -> bool:
     return False
 
 
+def hint(root: Path) -> str:
+    """Return what to do with a CRD that only Helm reads; empty if there is none."""
+    for file in files(root, "*.yaml", "*.yml"):
+        if "{{" in (text := code(file)) and "kind: CustomResourceDefinition" in text:
+            return f"; {file} is a template: `helm template` prints what that file has to have"
+    return ""
+
+
 def _found(root: Path, fits: Any, many: Any = all) -> tuple[str, ...]:
     """Return the files of which all, or any, objects fit."""
     objects_of = ((file, manifests(file)) for file in files(root, "*.yaml", "*.yml"))
@@ -384,6 +392,11 @@ def _found(root: Path, fits: Any, many: Any = all) -> tuple[str, ...]:
         for file, objects in objects_of
         if objects and many(map(fits, objects))
     )
+
+
+def _one(fitting: Iterable[bool]) -> bool:
+    """Return whether there is one object, which fits: a sample is one object."""
+    return [*fitting] == [True]
 
 
 def manifests(file: Path) -> list[Manifest]:
@@ -399,7 +412,7 @@ def files(root: Path, *patterns: str) -> Iterator[Path]:
     """Yield the files of a repository that are about its operator."""
     for file in sorted(each for pattern in patterns for each in root.rglob(pattern)):
         folders = file.relative_to(root).parts[:-1]
-        if not any(each in _OTHERS or each.startswith(".") for each in folders):
+        if not any(map(_OTHERS.fullmatch, folders)):
             yield file
 
 
