@@ -74,7 +74,7 @@ class Messages(Parent):
         "status": 1,
         "conflict": 5,
     }
-    quick = ("create", "edit", "recreate", "heal", "status")  # the others take the same writes
+    quick = ("create", "edit", "recreate", "heal", "status")  # most writes of the others are these
 
     def install(self) -> list[Raw]:
         return [

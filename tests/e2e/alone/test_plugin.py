@@ -1,17 +1,26 @@
 """`kubectl message` on a cluster with the operator in it: what it says when something is broken.
 
-What it says of an API server's refusals, and what it collects, is tested in
-tests/faults/test_plugin.py, of an image that cannot be pulled and of an operator that is stopped in
-test_operator.py, and of a namespace that is not served in chart/test_scenarios.py.
+What it says of an API server's refusals is tested in tests/faults/test_plugin.py, of an image that
+cannot be pulled and of an operator that is stopped in test_operator.py, and of a namespace that is
+not served in chart/test_scenarios.py.
 """
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from kopf_kit.testing.requests import wait_until
 from message_operator import __version__
+from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
-from tests.support.plugin import Plugin
+from tests.support.plugin import Plugin, support_bundle
+
+PASSWORD = "swordfish"
 
 
 def test_all_is_well(namespace: Namespace, operator: Operator, plugin: Plugin) -> None:
@@ -66,3 +75,78 @@ def test_a_pod_that_no_node_takes(namespace: Namespace, plugin: Plugin) -> None:
     )
     assert "unschedulable" in why.part("Details")
     message.wait_until_ready()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("broken", "state", "event", "log"),
+    [
+        ({"image": "localhost:1/none:1"}, "ImagePull", "Failed to pull image", "waiting to start"),
+        (
+            {"args": ["--no-such-option"]},
+            '"exitCode": 2',
+            "Back-off restarting failed container",
+            "unrecognized arguments: --no-such-option",
+        ),
+    ],
+    ids=["without its image", "crashing"],
+)
+def test_an_operator_that_does_not_start_is_collected_without_secrets_and_texts(
+    broken: Object,
+    state: str,
+    event: str,
+    log: str,
+    namespace: Namespace,
+    operator: Operator,
+    plugin: Plugin,
+    tmp_path: Path,
+) -> None:
+    text = "my bank says hello"
+    namespace.create("hello", text).wait_until_ready()
+    secret = ("secret", "generic", "mine", f"--from-literal=password={PASSWORD}")
+    namespace.kubectl("create", *secret)
+    file = tmp_path / "support.tar.gz"
+
+    with operator.stopped(), altered(operator, broken):
+        wait_until(
+            event,
+            lambda: namespace.kube.objects("Event", operator.namespace)[0],
+            lambda events: event in str(events),
+        )
+        bundle = plugin("support-bundle", "-f", str(file))
+
+    assert bundle.code == 0, bundle.err
+    files = support_bundle(file)
+    ours = f"operators/{operator.namespace}/{operator.name}"
+    assert state in files[f"{ours}/pods.json"]
+    assert event in files[f"{ours}/events.json"]
+    logs = {name: said for name, said in files.items() if name.startswith(f"{ours}/logs/")}
+    assert log in "".join(logs.values()) + files["missing.txt"]
+    assert "no replica of the operator is ready" in files["doctor.txt"]
+    # The namespaces of other tests may be on their way out.
+    message, pod = (
+        found
+        for kind in ("messages", "pods")
+        for found in json.loads(files[f"{kind}.json"])
+        if found["metadata"]["namespace"] == namespace.name
+    )
+    assert message["status"]["podName"] == pod["metadata"]["name"]
+    assert pod["status"]["phase"] == "Running"
+    everything = "".join(files.values())
+    for private in (text, PASSWORD, base64.b64encode(PASSWORD.encode()).decode()):
+        assert private not in everything
+
+
+@contextmanager
+def altered(operator: Operator, container: Object) -> Iterator[None]:
+    """Have another container in the operator's Pod for a while, and a password in its settings."""
+    proxy = {"name": "HTTPS_PROXY", "value": f"http://me:{PASSWORD}@proxy"}
+    containers = [{"name": "operator", "env": [proxy], **container}]
+    patch = {"spec": {"replicas": 1, "template": {"spec": {"containers": containers}}}}
+    deployment = ("-n", operator.namespace, f"deployment/{operator.name}")
+    operator.kube.kubectl("patch", *deployment, f"--patch={json.dumps(patch)}")
+    try:
+        yield
+    finally:
+        operator.kube.kubectl("rollout", "undo", *deployment)
+        operator.wait_until_ready()
