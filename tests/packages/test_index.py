@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.release import files
+from kopf_kit.release import files, signatures
 from kopf_kit.rig import control_plane, locked, paths
 from kopf_offline import golang
 from message_operator import __version__
+from tests.release import registry, releasing
 from tests.support import package_index
 from tests.unit.test_examples import EXAMPLES, SOURCES
 
@@ -41,6 +42,9 @@ _NEXT = "9.8.7"
 #: Seconds of a processor that the first `make check` of a new repository takes at the most, with
 #: what uv installs: how long it waits says more about the machine and the index.
 _CHECKED_WITHIN = 60
+CACHE = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+NEW = ("--kind=Cache", "--group=cache.example.com")
+_GIT = ("git", "-c", "user.name=An Author", "-c", "user.email=author@example.com")
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +158,7 @@ def test_the_kit_works_without_what_builds_and_says_what_would(author: Author) -
     kit = str(author.home / "venv" / "bin" / "kopf-kit")
 
     assert "generate" in author.types(kit, "--help")
-    author.types(kit, "new", "cache-operator", "--kind=Cache", "--group=cache.example.com")
+    author.types(kit, "new", "cache-operator", *NEW)
     author.home /= "cache-operator"
     author.types(kit, "generate")
     assert author.types(kit, "verify") == ""
@@ -170,8 +174,7 @@ def test_the_kit_works_without_what_builds_and_says_what_would(author: Author) -
 
 
 def test_a_new_repository_pins_the_index_s_packages_and_is_green_at_once(author: Author) -> None:
-    named = ("--kind=Cache", "--group=cache.example.com")
-    author.types("uvx", f"kopf-kit@{__version__}", "new", "cache-operator", *named)
+    author.types("uvx", f"kopf-kit@{__version__}", "new", "cache-operator", *NEW)
     author.home /= "cache-operator"
     assert author.types("id", "-u") != "0\n"
 
@@ -188,9 +191,6 @@ def test_a_new_repository_pins_the_index_s_packages_and_is_green_at_once(author:
         assert sources[name]["registry"].rstrip("/") == index
 
 
-__all__ = ["served"]
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_that_is_copied_out_passes_its_check(
     tmp_path: Path, served: str, example: Path
@@ -201,9 +201,7 @@ def test_an_example_that_is_copied_out_passes_its_check(
     file = author.home / "pyproject.toml"
     file.write_text(SOURCES.sub("", file.read_text()))
     # The Go programs that its tests need are built once.
-    author.environment["XDG_CACHE_HOME"] = os.environ.get(
-        "XDG_CACHE_HOME", str(Path.home() / ".cache")
-    )
+    author.environment["XDG_CACHE_HOME"] = CACHE
 
     said = author.types("uv", "run", "kopf-kit", "check")
 
@@ -257,3 +255,75 @@ def test_the_runtime_passes_its_tests_from_its_sdist(sources: Path, tests: tuple
     environment["KUBEBUILDER_ASSETS"] = str(sources.parents[1] / "assets")
 
     subprocess.run([python, "-m", "pytest", "-q", *tests], cwd=sources, env=environment, check=True)
+
+
+# --- what `kopf-kit new` wrote, later -------------------------------------------------------------
+
+
+def begin(folder: Path, served: str, *options: str) -> Author:
+    """Return somebody in a new repository, with a first commit."""
+    author = Author(folder, served)
+    # The Go programs that it needs are built once.
+    author.environment["XDG_CACHE_HOME"] = CACHE
+    author.types("uvx", f"kopf-kit@{__version__}", "new", "cache-operator", *NEW, *options)
+    author.home /= "cache-operator"
+    commit(author)
+    return author
+
+
+def commit(author: Author) -> None:
+    author.types(*_GIT, "add", "--all")
+    author.types(*_GIT, "commit", "--quiet", "--message=Work")
+
+
+def test_a_kit_that_is_too_new_is_refused_and_changes_nothing(tmp_path: Path, served: str) -> None:
+    author = begin(tmp_path, served, "--no-lock")
+    status = ("git", "status", "--porcelain")
+
+    done = author.runs("uvx", f"kopf-kit@{_NEXT}", "generate")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    sentence = f"is too old for this one, {_NEXT}: take over what this one writes"
+    assert re.search(rf"^error: .*{re.escape(sentence)}", done.stderr, re.MULTILINE), done.stderr
+    assert "Traceback" not in done.stderr
+    assert author.types(*status) == ""
+
+
+@pytest.mark.parametrize("olm", [True, False], ids=["olm", "without olm"])
+def test_a_new_repository_is_released_and_released_again(
+    olm: bool, tmp_path: Path, served: str
+) -> None:
+    golang.programs(["cosign", "crane", "helm4"])  # an author has them, or builds them
+    author = begin(tmp_path, served, *([] if olm else ["--without=olm"]))
+    author.types("uv", "add", "--quiet", "--dev", f"kopf-offline=={__version__}")
+    commit(author)
+    keys, kit = tmp_path / "keys", ("uv", "run", "kopf-kit")
+    author.environment |= {**releasing.secrets(keys), **releasing.NOBODY}
+    author.types(*kit, "release", "keys")
+    with registry.serving(tmp_path / "registry") as address:
+        prefix = author.environment["REGISTRY"] = f"{address}/you"
+        author.environment["IMG"] = image = f"{prefix}/stand-in:v1"
+        given = releasing.push_stand_ins([image], f"{prefix}/catalog:v1", tmp_path, "a commit")
+        author.environment |= given if olm else {}
+        for version in (__version__, "0.2.0"):
+            author.types(*kit, "release", version)
+            folder = author.home / "build" / "release" / version
+            lines = (folder / "images.txt").read_text().splitlines()
+            assert lines
+            for line in lines:
+                assert signatures.signed(signatures.Keys(keys), line.split()[1]), line
+        there = registry.content(address)
+
+    assert author.types("git", "tag").split() == [f"v{__version__}", "v0.2.0"]
+    assert author.types("git", "status", "--porcelain") == ""
+    recorded = sorted(file.name for file in author.home.glob("catalog/bundles/*"))
+    assert recorded == ([f"v{__version__}.yaml", "v0.2.0.yaml"] if olm else [])
+    for version in (__version__, "0.2.0"):
+        runbooks = author.types("git", "show", f"v{version}:docs/runbooks.md")  # alerts link to it
+        assert "\n## CacheOperatorDown\n" in runbooks
+        assert f"you/charts/cache-operator:{version}" in there
+        assert f"you/cache-operator-release:v{version}" in there
+        assert (f"you/cache-operator-bundle:v{version}" in there) == olm
+        folder = author.home / "build" / "release" / version
+        signed = {file.name for file in folder.iterdir()}
+        assert {"checksums.txt", "checksums.txt.sigstore.json", "install.yaml"} <= signed

@@ -14,6 +14,7 @@ import pytest
 from chart.helm import (
     CHART,
     FULLNAME,
+    HELM_3_IN_TIME,
     NAMESPACE,
     PROGRAMS,
     RELEASE,
@@ -67,7 +68,7 @@ class Helm:
         return kubectl(self.plane, *where)
 
 
-@pytest.fixture(params=PROGRAMS)
+@pytest.fixture(params=HELM_3_IN_TIME)
 def users(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Helm]:
     """A Helm without a release, which leaves neither one nor the kind behind."""
     program = Helm(plane, request.param)
@@ -258,16 +259,8 @@ def test_a_rollback_over_a_new_field_loses_no_object(users: Helm, tmp_path: Path
     crd.write_text(f"{text[:at]}added:\n{indent}  type: string\n{indent}{text[at:]}")
 
     users("upgrade", newer, *users.forced)
-    kubectl(
-        users.plane,
-        "-n",
-        "default",
-        "patch",
-        "widget",
-        "one",
-        "--type=merge",
-        '--patch={"spec":{"added":"by the newer release"}}',
-    )
+    patch = '--patch={"spec":{"added":"by the newer release"}}'
+    kubectl(users.plane, "-n", "default", "patch", "widget", "one", "--type=merge", patch)
     users("rollback", "1", *users.forced)
 
     assert users.uid() == uid
