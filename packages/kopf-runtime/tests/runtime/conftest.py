@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -22,3 +22,14 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("reporting.status_writer", "working.decide"):
         monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.05)
     monkeypatch.setattr("kopf_runtime.watching.availability.PATIENCE", 2.0)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_unexpected_is_raised(
+    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> Iterator[None]:
+    """Fail a test, unless it RAISES, in which a reconcile did: it is tried again, unseen."""
+    yield
+    if not getattr(request.module, "RAISES", False):
+        logged = (record.getMessage() for record in caplog.get_records("call"))
+        assert not [line for line in logged if line.startswith("The reconcile failed")]

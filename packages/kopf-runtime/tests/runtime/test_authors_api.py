@@ -325,7 +325,9 @@ async def test_a_recorded_intent_leaves_the_other_fields_of_its_class(server: Ap
     assert failed[0].startswith("each field of this Members has its default")
 
 
-async def test_a_status_that_overwrites_a_record_is_refused(server: ApiServer) -> None:
+async def test_a_status_that_overwrites_a_record_is_refused(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
     def recording(error: Exception | None = None) -> Controller:
         one = widgets.controller()
 
@@ -353,6 +355,7 @@ async def test_a_status_that_overwrites_a_record_is_refused(server: ApiServer) -
     async with operating(server, recording(kr.RetryError("it is not done yet"))):  # a restart
         await until(lambda: stored(server).get("observedGeneration") == 2)
     assert stored(server)["begun"] == "now"
+    caplog.clear()
 
 
 async def test_what_changed_is_read_again_before_a_call_outside(server: ApiServer) -> None:

@@ -122,6 +122,7 @@ async def test_an_edit_ends_in_the_child(server: ApiServer) -> None:
     assert in_place == (server.get(CONFIG_MAP, CHILD) is not None)
     await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
     assert events(server)[-1][1].endswith("the Widget was edited.")
+    assert {*server.policies} <= {"Background"}
     # The child says for which generation it was made: the object need not be read before it goes.
     path = WIDGET.at(KEY)
     assert not [r for r in server.requests[asked:] if (r.method, r.path) == ("GET", path)]

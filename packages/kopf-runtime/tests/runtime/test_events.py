@@ -1,6 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from kopf_runtime.reporting import events
 from kopf_runtime.reporting.events import Recorder
 from runtime.support.api_server import EVENT, ApiServer, RefusedError
 from runtime.support.running import connected
-from runtime.support.waiting import until
+from runtime.support.waiting import beside, until
 
 ABOUT = {
     "apiVersion": "example.dev/v1",
@@ -27,13 +27,8 @@ ABOUT = {
 async def posting(server: ApiServer) -> AsyncIterator[Recorder]:
     async with connected(server) as client:
         recorder = Recorder(client, "replica-1", Metrics("tester"))
-        task = asyncio.create_task(recorder.run())
-        try:
+        async with beside(recorder.run()):
             yield recorder
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 def counted(server: ApiServer) -> list[Any]:
@@ -175,11 +170,8 @@ async def test_a_namespace_with_too_many_events_costs_the_others_none(server: Ap
             recorder.normal({**ABOUT, "namespace": "busy", "uid": str(number)}, "Many", "one")
         recorder.normal(ABOUT, "Created", "one")
 
-        task = asyncio.create_task(recorder.run())
-        await recorder.flush()
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        async with beside(recorder.run()):
+            await recorder.flush()
 
     assert counted(server).count(("Created", 1)) == 1
     assert counted(server).count(("Many", 1)) == events.PENDING - 1

@@ -2,7 +2,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process import lease as leases
@@ -19,7 +20,7 @@ from kopf_runtime.process.lease import Election
 from kopf_runtime.reporting.events import Deps, Recorder
 from runtime.support.api_server import EVENT, LEASE, ApiServer, RefusedError
 from runtime.support.running import connected, operating
-from runtime.support.waiting import until
+from runtime.support.waiting import beside, until
 from runtime.widgets import WIDGET, controller, edit, widget
 
 KEY = ("ns", "message-operator")
@@ -30,6 +31,7 @@ QUICK = Settings(
     lease_renew_deadline=0.5,
     lease_retry_period=0.02,
 )
+LEADING = replace(QUICK, leader_elect=True, identity="one")
 
 
 class Candidate:
@@ -48,15 +50,8 @@ class Candidate:
         finally:
             self.works = False
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
-        task = asyncio.create_task(self.election.lead(self._work))
-        try:
-            yield task
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+    def running(self) -> AbstractAsyncContextManager[asyncio.Task[None]]:
+        return beside(self.election.lead(self._work))
 
     def metric(self, name: str) -> float:
         return self.metrics.registry.get_sample_value(f"tester_{name}") or 0.0
@@ -84,19 +79,24 @@ def deps(client: Client, manager: kr.Manager[Settings]) -> Deps:
     return Deps(client, metrics, Recorder(client, "one", metrics), Settings())
 
 
+@asynccontextmanager
+async def at_work(
+    manager: kr.Manager[Settings], client: Client, settings: Settings, *served: Controller
+) -> AsyncIterator[None]:
+    manager.client, manager._deps = client, deps(client, manager)
+    manager.controllers = [*served]
+    if served:
+        manager._build(manager._deps)
+    async with beside(manager._run(settings)) as manager._task:
+        yield
+
+
 async def test_a_replica_writes_only_while_it_leads(server: ApiServer, client: Client) -> None:
     server.put(LEASE, held("another"))
-    manager = kr.Manager("tester", Settings)
-    manager.client, manager._deps = client, deps(client, manager)
-    one = asyncio.create_task(manager._run(replace(QUICK, leader_elect=True, identity="one")))
-    try:
+    async with at_work(kr.Manager("tester", Settings), client, LEADING):
         await until(lambda: not client.may_write(), seconds=10)
         server.edit(LEASE, KEY, lambda lease: lease["spec"].update(holderIdentity=""))
         await until(lambda: client.may_write())
-    finally:
-        one.cancel()
-        with suppress(asyncio.CancelledError):
-            await one
 
 
 async def test_a_task_runs_again_after_a_failure_and_only_while_this_replica_leads(
@@ -108,7 +108,6 @@ async def test_a_task_runs_again_after_a_failure_and_only_while_this_replica_lea
     monkeypatch.setattr("kopf_runtime.declaring.errors.MIN_PAUSE_SECONDS", 0.01)
     server.put(LEASE, held("another"))
     manager = kr.Manager("tester", Settings)
-    manager.client, manager._deps = client, deps(client, manager)
     calls: list[str] = []
 
     @manager.task
@@ -126,8 +125,7 @@ async def test_a_task_runs_again_after_a_failure_and_only_while_this_replica_lea
         finally:
             calls.append("ended")
 
-    one = asyncio.create_task(manager._run(replace(QUICK, leader_elect=True, identity="one")))
-    try:
+    async with at_work(manager, client, LEADING):
         await until(lambda: not client.may_write(), seconds=10)
         assert calls == []
         hold("")
@@ -136,10 +134,6 @@ async def test_a_task_runs_again_after_a_failure_and_only_while_this_replica_lea
         await until(lambda: calls == [*["called"] * 3, "ended"])
         hold("")
         await until(lambda: calls[4:] == ["called"])
-    finally:
-        one.cancel()
-        with suppress(asyncio.CancelledError):
-            await one
     assert calls[5:] == ["ended"]
 
 
@@ -322,22 +316,15 @@ async def test_j5_a_replica_that_may_not_touch_its_lease_says_so(
     monkeypatch.setattr("kopf_runtime.reporting.events.SAME", 0.0)
     refused = server.refuse(method, "/leases", RefusedError(status, reason), times=10**6)
     manager = kr.Manager("tester", Settings)
-    served = controller()
-    manager.client, manager._deps = client, deps(client, manager)
-    manager.controllers = [served]
-    manager._build(manager._deps)
-    pod = replace(QUICK, identity="one", own_namespace="ns", pod_uid="u")
-    running = asyncio.create_task(manager._run(replace(pod, leader_elect=True)))
-    manager._task = running
+    pod = replace(LEADING, own_namespace="ns", pod_uid="u")
 
     def warnings() -> list[Any]:
         events = server.all(EVENT)
         return [event for event in events if event["reason"] == "LeaseRefused"]
 
-    try:
-        await until(
-            lambda: not manager._ready()
-        )  # for one duration of the Lease it may be an error
+    async with at_work(manager, client, pod, controller()):
+        # For one duration of the Lease it may be an error.
+        await until(lambda: not manager._ready())
         await until(lambda: "the Lease ns/message-operator is refused" in manager._ready())
         assert reason in manager._ready()
         await until(lambda: bool(warnings()))
@@ -354,10 +341,6 @@ async def test_j5_a_replica_that_may_not_touch_its_lease_says_so(
         await until(lambda: client.may_write())
         assert not manager._ready()
         assert manager.metrics.registry.get_sample_value("tester_lease_refused") == 0
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
 
 
 async def test_j7_an_operator_without_its_kind_says_why_it_is_not_ready_again_and_again(
@@ -371,17 +354,12 @@ async def test_j7_an_operator_without_its_kind_says_why_it_is_not_ready_again_an
     monkeypatch.setattr("kopf_runtime.reporting.logs.RARELY", 0.1)
     unknown = server.refuse("GET", WIDGET.path(""), RefusedError(404, "NotFound"), times=10**6)
     manager = kr.Manager("tester", Settings)
-    manager.client, manager._deps = client, deps(client, manager)
-    manager.controllers = [controller()]
-    manager._build(manager._deps)
-    running = asyncio.create_task(manager._run(Settings()))
-    manager._task = running
 
     def why() -> list[str]:
         known = "the API server does not know it; install its CRD"
         return [text for text in caplog.messages if text.startswith("Not ready") and known in text]
 
-    try:
+    async with at_work(manager, client, Settings(), controller()):
         await until(lambda: len(why()) > 2)
         assert "widgets" in manager._ready()
         assert unknown
@@ -390,7 +368,3 @@ async def test_j7_an_operator_without_its_kind_says_why_it_is_not_ready_again_an
         assert not manager._ready()
         manager.ready(lambda: "it broke later")
         await until(lambda: caplog.messages.count("Not ready: it broke later") > 1)
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running

@@ -23,8 +23,9 @@ from kopf_runtime.working.fairness import (
     Item,
 )
 from kopf_runtime.working.queue import Retries, WorkQueue
-from runtime.support.waiting import in_virtual_time, now, until
+from runtime.support.waiting import beside, in_virtual_time, now, until
 
+RAISES = True  # what is called here
 A, B = ("ns", "a"), ("ns", "b")
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
@@ -55,16 +56,9 @@ async def working(
     reconcile: Reconcile, workers: int = 4, keys: tuple[Key, ...] = ()
 ) -> AsyncIterator[WorkQueue]:
     queue = queue_of(reconcile, workers)
-    task = asyncio.create_task(queue.run(lambda: list(keys)))
-    await until(lambda: queue.running)
-    try:
+    async with beside(queue.run(lambda: list(keys))):
+        await until(lambda: queue.running)
         yield queue
-        if task.done():
-            task.result()
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 class Slow:

@@ -400,7 +400,7 @@ async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan()
     ids=["raises", "returns nothing", "has a field that JSON has not", "has half a character"],
 )
 async def test_an_impossible_status_is_told(
-    server: ApiServer, say: Callable[[], Any], why: str
+    server: ApiServer, say: Callable[[], Any], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = widgets.controller()
 
@@ -423,6 +423,7 @@ async def test_an_impossible_status_is_told(
     assert (told["status"], told["reason"]) == ("False", "InvalidStatus")
     assert told["message"].startswith(f"the status failed: {why}")
     assert ready(server.get(WIDGET, KEY))["status"] == "True"
+    caplog.clear()
 
 
 # --- D16 ----------------------------------------------------------------------------------------

@@ -72,6 +72,8 @@ class ApiServer(Store):
         super().__init__(*kinds)
         self.url = ""
         self.requests: list[Asked] = []
+        #: What each deletion asked for what depends on the object.
+        self.policies: list[str] = []
         #: Called for each request, in order; the first answer is used.
         self.answers: list[Answer] = []
 
@@ -331,6 +333,7 @@ class ApiServer(Store):
 
     def _delete(self, kind: Kind, key: Key, stored: Stored, options: Raw) -> web.Response:
         meta = stored.raw["metadata"]
+        self.policies.append(options.get("propagationPolicy", ""))
         for name, value in (options.get("preconditions") or {}).items():
             if meta[name] != value:
                 raise RefusedError(409, "Conflict", f"the {name} in the precondition differs")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +17,7 @@ from kopf_runtime.process.runtime import Runtime, built
 from kopf_runtime.reporting.events import Deps, Recorder
 from kopf_runtime.watching.caches import Caches
 from runtime.support.api_server import ApiServer
+from runtime.support.waiting import beside
 
 #: The operator's name in these tests, which is its field manager and the prefix of its metrics.
 NAME = "message-operator"
@@ -105,29 +106,17 @@ async def operating(
                 tasks += runtime.reflect(namespace)
             if working:
                 tasks.append(runtime.work())
-        running = asyncio.ensure_future(_together(tasks))
         try:
-            yield Operator(client, metrics, runtimes)
-            if running.done():
-                running.result()
+            async with beside(_together(tasks)):
+                yield Operator(client, metrics, runtimes)
         finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
             for runtime in runtimes:
                 await runtime.close()
 
 
-@asynccontextmanager
-async def leading(one: Controller) -> AsyncIterator[None]:
+def leading(one: Controller) -> AbstractAsyncContextManager[object]:
     """Let a standby lead for the block."""
-    task = asyncio.create_task(at_work(one).work())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    return beside(at_work(one).work())
 
 
 async def _together(tasks: list[Any]) -> None:

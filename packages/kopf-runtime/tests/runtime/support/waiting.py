@@ -3,7 +3,8 @@
 import asyncio
 import functools
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, ParamSpec
 
 P = ParamSpec("P")
@@ -14,6 +15,20 @@ async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a task beside the block; fail if it ends by itself."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 class _Skipping(selectors.SelectSelector):
