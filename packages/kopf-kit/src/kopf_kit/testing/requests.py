@@ -195,11 +195,9 @@ def wait_until(
     Fails after `bound` seconds with `what`, which completes "waited for …".
     """
     began = time.monotonic()
-    while True:
-        seen = look()
-        if holds(seen):
-            return seen
+    while not holds(seen := look()):
         waited = time.monotonic() - began
         if waited > bound:
             raise AssertionError(f"waited {bound:g} s for {what}; last seen: {seen}")
         time.sleep(min(max(0.1, waited / 10), 1.0))  # looking keeps a server busy, too
+    return seen
