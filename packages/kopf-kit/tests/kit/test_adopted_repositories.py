@@ -314,6 +314,12 @@ DEPLOYED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"watch_namespaces": ("jobs",), "command": ()},
         "the chart watches jobs by default, as deploy/operator.yaml does",
     ),
+    "variables of a whole Secret": (
+        {"envFrom": [{"secretRef": {"name": "keys"}}, {"prefix": "a"}, {"configMapRef": 1}]},
+        {"command": ()},
+        "takes the variables of keys from Secrets or the like, which PROJECT cannot have: users "
+        "give them by the chart's value extraEnvFrom",
+    ),
     "o12-its own namespace": (
         {"args": ["kopf", "run", "-n", "$(SPACE)", "-m", "main"]}
         | {"env": [{"name": "SPACE", **_SECRET}]},
@@ -339,7 +345,7 @@ DEPLOYED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
             ],
         },
         {"temporary": ("/var/cache/a", "/b"), "user": 1000},
-        "packages notes-operator",
+        "its Deployment takes the folders /c from Secrets or the like",
     ),
     "null, escapes and booleans": (
         {
@@ -759,6 +765,16 @@ def test_o6_which_handlers_there_are_does_not_depend_on_the_shell(
 
     assert registered.read("main", root, {})["webhooks"] == []
     assert len(registered.read("main", root, {"ASKED": "yes"})["webhooks"]) == 1
+
+
+def test_o5_a_program_of_its_own_serves_its_webhooks_itself(tmp_path: Path) -> None:
+    code = f'{HANDLER}\n\nkopf.on.validate("notes")(create)\n'
+    for start in ("kopf run main.py", "python -m serving"):
+        files = {"Dockerfile": f"FROM a\nWORKDIR /a\nCOPY . .\nUSER 7\nCMD {start}\n"}
+        root = repository(tmp_path / start, "main.py", files, code)
+        (root / "requirements.txt").unlink()
+
+        assert ("ask the webhooks create: cert-" in adopt(root)[1]) == start.startswith("kopf")
 
 
 def test_b15_a_module_of_python_s_own_name_is_refused_by_that_name(tmp_path: Path) -> None:

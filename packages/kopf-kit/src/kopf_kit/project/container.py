@@ -200,9 +200,23 @@ def in_pod(pod: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any
     return {**manifest, "volumes": pod.get("volumes"), "securityContext": security}
 
 
-def referred(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the variables that a Pod's manifest takes from a Secret or the like."""
-    return tuple(str(e.get("name")) for e in _objects(manifest, "env") if "valueFrom" in e)
+def referred(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return what a Pod's manifest takes from a Secret or the like, by the chart's value for it."""
+    empty = [each.get("name") for each in _objects(manifest, "volumes") if "emptyDir" in each]
+    sources = [s for e in _objects(manifest, "envFrom") for s in e.values() if isinstance(s, dict)]
+    return {
+        "extraEnv": tuple(
+            str(each.get("name"))
+            for each in _objects(manifest, "env")
+            if "valueFrom" in each and not str(each.get("name")).startswith("POD_")
+        ),
+        "extraEnvFrom": tuple(f"of {each.get('name')}" for each in sources),
+        "extraVolumes": tuple(
+            str(each.get("mountPath"))
+            for each in _objects(manifest, "volumeMounts")
+            if each.get("name") not in empty
+        ),
+    }
 
 
 def _objects(manifest: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

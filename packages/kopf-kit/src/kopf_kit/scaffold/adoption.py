@@ -183,7 +183,7 @@ def _about_the_code(operator: Operator, handlers: rbac.Handlers) -> Iterator[str
             f"handlers watch {', '.join(handlers.unknown)}, whose plural no file says: give the "
             "right to list, watch and patch them with --rights"
         )
-    if handlers.webhooks:
+    if handlers.webhooks and not operator.command:
         yield (
             f"the API server will ask the webhooks {', '.join(handlers.webhooks)}: cert-manager "
             "makes their certificate, unless the chart's value webhooks.certificate is `secret`"
@@ -249,11 +249,13 @@ def _about_the_container(operator: Operator, watched: list[str]) -> Iterator[str
         yield f"{file} has no user, so the image gets the user 65532"
     if path := dict(operator.environment).get("PATH"):
         yield f"the chart sets PATH to {path}: add what only the base image has there in PROJECT"
-    if referred := [name for name in operator.referred if not name.startswith("POD_")]:
-        yield (
-            f"its Deployment takes the variables {', '.join(referred)} from Secrets or the like, "
-            "which PROJECT cannot have: users give them by the chart's value extraEnv"
-        )
+    for value, names in operator.referred.items():
+        if names:
+            what = "folders" if value == "extraVolumes" else "variables"
+            yield (
+                f"its Deployment takes the {what} {', '.join(names)} from Secrets or the like, "
+                f"which PROJECT cannot have: users give them by the chart's value {value}"
+            )
     spaces = operator.namespaces or ()
     if any(space.startswith("$(") for space in spaces):
         yield (
@@ -317,12 +319,12 @@ def _about_rights(operator: Operator, grants: Grants) -> Iterator[str]:
             f"the operator has rights to {', '.join(listed)} in its own namespace alone: OLM gives "
             "these wherever it watches, so OLM lets it watch its own namespace only"
         )
-    for rule in grants.rules:
-        if "*" in (*rule.get("apiGroups", ()), *rule.get("resources", ()), *rule["verbs"]):
-            yield (
-                f"a rule of {', '.join(operator.rights)} has a *: {json.dumps(rule)}; name each, "
-                "as `kopf-kit rights record` does"
-            )
+    if starred := [rule for rule in grants.rules if any("*" in each for each in rule.values())]:
+        more = f", and {len(starred) - 1} more" * (len(starred) > 1)
+        yield (
+            f"a rule of {', '.join(operator.rights)} has a *: {json.dumps(starred[0])}{more}; name "
+            "each, as `kopf-kit rights record` does"
+        )
 
 
 def _crds(operator: Operator) -> list[Manifest]:

@@ -58,8 +58,8 @@ class Operator:
     container: Container = field(default_factory=Container)
     #: The file that says how it is started: that Dockerfile, or a Deployment.
     started_in: str = ""
-    #: Variables that the Deployment takes from elsewhere.
-    referred: tuple[str, ...] = ()
+    #: What the Deployment takes from elsewhere, by the chart's value for it.
+    referred: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: What starts it, if not `kopf run`.
     command: tuple[str, ...] = ()
     #: What that command says to watch; None where it does not say it.
