@@ -177,3 +177,15 @@ def test_a_release_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
     assert wrong == ""
     assert "whose code cannot be run" in " ".join(said.split())
     assert "No module named 'no_such_module'" in " ".join(said.split())
+
+
+def test_a_release_from_before_adopt_is_said_in_a_sentence(tmp_path: Path) -> None:
+    here = Repository(tmp_path, Path("boxes.py"))
+    project = (here.folder / "PROJECT").rename(here.folder.parent / "kept")
+    here.release()
+    project.rename(here.folder / "PROJECT")
+
+    assert here.verify() == (
+        "",
+        "note: v0.1.0 has no PROJECT, so the kinds are not compared with those of then",
+    )

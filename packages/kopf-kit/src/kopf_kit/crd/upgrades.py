@@ -161,6 +161,9 @@ def _released(tag: str) -> list[Manifest] | None:
         folder, answer = Path(name, "released"), Path(name, "crds.json")
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             tar.extractall(folder, filter="data")
+        if not (folder / "PROJECT").is_file():  # it is older than `kopf-kit adopt`
+            say(f"note: {tag} has no PROJECT, so the kinds are not compared with those of then")
+            return None
         environment = {key: value for key, value in os.environ.items() if key != "PROJECT"}
         done = subprocess.run(
             [sys.executable, "-P", "-m", __name__, answer],
