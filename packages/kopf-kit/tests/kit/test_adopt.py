@@ -527,7 +527,10 @@ client.CoreV1Api().list_namespace()
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (_replace("main.py", _KOPF + "import nosuchmodule\n"), "No module named 'nosuchmodule'"),
+        (
+            _replace("main.py", f"{_KOPF}import os\nos.getenv('ASKED')\nimport nosuchmodule\n"),
+            "No module named 'nosuchmodule'; install what it needs",
+        ),
         (
             _replace("main.py", f"{_KOPF}{_ASKING}"),
             "move what asks a cluster into a function with @kopf.on.startup()",

@@ -241,6 +241,12 @@ DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"command": ()},
         "it is started with the peering notes, and by the chart without any",
     ),
+    "a base image that nothing names": (
+        "ARG AT\nARG TAG\nARG OF=a\nFROM --platform=$BUILDPLATFORM $OF:${TAG:-1} AS x\n"
+        "FROM python:${AT}-slim\nWORKDIR /a\nCOPY . .\n",
+        {"command": ()},
+        "Dockerfile names a base image by AT, which a build of the kit does not set: give each",
+    ),
     "an escape and files within it": (
         "# syntax=docker/dockerfile:1\n#escape=`\nFROM python\nWORKDIR /a\nCOPY . .\n"
         "RUN <<EOF\nFROM a\nUSER 0\nEOF\nRUN echo $((1<<2)) `\n  && id\nUSER 7\n"

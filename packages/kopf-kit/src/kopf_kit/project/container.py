@@ -52,6 +52,10 @@ _FOLDERS_OF_PROGRAMS = tuple(
 #: A comment at the top that says how a Dockerfile is read, and what begins a file within one.
 _DIRECTIVE = re.compile(r"#\s*([a-zA-Z]\w*)\s*=\s*(.+?)\s*")
 _HERE = re.compile(r"""(?:^|\s)\d*<<-?(["']?)([A-Za-z_]\w*)\1(?=\s|$)""")
+#: The arguments that a build gets.
+_GIVEN = re.compile(
+    r"(BUILD|TARGET)(PLATFORM|OS|ARCH|VARIANT)|VERSION|REVISION|(BUILD|RUNTIME)_BASE"
+)
 #: What adds a user of a number and a name.
 _ADDED = re.compile(
     r"\b(?:useradd|adduser)\s(?:[^&|;]*\s)?(?:-\w*u|--uid)[=\s]*(\d{1,9})\s(?:[^&|;]*\s)?"
@@ -76,6 +80,8 @@ class Container:
     temporary: tuple[str, ...] = ()
     #: The numbers of the users that are added, by their names.
     numbers: Mapping[str, str] = field(default_factory=dict)
+    #: Arguments without a default by which its base images are named.
+    lacking: tuple[str, ...] = ()
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -143,10 +149,12 @@ class KopfRun:
 def read(text: str) -> Container:
     """Return what a Dockerfile says of the container of its last stage."""
     stages: dict[str, Container] = {}
-    stage, name, arguments = Container(), "", dict[str, str]()
+    stage, name, arguments, lacking = Container(), "", dict[str, str](), dict[str, None]()
     for instruction, rest in _instructions(text):
         known = {**arguments, **stage.environment}
         if instruction == "FROM":
+            used = {each[1] or each[2]: None for each in _VARIABLE.finditer(rest) if not each[3]}
+            lacking |= {key: None for key in used if not _GIVEN.fullmatch(key)}
             words = re.sub(r"--\S+\s+", "", _filled(rest, arguments)).split()
             stage = stages.get(words[0].lower(), Container()) if words else Container()
             name = words[2].lower() if len(words) > 2 else ""
@@ -155,7 +163,7 @@ def read(text: str) -> Container:
         else:
             stage = replace(stage, **_changes(stage, instruction, rest, known))
         stages[name] = stage
-    return stage
+    return replace(stage, lacking=tuple(key for key in lacking if key not in arguments))
 
 
 def started(image: Container, manifest: Mapping[str, Any]) -> Container:

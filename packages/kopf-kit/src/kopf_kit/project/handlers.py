@@ -88,7 +88,7 @@ def main(module: str) -> None:
     except BaseException as error:
         if isinstance(error, _RunError):
             reason, unset = str(error), {}
-        elif unset:
+        elif unset and not isinstance(error, ImportError):
             (*_, failed) = traceback.format_exception_only(type(error), error)
             reason = failed.strip()
         else:

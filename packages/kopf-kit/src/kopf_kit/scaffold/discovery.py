@@ -112,8 +112,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     if not required and container.is_package(root):
         required = "pyproject.toml" if container.says_project(root) else "setup.py"
     version = _version(root, about, run=run)
-    if version and Version(_semantic(version)) != version:
-        doubts.append(f"Helm takes no version {version}, so PROJECT has {_semantic(version)}")
+    doubts += _about_builds("" if said.requirements else dockerfile, image, version)
     return replace(
         said,
         name=name,
@@ -184,6 +183,17 @@ def _about_start(
     if former is not None and later is not None and {*former} != {*later}:
         at, there = (", ".join(each) or "all namespaces" for each in (former, later))
         yield f"{dockerfile} watches {at}, and {deployment} {there}, which PROJECT has"
+
+
+def _about_builds(dockerfile: str, image: Container, version: Version | None) -> Iterator[str]:
+    """Yield sentences on what an image or a chart cannot be built with."""
+    if image.lacking and dockerfile:
+        yield (
+            f"{dockerfile} names a base image by {', '.join(image.lacking)}, which a build of the "
+            "kit does not set: give each ARG a default there"
+        )
+    if version and Version(_semantic(version)) != version:
+        yield f"Helm takes no version {version}, so PROJECT has {_semantic(version)}"
 
 
 def _entry(command: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
