@@ -203,44 +203,36 @@ def test_p2_releases_in_a_row_are_an_upgrade_path_where_there_are_bundles_alone(
     assert documents.load(csv)["metadata"]["annotations"]["olm.skipRange"] == ">=1.0.0 <1.2.0"
 
 
+@pytest.mark.parametrize(
+    ("version", "replaced", "channels"),
+    [
+        ("0.3.0", "0.2.0", ("candidate", "stable", "stable-v0.3")),
+        ("0.1.1", "0.1.0", ("stable-v0.1",)),  # a fix of an older minor: in its channel alone
+    ],
+)
+@pytest.mark.usefixtures("git")
 def test_the_next_release_replaces_those_before_it(
-    git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: str,
+    replaced: str,
+    channels: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _, before = write_both(tmp_path, "0.1.0", "0.2.0")
     monkeypatch.setattr(catalog, "CATALOG", before)
 
-    _, prod = lay_out(release("0.3.0"), tmp_path / "release")
+    _, prod = lay_out(release(version), tmp_path / "release")
 
-    config = documents.load((prod / "0.3.0" / "release-config.yaml").read_text())
+    config = documents.load((prod / version / "release-config.yaml").read_text())
     assert config["catalog_templates"] == [
         {
             "template_name": "basic.yaml",
             "channels": [channel],
             "defaultChannel": "stable",
-            "replaces": "widget-operator.v0.2.0",
-            "skipRange": ">=0.1.0 <0.3.0",
+            "replaces": f"widget-operator.v{replaced}",
+            "skipRange": f">=0.1.0 <{version}",
         }
-        for channel in ("candidate", "stable", "stable-v0.3")
-    ]
-
-
-def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, before = write_both(tmp_path, "0.1.0", "0.2.0")
-    monkeypatch.setattr(catalog, "CATALOG", before)
-
-    _, prod = lay_out(release("0.1.1"), tmp_path / "release")
-
-    config = documents.load((prod / "0.1.1" / "release-config.yaml").read_text())
-    assert config["catalog_templates"] == [
-        {
-            "template_name": "basic.yaml",
-            "channels": ["stable-v0.1"],
-            "defaultChannel": "stable",
-            "replaces": "widget-operator.v0.1.0",
-            "skipRange": ">=0.1.0 <0.1.1",
-        }
+        for channel in channels
     ]
 
 

@@ -628,11 +628,9 @@ def test_b7_no_image_runs_as_root(
 ) -> None:
     files = {"Dockerfile": f"FROM a\nUSER 7\nFROM python\n{user}"}
     files["a.yaml"] = deployment({"securityContext": {"runAsUser": pod}})
-    root = repository(tmp_path, "main.py", files)
-    (root / "requirements.txt").unlink()
-    assert adopt(root)[0] == 0
-    monkeypatch.setattr(dockerfile, "PROJECT", definition.load(root))
-    monkeypatch.setattr(dockerfile, "_OWN", root / "Dockerfile")
+    project, _ = in_own_image(tmp_path, files)
+    monkeypatch.setattr(dockerfile, "PROJECT", project)
+    monkeypatch.setattr(dockerfile, "_OWN", project.root / "Dockerfile")
     monkeypatch.setattr(dockerfile, "_CONTEXT", tmp_path / "image" / "notes")
 
     text = dockerfile.file().read_text()
