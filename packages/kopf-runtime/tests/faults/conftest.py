@@ -28,9 +28,10 @@ def cluster(api: Cluster) -> Cluster:
 
 
 @pytest.fixture
-def subject() -> Subject:
-    """The operator under faults, unless the test names another."""
-    return STORE
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """The operator under faults: the SUBJECT of the test's module, unless the test names one."""
+    subject: Subject = getattr(request.module, "SUBJECT", STORE)
+    return subject
 
 
 @pytest.fixture

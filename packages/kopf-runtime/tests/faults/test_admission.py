@@ -42,9 +42,7 @@ class Rotating(Festivals):
     program = (rotating.__file__,)
 
 
-@pytest.fixture
-def subject() -> Subject:
-    return Rotating()
+SUBJECT = Rotating()
 
 
 class Permits(Subject):

@@ -8,22 +8,15 @@ from signal import Signals
 import pytest
 
 from faults import stores
-from faults.subjects import STORE
 from kopf_kit.testing import calls
 from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.requests import Raw
-from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import SECRET, Kind
 
 pytestmark = pytest.mark.api
 
 KINDS = tuple(stores.controller.declaration.owned)
-
-
-@pytest.fixture
-def subject() -> Subject:
-    return STORE
 
 
 def path(here: World, kind: Kind) -> str:

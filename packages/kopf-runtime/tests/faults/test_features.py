@@ -69,12 +69,7 @@ class Booths(Parent):
         return {**super().writes, "create": 3, "edit": 3}
 
 
-BOOTH = Booths()
-
-
-@pytest.fixture
-def subject() -> Parent:
-    return BOOTH
+SUBJECT = Booths()
 
 
 def child(here: World, kind: kr.Kind, name: str = "hello") -> str:
@@ -94,8 +89,8 @@ async def data(here: World, name: str = "hello") -> Raw:
 async def test_what_is_read_indexed_and_checked_outlives_a_kill_after_every_single_write(
     api: Cluster, scenario: str
 ) -> None:
-    await prepare(api, BOOTH)
-    await every_write.test_killed_after_every_single_write(api, BOOTH, scenario)
+    await prepare(api, SUBJECT)
+    await every_write.test_killed_after_every_single_write(api, SUBJECT, scenario)
 
 
 @pytest.mark.long
@@ -103,7 +98,7 @@ async def test_what_is_read_indexed_and_checked_outlives_a_kill_after_every_sing
 async def test_what_is_read_indexed_and_checked_outlives_a_fault_at_every_single_write(
     here: World, scenario: str
 ) -> None:
-    await every_write.test_a_fault_at_every_single_write(here, BOOTH, scenario)
+    await every_write.test_a_fault_at_every_single_write(here, SUBJECT, scenario)
 
 
 SITE = kr.Kind("records.example.dev", "v1", "sites", "Site")

@@ -52,12 +52,7 @@ class Vaults(Parent):
         return {"text": text}
 
 
-VAULTS = Vaults()
-
-
-@pytest.fixture
-def subject() -> Parent:
-    return VAULTS
+SUBJECT = Vaults()
 
 
 @dataclass
@@ -352,7 +347,7 @@ async def walked(here: World, rounds: int, least: int, seconds: float) -> None:
     seed = int(os.environ.get("VAULTS_SEED", "0")) or secrets.randbits(31)
     print(f"VAULTS_SEED={seed}")  # noqa: T201 (repeats the walk)
     walk = Walk(here, seed)
-    await prepare(here.cluster, VAULTS)
+    await prepare(here.cluster, SUBJECT)
     for _ in range(REPLICAS):
         await here.start(*ELECT, "--resync-period=3", everywhere=True)
     for one in walk.owners:

@@ -16,7 +16,6 @@ from faults.worlds import is_before, policies_served, scraped
 from kopf_kit.testing.conformance.replicas import holds
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.requests import Raw, RefusedError
-from kopf_kit.testing.under_test import Subject
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import Kind
 from runtime import migrating
@@ -30,11 +29,7 @@ LEFT = ("poisoned",) if is_before(30) else ()
 
 #: What a tenant writes into an annotation that only a conversion should write.
 FORGED = {f"{NEWEST.group}/conversion": '{"v1alpha1":{"whole":{}},"v1":{"whole":{"spec":{}}}}'}
-
-
-@pytest.fixture
-def subject() -> Subject:
-    return Festivals()
+SUBJECT = Festivals()
 
 
 async def store(here: World, version: str) -> None:

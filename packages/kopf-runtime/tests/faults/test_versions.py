@@ -38,9 +38,7 @@ class Festivals(Subject):
         return {"stages": [{"name": text}]}
 
 
-@pytest.fixture
-def subject() -> Subject:
-    return Festivals()
+SUBJECT = Festivals()
 
 
 @pytest.fixture

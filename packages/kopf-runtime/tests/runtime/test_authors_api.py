@@ -21,7 +21,7 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import build, caches, connected, leading, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, ready, retry_after, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, retry_after, text, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 
@@ -53,10 +53,6 @@ def reported(server: ApiServer) -> tuple[Any, Any]:
 
 def stored(server: ApiServer, name: str = "one") -> Raw:
     return dict((server.get(WIDGET, ("ns", name)) or {}).get("status") or {})
-
-
-def text(server: ApiServer) -> Any:
-    return (server.get(CONFIG_MAP, CHILD) or {"data": {}})["data"].get("text")
 
 
 # --- what an author tells -------------------------------------------------------------------------

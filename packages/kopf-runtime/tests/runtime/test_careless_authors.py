@@ -31,14 +31,10 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, Operator, at_work, build, caches, connected, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, readiness, ready, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, is_ready, readiness, ready, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 #: A half of a character, which JSON may hold and UTF-8 may not.
-
-
-def is_ready(server: ApiServer) -> bool:
-    return bool(readiness(server).get("status") == "True")
 
 
 # --- declarations -------------------------------------------------------------------------------

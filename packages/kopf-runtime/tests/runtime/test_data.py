@@ -20,7 +20,18 @@ from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import at_work, caches, leading, operating
 from runtime.support.waiting import until
 from runtime.test_readiness import DEPLOYED
-from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, Widget, edit, readiness, ready, widget
+from runtime.widgets import (
+    TEMPLATE,
+    UID,
+    WIDGET,
+    Raw,
+    Widget,
+    edit,
+    is_ready,
+    readiness,
+    ready,
+    widget,
+)
 
 PVC = kr.kinds.PERSISTENT_VOLUME_CLAIM
 MONITOR = kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor")
@@ -46,10 +57,6 @@ def stored(server: ApiServer, kind: kr.Kind, key: tuple[str, str]) -> Raw:
     raw = server.get(kind, key)
     assert raw is not None, f"{kind.kind} {key} is gone"
     return raw
-
-
-def is_ready(server: ApiServer) -> bool:
-    return readiness(server).get("status") == "True"
 
 
 def deletions(server: ApiServer) -> list[str]:

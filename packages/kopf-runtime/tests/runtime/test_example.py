@@ -25,7 +25,7 @@ from kopf_runtime.process import kopf_registry
 from kopf_runtime.process.beside_kopf import BesideKopf
 from runtime.support.api_server import LEASE, ApiServer
 from runtime.support.waiting import until
-from runtime.widgets import ready
+from runtime.widgets import ready, text
 
 EXAMPLE = Path(__file__).with_name("greetings.py")
 #: What a process of its own imports from, as the tests do.
@@ -88,19 +88,15 @@ def put(server: ApiServer, whom: str, name: str = "one") -> None:
     server.put(GREETING, {"metadata": {"namespace": "ns", "name": name}, "spec": {"name": whom}})
 
 
-def text(server: ApiServer) -> Any:
-    return (server.get(CONFIG_MAP, CHILD) or {"data": {}})["data"].get("text")
-
-
 @pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
 async def test_twenty_lines(server: ApiServer, tmp_path: Path, command: tuple[str, ...]) -> None:
     put(server, "world")
     async with process(server, tmp_path, *command, str(EXAMPLE)):
-        await until(lambda: text(server) == "Hello, world!", seconds=60)
+        await until(lambda: text(server, CHILD) == "Hello, world!", seconds=60)
         server.edit(GREETING, KEY, lambda raw: raw["spec"].update(name="there"))
-        await until(lambda: text(server) == "Hello, there!")
+        await until(lambda: text(server, CHILD) == "Hello, there!")
         server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="altered"))
-        await until(lambda: text(server) == "Hello, there!")
+        await until(lambda: text(server, CHILD) == "Hello, there!")
         await until(lambda: ready(server.get(GREETING, KEY)).get("status") == "True")
 
 
@@ -192,7 +188,7 @@ async def test_traces_that_cannot_be_sent_are_missed_in_a_sentence(
     path = os.pathsep.join((str(tmp_path), PYTHON_PATH))
     more: Any = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": path}
     async with process(server, tmp_path, *PYTHON, str(EXAMPLE), **more) as log:
-        await until(lambda: text(server) == "Hello, world!", seconds=60)
+        await until(lambda: text(server, CHILD) == "Hello, world!", seconds=60)
 
     (said,) = [line for line in log.read_text().splitlines() if "kopf-runtime[otel]" in line]
     assert "none are sent" in said
@@ -203,7 +199,7 @@ async def test_only_what_an_operator_uses_is_imported(server: ApiServer, tmp_pat
     command = *PYTHON, "-X", "importtime", str(EXAMPLE)
     served: Any = {"GREETING_OPERATOR_METRICS_BIND_ADDRESS": f"127.0.0.1:{free_port()}"}
     async with process(server, tmp_path, *command, **served) as log:
-        await until(lambda: text(server) == "Hello, world!", seconds=60)
+        await until(lambda: text(server, CHILD) == "Hello, world!", seconds=60)
 
     assert "WARNING" not in log.read_text()
     imported = {line.rpartition("|")[2].strip() for line in log.read_text().splitlines()}

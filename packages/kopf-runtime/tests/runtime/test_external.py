@@ -18,7 +18,7 @@ from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.connecting import connecting_slowly
 from runtime.support.running import at_work, caches, leading, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, text, widget
 
 TICKET = tickets.controller.kind
 KEY, FINALIZER = ("ns", "one"), "example.dev/message-operator"
@@ -471,10 +471,6 @@ class Weather:
 
 def replace_text(thing: Widget, text: str) -> Widget:
     return Widget(thing.metadata, spec=widgets.Spec(text))
-
-
-def text(server: ApiServer) -> Any:
-    return (server.get(CONFIG_MAP, ("ns", "w-one")) or {"data": {}})["data"].get("text")
 
 
 async def test_children_are_planned_by_what_is_outside_and_put_right(server: ApiServer) -> None:

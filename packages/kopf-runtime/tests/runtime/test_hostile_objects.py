@@ -21,9 +21,9 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import build, caches, leading, operating
 from runtime.support.waiting import until
-from runtime.test_data import CLAIM, KEY, PVC, claim, claims, is_ready, named, stored
+from runtime.test_data import CLAIM, KEY, PVC, claim, claims, named, stored
 from runtime.test_owns import owning
-from runtime.widgets import WIDGET, Raw, Widget, edit, readiness, retry_after, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, is_ready, readiness, retry_after, widget
 
 CHILD = ("ns", "w-one")
 LABELS = {"app.kubernetes.io/managed-by": "message-operator", widgets.UID: "uid-of-nobody"}

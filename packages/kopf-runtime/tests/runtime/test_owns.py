@@ -30,11 +30,10 @@ from runtime.test_data import (
     claim,
     deceived,
     deletions,
-    is_ready,
     so_many,
     stored,
 )
-from runtime.widgets import UID, WIDGET, Raw, Widget, edit, otherwise, readiness, widget
+from runtime.widgets import UID, WIDGET, Raw, Widget, edit, is_ready, otherwise, readiness, widget
 
 NAME = "example.dev/widget-name"
 INVALID = RefusedError(422, "Invalid", "spec: Forbidden: is immutable")

@@ -23,7 +23,7 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, Asked, RefusedError
 from runtime.support.running import at_work, caches, connected, leading, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, edit, ready, widget
+from runtime.widgets import WIDGET, edit, ready, text, widget
 
 A, B = ("a", "w-one"), ("b", "w-one")
 BOTH = kr.Settings(namespaces=("a", "b"))
@@ -36,10 +36,6 @@ EXPIRED = RefusedError(410, "Expired", "the continue token is too old")
 def put_both(server: ApiServer) -> None:
     for namespace in ("a", "b"):
         server.put(WIDGET, widget(namespace=namespace))
-
-
-def text(server: ApiServer, key: tuple[str, str]) -> Any:
-    return (server.get(CONFIG_MAP, key) or {"data": {}})["data"].get("text")
 
 
 # --- C2 -----------------------------------------------------------------------------------------
@@ -100,7 +96,7 @@ async def test_a_kind_that_comes_late_needs_no_restart(server: ApiServer) -> Non
         await until(lambda: any("install its CRD" in told for told in caches(one).unserved()[0]))
         server.kinds.add(WIDGET)
 
-        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+        await until(lambda: text(server) == "hello")
 
 
 async def test_an_object_in_a_forbidden_namespace_gets_no_child(server: ApiServer) -> None:
@@ -235,7 +231,7 @@ async def test_resyncs_that_fail_are_told_though_watches_go_on(server: ApiServer
         await until(lambda: len(refused) > asked + 2)
         server.edit(WIDGET, ("ns", "one"), edit("seen by the watch"))
 
-        await until(lambda: text(server, ("ns", "w-one")) == "seen by the watch")
+        await until(lambda: text(server) == "seen by the watch")
         assert caches(one).last_resync() == before
         assert caches(one).unserved()[0] == []
 
@@ -246,12 +242,12 @@ async def test_resyncs_that_fail_are_told_though_watches_go_on(server: ApiServer
 async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller()):
-        await until(lambda: text(server, ("ns", "w-one")))
+        await until(lambda: text(server))
         for number in range(3):
             await until(lambda: server.watching == 2)
             server.close_watches()
             server.edit(WIDGET, ("ns", "one"), edit(f"{number}"))
-            await until(lambda n=number: text(server, ("ns", "w-one")) == f"{n}")  # type: ignore[misc]
+            await until(lambda n=number: text(server) == f"{n}")  # type: ignore[misc]
 
     lists = [
         request for request in server.requests if request.query.get("limit") == str(listing.PAGE)
@@ -362,10 +358,10 @@ async def test_resyncs_go_on_though_each_watch_fails(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     settings = kr.Settings(resync_period=1.0)
     async with operating(server, widgets.controller(), settings=settings) as operator:
-        await until(lambda: operator.synced and text(server, ("ns", "w-one")) == "hello")
+        await until(lambda: operator.synced and text(server) == "hello")
         server.edit(WIDGET, ("ns", "one"), edit("edited"))
 
-        await until(lambda: text(server, ("ns", "w-one")) == "edited", seconds=20)
+        await until(lambda: text(server) == "edited", seconds=20)
 
 
 async def test_a_page_of_large_objects_is_given_up_for_a_smaller_one(
@@ -541,14 +537,14 @@ async def test_a_missed_event_is_made_good_by_a_resync_and_counted(server: ApiSe
     async with operating(
         server, widgets.controller(), settings=kr.Settings(resync_period=0.3)
     ) as operator:
-        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
+        await until(lambda: text(server) and server.watching == 2)
         server.mute = True
         server.edit(WIDGET, ("ns", "one"), edit("missed"))
         server.version += 1
         server.mute = False
         server.bookmark()  # the watch believes that it has seen it
 
-        await until(lambda: text(server, ("ns", "w-one")) == "missed")
+        await until(lambda: text(server) == "missed")
         await until(lambda: operator.metric("resync_repairs_total", resource="widgets") == 1)
 
 

@@ -13,7 +13,7 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import caches, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, ready, widget
+from runtime.widgets import WIDGET, Raw, ready, text, widget
 
 LABEL = kr.Kind("example.dev", "v1", "labels", "Label")
 KEY = ("ns", "one")
@@ -44,10 +44,6 @@ def labels() -> Controller:
     return one
 
 
-def text(server: ApiServer, name: str) -> Any:
-    return (server.get(CONFIG_MAP, ("ns", name)) or {"data": {}})["data"].get("text")
-
-
 def is_ready(server: ApiServer, kind: kr.Kind) -> bool:
     return bool(ready(server.get(kind, KEY)).get("status") == "True")
 
@@ -57,7 +53,7 @@ async def test_both_are_served_and_neither_touches_the_other_s_children(server: 
         await until(lambda: is_ready(server, WIDGET) and is_ready(server, LABEL))
         before = len(server.writes)
         server.edit(CONFIG_MAP, ("ns", "l-one"), lambda raw: raw.update(data={"text": "altered"}))
-        await until(lambda: text(server, "l-one") == "hello")
+        await until(lambda: text(server, ("ns", "l-one")) == "hello")
 
         assert server.writes[before:] == ["PATCH /api/v1/namespaces/ns/configmaps/l-one"]
     owners = [
@@ -81,7 +77,7 @@ async def test_a_missing_or_forbidden_kind_holds_up_no_other(server: ApiServer, 
         assert operator.metric("unserved", **unserved) == 1
 
         server.answers.clear()
-        await until(lambda: text(server, "l-one") == "hello")
+        await until(lambda: text(server, ("ns", "l-one")) == "hello")
         await until(lambda: operator.metric("unserved", **unserved) == 0)
 
 

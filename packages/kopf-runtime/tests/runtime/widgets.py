@@ -131,6 +131,16 @@ def readiness(server: ApiServer, key: tuple[str, str] = ("ns", "one")) -> Raw:
     return ready(server.get(WIDGET, key))
 
 
+def is_ready(server: ApiServer) -> bool:
+    """Return whether the Widget is Ready."""
+    return readiness(server).get("status") == "True"
+
+
+def text(server: ApiServer, key: tuple[str, str] = ("ns", "w-one")) -> Any:
+    """Return the text in a ConfigMap, or None if there is none."""
+    return (server.get(CONFIG_MAP, key) or {"data": {}})["data"].get("text")
+
+
 def retry_after(monkeypatch: pytest.MonkeyPatch, seconds: float, instead: float) -> None:
     """Have what is tried again after some seconds be tried after others."""
     rules = {
