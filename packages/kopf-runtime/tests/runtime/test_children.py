@@ -121,6 +121,7 @@ async def test_an_edit_ends_in_the_child(server: ApiServer) -> None:
     in_place = child(server)["metadata"]["uid"] == before
     assert in_place == (server.get(CONFIG_MAP, CHILD) is not None)
     await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
+    assert events(server)[-1][1].startswith(("Replaced ", "Changed "))
     assert events(server)[-1][1].endswith("the Widget was edited.")
     assert {*server.policies} <= {"Background"}
     # The child says for which generation it was made: the object need not be read before it goes.
@@ -314,8 +315,9 @@ async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
     async with operating(server, widgets.controller(how), settings=settings):
         await until(lambda: readiness(server).get("status") == "True")
         await quiet(server)
-        writes = list(server.writes)
+        writes, asked = list(server.writes), len(server.requests)
         await resynced(server)
+        assert not [one for one in server.requests[asked:] if one.path.endswith("/w-one")]
 
     async with operating(server, widgets.controller(how), settings=settings):
         await resynced(server)

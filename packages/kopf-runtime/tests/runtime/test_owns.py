@@ -1,6 +1,7 @@
 """How a kind of children is owned: order, optional kinds, what is retained, what is replaced."""
 
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -264,6 +265,17 @@ async def test_so_many_children_cost_no_square_of_their_number(
     async with operating(server, owning(so_many, claims={})):
         await until(lambda: is_ready(server))
     assert len(calls) < 100
+
+
+@pytest.mark.parametrize(
+    ("stepwise", "prune", "fated"), [(True, None, True), (True, False, False), (False, None, None)]
+)
+def test_what_a_step_leaves_out_goes_at_once_unless_its_author_keeps_it(
+    stepwise: bool, prune: bool | None, fated: bool | None
+) -> None:
+    owned = owning(so_many, config_maps={"prune": prune}).declaration.owned[CONFIG_MAP]
+    declared: Any = SimpleNamespace(stepwise=stepwise)
+    assert observe._fated(declared, owned).prune is fated
 
 
 class Done(kr.Fields, frozen=True):
