@@ -254,6 +254,27 @@ DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"watch_namespaces": ("jobs",), "environment": {}, "command": ()},
         "the chart watches jobs by default, as Dockerfile does",
     ),
+    **{
+        f"a file within it: {run}": (
+            f"# check=skip=all\nFROM python\nWORKDIR /a\nCOPY . .\n{run}\nUSER 7\n"
+            "CMD kopf run -m main \\\n  # a comment\n\n  -n jobs\n",
+            {"watch_namespaces": ("jobs",), "environment": {}, "command": ()},
+            "the chart watches jobs by default, as Dockerfile does",
+        )
+        for run in (
+            *("RUN <<EOF\npip install \\\n  kopf \\\nEOF", "RUN bash -c 'cat <<E > /x'"),
+            *("RUN echo ' <<EOF '", "COPY <<robots.txt /a\nUSER 0\nrobots.txt", "RUN echo \\<<E"),
+            *("RUN <<END-OF <<'#E' cat\nUSER 0\nEND-OF\n  #E\nUSER 0\n#E", "RUN echo it's <<EOF"),
+            *("RUN <<EOF\n\tEOF\nUSER 0\nEOF", "RUN <<-EOF\nUSER 0\n\t\tEOF", 'RUN ["<<E"]'),
+            *('onbuild run <<"A B"\nUSER 0\nA B', "RUN <<EOF cat"),
+        )
+    },
+    "an escape after an unknown directive": (
+        "# hello=world\n#escape=`\nFROM python\nWORKDIR /a\nCOPY . .\nUSER 7\n"
+        "CMD kopf run \\\n  -m main -n jobs\n",
+        {"watch_namespaces": ("jobs",), "command": ()},
+        "the chart watches jobs by default, as Dockerfile does",
+    ),
     "o12-everywhere": (f"{DOCUMENTED.strip()} -A\n", {"watch_namespaces": ()}, "packages"),
 }
 

@@ -49,9 +49,11 @@ _OF_THE_IMAGE = re.compile("PATH|HOME|LANG|LC_.*|(PYTHON|PIP_|POETRY_|UV_|PDM_|D
 _FOLDERS_OF_PROGRAMS = tuple(
     f"{at}/{name}" for at in ("/usr/local", "/usr", "") for name in ("sbin", "bin")
 )
-#: A comment at the top that says how a Dockerfile is read, and what begins a file within one.
-_DIRECTIVE = re.compile(r"#\s*([a-zA-Z]\w*)\s*=\s*(.+?)\s*")
-_HERE = re.compile(r"""(?:^|\s)\d*<<-?(["']?)([A-Za-z_]\w*)\1(?=\s|$)""")
+#: A comment at the top that says how a Dockerfile is read; any other ends these.
+_DIRECTIVE = re.compile(r"\s*#\s*(escape|syntax|check)\s*=\s*(.+?)\s*", re.IGNORECASE)
+#: A word of a shell with its quotes, and one that begins a file within a Dockerfile.
+_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*+"|[^\s'"\\])++""")
+_HERE = re.compile(r"\d*<<(-?)([^<]+)")
 #: The arguments that a build gets.
 _GIVEN = re.compile(
     r"(BUILD|TARGET)(PLATFORM|OS|ARCH|VARIANT)|VERSION|REVISION|(BUILD|RUNTIME)_BASE"
@@ -285,20 +287,39 @@ def _inside(stage: Container, folder: str) -> str:
 
 def _instructions(text: str) -> Iterator[tuple[str, str]]:
     """Yield the instructions of a Dockerfile, each on one line, without the files within it."""
-    directives = takewhile(bool, map(_DIRECTIVE.fullmatch, text.splitlines()))
+    lines, line, at = text.removeprefix("\ufeff").split("\n"), "", 0
+    directives = takewhile(bool, map(_DIRECTIVE.fullmatch, lines))
     escapes = (each[2] for each in directives if each and each[1].lower() == "escape")
-    end = re.escape(next(escapes, "\\"))
-    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    within = list[str]()
-    for line in re.sub(rf"{end}[ \t]*\n", " ", "\n".join(lines)).splitlines():
-        if within:
-            del within[: line.strip("\t") == within[0]]
+    escape = re.escape(next(escapes, "\\"))
+    continued = re.compile(rf"(?<!{escape}){escape}[ \t]*$")
+    while at < len(lines):
+        part, at = lines[at], at + 1
+        if part.strip() and not part.lstrip().startswith("#"):
+            line += continued.sub("", part)
+            if continued.search(part) and at < len(lines):
+                continue
+        elif at < len(lines):  # within an instruction, too
             continue
-        instruction, _, rest = line.strip().partition(" ")
+        instruction, rest = [*line.split(maxsplit=1), "", ""][:2]
+        line = ""
         if instruction:
             yield instruction.upper(), rest.strip()
-        if instruction.upper() in ("RUN", "COPY", "ADD"):
-            within = [name for _, name in _HERE.findall(rest)]
+        for is_indented, end in _here(instruction, rest):
+            left = (each.lstrip("\t") if is_indented else each for each in lines[at:])
+            at = next((n for n, each in enumerate(left, at + 1) if each == end), at)
+
+
+def _here(instruction: str, rest: str) -> list[tuple[bool, str]]:
+    """Return the last lines of the files that an instruction begins, and whether tabs precede it.
+
+    Each is a whole word, so that none is within quotes.
+    """
+    if instruction.upper() == "ONBUILD":
+        instruction, rest = [*rest.split(maxsplit=1), "", ""][:2]
+    if instruction.upper() not in ("RUN", "COPY", "ADD") or _WORD.sub("", rest).strip():
+        return []
+    found = filter(None, map(_HERE.fullmatch, _WORD.findall(rest)))
+    return [(each[1] == "-", "".join(_split(each[2]))) for each in found]
 
 
 def _pairs(rest: str) -> Iterator[tuple[str, str]]:
