@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.version import Version
@@ -624,9 +625,74 @@ def test_a_service_account_for_which_nothing_speaks_has_to_be_named(notes: Path)
     code, said = adopt(notes, *SAID)
     assert code == 1
     assert "have the ServiceAccounts sys/ui, and nothing says which of them is the" in said
+    code, said = adopt(notes, *SAID, "--account", "uii")
+    assert code == 1
+    assert "have no ServiceAccount uii, as --account says; there are sys/ui" in said
 
     assert adopt(notes, *SAID, "--account", "ui")[0] == 0
     assert rbac.given(definition.load(notes)).watched
+    project = (notes / "PROJECT").read_text()
+    (notes / "PROJECT").write_text(project.replace("account: ui", "account: web/ui"))
+    with pytest.raises(KitError, match="web/ui, as `account` in PROJECT says; there are sys/ui"):
+        rbac.given(definition.load(notes))
+
+
+#: Bindings of an author's roles `NAMESPACE/NAME`, and workloads `NAMESPACE/NAME ACCOUNT`; what
+#: `--account` says; and whose role the operator gets, or why it gets none.
+_NAMED = [
+    (
+        "sys/ui web/ui",
+        "web/dash ui",
+        "ui",
+        "sys/ui and web/ui: name one of them with its namespace",
+    ),
+    ("sys/ui web/ui", "web/dash ui", "sys/ui", "sys/ui"),
+    ("sys/ui web/ui", "web/dash ui", "web/ui", "web/ui"),
+    ("sys/ui", "web/dash ui", "ui", "sys/ui and web/ui: name one of them with its namespace"),
+    ("sys/ui", "web/notes-operator ui", "ui", "web/ui, but to sys/ui"),
+    ("sys/ui", "web/dash ui", "uii", "there are sys/ui, sys/viewer, web/ui"),
+    (
+        "sys/default web/default",
+        "sys/notes-operator default, web/nginx default",
+        "default",
+        "sys/default",
+    ),
+    ("sys/default", "web/nginx default", "default", "sys/default"),
+    ("sys/default", "web/nginx default", "web/default", "but to sys/default"),
+]
+
+
+@pytest.mark.parametrize(("bound", "workloads", "account", "expected"), _NAMED)
+def test_an_account_that_the_author_names_is_no_other_of_that_name(
+    notes: Path, bound: str, workloads: str, account: str, expected: str
+) -> None:
+    objects: list[dict[str, Any]] = [
+        {"kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": "sys"}}
+    ]
+    for space, name in (each.split("/") for each in bound.split()):
+        about = {"metadata": {"name": f"of-{space}"}}
+        rule = {"apiGroups": [""], "resources": [f"{space}-{name}"], "verbs": ["get"]}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": space}
+        role = {"kind": "ClusterRole", "name": f"of-{space}"}
+        binding = {"roleRef": role, "subjects": [subject]}
+        objects.append({"kind": "ClusterRole", **about, "rules": [rule]})
+        objects.append({"kind": "ClusterRoleBinding", **about, **binding})
+    for at, run_by in (each.split() for each in workloads.split(", ")):
+        space, name = at.split("/")
+        pod = {"serviceAccountName": run_by, "containers": [{"image": "a"}]}
+        about = {"metadata": {"name": name, "namespace": space}}
+        deployment = {"kind": "Deployment", **about, "spec": {"template": {"spec": pod}}}
+        (notes / f"{name}.yaml").write_text(documents.text(deployment))
+    (notes / "role.yaml").write_text(documents.text(*objects))
+
+    code, said = adopt(notes, *SAID, "--account", account)
+
+    assert code == ("/" not in expected or " " in expected), said
+    if code:
+        assert expected in said
+    else:
+        (rule,) = rbac.given(definition.load(notes)).rules
+        assert rule["resources"] == [expected.replace("/", "-")]
 
 
 def test_an_old_kopf_is_refused(notes: Path) -> None:

@@ -137,7 +137,7 @@ _NEEDED = {
 @click.option("--requirements", default="", metavar="FILE", help="What the image installs.")
 @click.option("--dockerfile", default="", metavar="FILE", help="Your own, if it is in a folder.")
 @click.option("--rights", multiple=True, metavar="FILE", help="Roles of what the handlers do.")
-@click.option("--account", default="", help="Its ServiceAccount in these files.")
+@click.option("--account", default="", metavar="[NAMESPACE/]NAME", help="Its ServiceAccount there.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable.")
 @click.option("--description", default="", help="What the operator does, in a sentence.")
 @click.option("--no-run", is_flag=True, help="Read files only, and run nothing of the repository.")

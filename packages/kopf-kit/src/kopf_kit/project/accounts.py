@@ -25,7 +25,16 @@ class Called(NamedTuple):
     """What an operator is called, and its ServiceAccount, where its author says which it is."""
 
     name: str
+    #: NAME, or NAMESPACE/NAME.
     account: str = ""
+    #: Where its author writes this.
+    where: str = "--account"
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """The namespace and the name of this ServiceAccount; empty is any."""
+        space, _, name = self.account.rpartition("/")
+        return space, name
 
 
 class Home(NamedTuple):
@@ -51,6 +60,8 @@ def home(objects: Sequence[Manifest], names: str, whose: Called, *, bound: bool)
     if its name, or that of its workload, is the operator's.
     """
     called = whose.name
+    if whose.account:
+        return _said(objects, names, whose, bound=bound)
     subjects = {pair for each in objects for pair in named(each)}
     created = {pair for each in objects for pair in made(each)}
     both = subjects | created
@@ -61,12 +72,7 @@ def home(objects: Sequence[Manifest], names: str, whose: Called, *, bound: bool)
         some = operators(objects, called)
         others = {pair for pair in created if pair[1] not in {name for _, name in some}}
         running = _called(some | others if some else both, called)
-    if whose.account:
-        every = {pair for each in objects for pair in runs_as(each)}
-        run, be = ({one for one in of if one[1] == whose.account} for of in (every, both))
-        running, unsure = run or be, not run | be
-    else:
-        unsure = unsure or not _speak(objects, running, called)
+    unsure = unsure or not _speak(objects, running, called)
     is_one = len(called_so := {name for _, name in running}) == 1
     if is_one and running <= operators(objects, called):  # in one of several namespaces it has them
         to = [one for each in objects for one in whom(each)]
@@ -77,20 +83,56 @@ def home(objects: Sequence[Manifest], names: str, whose: Called, *, bound: bool)
     if bound and (unsure or len({name for _, name in running}) > 1 or len(spaces) > 1):
         raise KitError(
             f"{names} have the ServiceAccounts {listed(running | subjects)}, and nothing says "
-            "which of them is the operator's: name it with --account, or name files with its roles "
-            "and bindings alone and its Deployment, which runs `kopf run` or an image called "
-            f"{called}, as --name says"
+            f"which of them is the operator's: name it by {whose.where}, or name files with its "
+            "roles and bindings alone and its Deployment, which runs `kopf run` or an image called "
+            f"{called}"
         )
     name = next(iter(sorted(name for _, name in running)), "")
     # A workload or a ServiceAccount may leave the namespace to kustomize or to kubectl.
     for pairs in (created, subjects):
         spaces = spaces or {space for space, other in pairs if space and other == name}
+    return _in(spaces, objects, name)
+
+
+def _in(spaces: set[str], objects: Sequence[Manifest], name: str) -> Home:
+    """Return a ServiceAccount in these namespaces, or in that of other objects, if it is one."""
     spaces = spaces or {
         namespace(each)
         for each in objects
         if each["kind"] in ("Role", "RoleBinding", "ServiceAccount") and namespace(each)
     }
     return Home(next(iter(spaces)) if len(spaces) == 1 else "", name)
+
+
+def _said(objects: Sequence[Manifest], names: str, whose: Called, *, bound: bool) -> Home:
+    """Return the ServiceAccount that the author names, if it is one; raise KitError.
+
+    Of several of that name, the operator's own workload says which. Another's, such as that of a
+    dashboard, may run in another namespace under this name, and `default` is in each.
+    """
+    created, to, run = (
+        {pair for each in objects for pair in of(each) if _may_be(pair, whose.said)}
+        for of in (made, whom, runs_as)
+    )
+    if bound and not created | {pair for pair in to if pair[1]} | run:
+        every = {pair for each in objects for of in (runs_as, made, named) for pair in of(each)}
+        raise KitError(
+            f"{names} have no ServiceAccount {whose.account}, as {whose.where} says; there are "
+            f"{listed(every)}"
+        )
+    ours = operators([e for e in objects if runs_as(e) & run], whose.name, signs=3)
+    ours = {pair for pair in ours if any(_may_be(pair, one) for one in to)} or ours
+    name = whose.said[1]
+    others = created | to | (run if name != "default" else set())
+    some = ({whose.said}, ours, created if ours else (), others, run)
+    spaces: set[str] = next(filter(None, ({at for at, _ in pairs if at} for pairs in some)), set())
+    if bound and len(spaces) > 1:
+        both = " and ".join(f"{at}/{name}" for at in sorted(spaces))
+        raise KitError(
+            f"{names} have the ServiceAccounts {both}: name one of them with its namespace by "
+            f"{whose.where}"
+        )
+    return _in(spaces, objects, name)
 
 
 def operators(objects: Sequence[Manifest], called: str, *, signs: int = 0) -> set[tuple[str, str]]:

@@ -212,7 +212,7 @@ def given(project: "Project") -> Grants:
     assert project.adopted
     files = [project.root / name for name in project.adopted.roles]
     crds, watched = adopted.definitions(project), project.adopted.watch_namespaces
-    called = Called(project.name, project.adopted.account)
+    called = Called(project.name, project.adopted.account, "`account` in PROJECT")
     return granted.read(files, called, crds, watched)
 
 

@@ -308,16 +308,17 @@ def _with_bindings(root: Path, given: tuple[str, ...], called: Called) -> tuple[
     }
     chosen |= {file for file in every if any(accounts.bound(one) & roles for one in objects[file])}
     inside = [one for file in chosen for one in objects[file]]
-    names = {name for one in inside for _, name in accounts.named(one)}
+    pairs = {pair for one in inside for pair in accounts.named(one)}
+    names = {name for _, name in pairs}
     made = {name for one in inside for _, name in accounts.made(one)}
     spaced = any(one["kind"] == "Role" and one["metadata"].get("namespace") for one in inside)
     every_object = [one for each in objects.values() for one in each]
     # Roles that are bound to another's ServiceAccount alone are not the operator's.
     elsewhere = {name for _, name in accounts.operators(every_object, called.name, signs=1)}
-    elsewhere = {called.account} if called.account else elsewhere
+    elsewhere = {called.said[1]} if called.account else elsewhere
     elsewhere = elsewhere if len(elsewhere) == 1 and not elsewhere & names else set()
     doubtful = not called.account and not all(accounts.fits(one, called.name) for one in names)
-    several = len(names | made | elsewhere) > 1
+    several = len(names | made | elsewhere) > 1 or len(pairs) > 1
     for file in every if several or doubtful or (spaced and not names) else ():
         running = {name for one in objects[file] for _, name in accounts.runs_as(one)}
         if spaced and not names:  # nor which namespace is the operator's
