@@ -8,16 +8,15 @@ import argparse
 import json
 import posixpath
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from kopf_kit.project import instructions
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError, answer
 
@@ -49,11 +48,6 @@ _OF_THE_IMAGE = re.compile("PATH|HOME|LANG|LC_.*|(PYTHON|PIP_|POETRY_|UV_|PDM_|D
 _FOLDERS_OF_PROGRAMS = tuple(
     f"{at}/{name}" for at in ("/usr/local", "/usr", "") for name in ("sbin", "bin")
 )
-#: A comment at the top that says how a Dockerfile is read; any other ends these.
-_DIRECTIVE = re.compile(r"\s*#\s*(escape|syntax|check)\s*=\s*(.+?)\s*", re.IGNORECASE)
-#: A word of a shell with its quotes, and one that begins a file within a Dockerfile.
-_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*+"|[^\s'"\\])++""")
-_HERE = re.compile(r"\d*<<(-?)([^<]+)")
 #: The arguments that a build gets.
 _GIVEN = re.compile(
     r"(BUILD|TARGET)(PLATFORM|OS|ARCH|VARIANT)|VERSION|REVISION|(BUILD|RUNTIME)_BASE"
@@ -152,7 +146,7 @@ def read(text: str) -> Container:
     """Return what a Dockerfile says of the container of its last stage."""
     stages: dict[str, Container] = {}
     stage, name, arguments, lacking = Container(), "", dict[str, str](), dict[str, None]()
-    for instruction, rest in _instructions(text):
+    for instruction, rest in instructions.read(text):
         known = {**arguments, **stage.environment}
         if instruction == "FROM":
             used = {each[1] or each[2]: None for each in _VARIABLE.finditer(rest) if not each[3]}
@@ -285,50 +279,13 @@ def _inside(stage: Container, folder: str) -> str:
     return str(PurePosixPath(stage.folder or "/") / folder.strip("\"' "))
 
 
-def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the instructions of a Dockerfile, each on one line, without the files within it."""
-    lines, line, at = text.removeprefix("\ufeff").split("\n"), "", 0
-    directives = takewhile(bool, map(_DIRECTIVE.fullmatch, lines))
-    escapes = (each[2] for each in directives if each and each[1].lower() == "escape")
-    escape = re.escape(next(escapes, "\\"))
-    continued = re.compile(rf"(?<!{escape}){escape}[ \t]*$")
-    while at < len(lines):
-        part, at = lines[at], at + 1
-        if part.strip() and not part.lstrip().startswith("#"):
-            line += continued.sub("", part)
-            if continued.search(part) and at < len(lines):
-                continue
-        elif at < len(lines):  # within an instruction, too
-            continue
-        instruction, rest = [*line.split(maxsplit=1), "", ""][:2]
-        line = ""
-        if instruction:
-            yield instruction.upper(), rest.strip()
-        for is_indented, end in _here(instruction, rest):
-            left = (each.lstrip("\t") if is_indented else each for each in lines[at:])
-            at = next((n for n, each in enumerate(left, at + 1) if each == end), at)
-
-
-def _here(instruction: str, rest: str) -> list[tuple[bool, str]]:
-    """Return the last lines of the files that an instruction begins, and whether tabs precede it.
-
-    Each is a whole word, so that none is within quotes.
-    """
-    if instruction.upper() == "ONBUILD":
-        instruction, rest = [*rest.split(maxsplit=1), "", ""][:2]
-    if instruction.upper() not in ("RUN", "COPY", "ADD") or _WORD.sub("", rest).strip():
-        return []
-    found = filter(None, map(_HERE.fullmatch, _WORD.findall(rest)))
-    return [(each[1] == "-", "".join(_split(each[2]))) for each in found]
-
-
 def _pairs(rest: str) -> Iterator[tuple[str, str]]:
     """Yield the variables of an ENV or ARG."""
     if "=" not in rest.split(" ")[0]:
         name, _, value = rest.partition(" ")
         yield name, value.strip()
         return
-    for word in _split(rest):
+    for word in instructions.words(rest):
         name, _, value = word.partition("=")
         yield name, value
 
@@ -368,17 +325,10 @@ def _is_of_a_shell(words: Sequence[str]) -> bool:
 def _of_a_shell(script: str, known: Mapping[str, str]) -> tuple[str, ...]:
     """Return the last command of a script of a shell."""
     last = re.split(r"&&|;|\|\|", script)[-1]
-    found = _split(_filled(last, known, "$({})"))
+    found = instructions.words(_filled(last, known, "$({})"))
     while found and re.fullmatch(r"\w+=.*", found[0]):
         del found[0]
     return tuple(found)
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote that is not closed
-        return text.split()
 
 
 def kopf_run(command: Sequence[str]) -> KopfRun | None:
