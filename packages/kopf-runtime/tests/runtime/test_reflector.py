@@ -626,7 +626,9 @@ async def test_d20_a_long_list_brings_back_nothing_that_is_gone(
             await asyncio.sleep(0.1)  # which would find them gone
             return None
         page = await server._serve(request)
-        for name in ("one", "two", "three"):
+        server.put(WIDGET, widget("new"))  # which no page has
+        await until(lambda: caches(one).owners.cache.get(("ns", "new")))
+        for name in ("one", "two", "three", "new"):
             server.remove(WIDGET, ("ns", name))
             await until(lambda name=name: caches(one).owners.cache.get(("ns", name)) is None)  # type: ignore[misc]
         return page
