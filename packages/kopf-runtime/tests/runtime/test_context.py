@@ -112,6 +112,7 @@ def test_a_test_of_status_says_only_what_matters_to_it() -> None:
 
     assert kr.default_status(seen).reason == "Refused"
     assert kr.default_status(dataclasses.replace(seen, trouble=None)).ready
+    assert kr.default_status(kr.Observed(None, missing=1)).transient  # so it is written later
 
 
 def test_a_test_says_who_has_a_value_of_an_index() -> None:
