@@ -441,6 +441,81 @@ def test_o1_another_s_service_account_is_never_the_operator_s(seed: int) -> None
             assert found == (case.home, "theirs") or case.implied, (seed, number)
 
 
+#: Whom roles are bound to, further ServiceAccounts, and workloads (`NAMESPACE/NAME ACCOUNT IMAGE`);
+#: and which is the operator's, if something says it.
+WHOSE = [
+    ("sys/my-app", "", "sys/web my-app ghcr.io/acme/notes:1", "sys/my-app"),
+    ("sys/default", "", "sys/web default registry:5000/acme/notes@sha256:00", "sys/default"),
+    ("sys/x", "", "sys/notes-deployment x b", "sys/x"),
+    ("sys/prod-notes-operator", "", "a/prod-notes-operator x b", "sys/prod-notes-operator"),
+    *((f"sys/{name}", "", "", f"sys/{name}") for name in ("notes-system", "notes-role", "kopf-sa")),
+    *((f"sys/{name}", "", "", f"sys/{name}") for name in ("notesoperator", "prod-notes-operator")),
+    *((f"sys/{name}", "", "", "") for name in ("bot", "ingress-operator", "notes-dashboard")),
+    ("other/operator", "sys/notes", "", "sys/notes"),
+    ("other/kopf-sa", "sys/viewer", "", ""),
+    ("other/kopf-sa", "", "sys/main default b", ""),
+    ("web/ui", "", "web/dash ui acme/notes-operator-dashboard", ""),
+    ("web/notes-operator sys/notes-operator", "", "web/dash notes-operator b", ""),
+    ("web/op sys/notes", "", "web/main op kopf", ""),
+]
+
+
+def written(bound: str, made: str, workloads: str) -> list[Raw]:
+    """Return objects as `WHOSE` writes them."""
+    objects = [_account(*each.split("/")[::-1]) for each in made.split()]
+    for space, name in (each.split("/") for each in bound.split()):
+        subjects = [{"kind": "ServiceAccount", "name": name, "namespace": space}]
+        role = {"kind": "ClusterRole", "name": "a"}
+        binding = {"kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects}
+        objects.append(binding | _named(f"{space}-{name}", ""))
+    for at, account, image in (each.split() for each in filter(None, workloads.split(", "))):
+        space, name = at.split("/")
+        args = ["kopf", "run", "main.py"] if image == "kopf" else []
+        pod = {"serviceAccountName": account, "containers": [{"image": image, "args": args}]}
+        deployment = {"kind": "Deployment", "spec": {"template": {"spec": pod}}}
+        objects.append(deployment | _named(name, space))
+    return objects
+
+
+@pytest.mark.parametrize(("bound", "made", "workloads", "expected"), WHOSE)
+def test_o1_a_service_account_is_the_operator_s_if_something_says_it(
+    bound: str, made: str, workloads: str, expected: str
+) -> None:
+    objects, whose = written(bound, made, workloads), Called("notes-operator")
+    if not expected:
+        with pytest.raises(KitError, match="nothing says which of them is the operator's"):
+            accounts.home(objects, "a", whose, bound=True)
+    else:
+        assert "/".join(accounts.home(objects, "a", whose, bound=True)) == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_o1_no_account_of_another_is_taken_by_its_name_or_its_workload(seed: int) -> None:
+    drawing, taken = random.Random(seed), 0  # noqa: S311 (no secret)
+    chosen = drawing.choice
+    for number in range(300):
+        name = chosen(("notes-operator", "notes", "prod-notes-operator", "my-app", "default"))
+        images = ("kopf", "acme/notes-operator:1", "acme/notes", *["b"] * (name != "default"))
+        other = chosen(("operator", "kopf-sa", "ui", "default", "ingress-controller", name))
+        space = "web" if other == name else chosen(("sys", "web"))
+        at = "sys" if other == name else chosen(("sys", ""))
+        ours, workload = f"sys/{name}", f"{at}/main {name} {chosen(images)}"
+        at, image = chosen(("dash", "operator", "nginx")), chosen(("nginx", "a/notes-operator-ui"))
+        another = f"{space}/{at} {other} {image}"
+        bound = chosen((ours, f"{space}/{other}", f"{ours} {space}/{other}"))
+        made = " ".join({*chosen(((), (ours,), (f"{space}/{other}",), (ours, f"{space}/{other}")))})
+        run = chosen((workload, another, f"{workload}, {another}", ""))
+        if ours not in (*bound.split(), *made.split()) and workload not in run:
+            continue  # nothing is the operator's
+        account = chosen(("", "", name, ours))
+        with contextlib.suppress(KitError):
+            objects, whose = written(bound, made, run), Called("notes-operator", account)
+            found = "/".join(accounts.home(objects, "a", whose, bound=True))
+            assert found not in {*bound.split()} - {ours}, (seed, number, bound, made, run, account)
+            taken += found == ours
+    assert taken > 100
+
+
 @pytest.mark.parametrize(
     ("seed", "count"),
     [(75, 24), *(pytest.param(seed, 100, marks=pytest.mark.long) for seed in (1, 2, 3))],

@@ -1,7 +1,7 @@
 """Who an operator is for the API server: its ServiceAccount, among those that manifests have."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kopf_kit.project import container
@@ -9,13 +9,12 @@ from kopf_kit.rig.run import KitError
 
 Manifest = dict[str, Any]
 
-#: What the workload, the ServiceAccount or the image of an operator is called.
-_OPERATORS = ("operator", "controller", "controller-manager")
-#: Words in such a name that say nothing of which operator it is.
+#: Words that say nothing of which operator it is; the latter do not say that it is one, either.
 _ANY = {
     *("operator", "controller", "manager", "service", "account", "serviceaccount", "sa", "kopf"),
     *("k8s", "kubernetes", "release", "name"),
 }
+_OTHERS = {"deployment", "system", "role", "bot"}
 
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -56,29 +55,24 @@ def is_object(manifest: Any) -> bool:
 def home(objects: Sequence[Manifest], names: str, whose: Called, *, bound: bool) -> Home:
     """Return which ServiceAccount is the operator's, which is called so; raise KitError.
 
-    It is that of its workload, which may not be the only one, or else the only one that is there,
-    if its name, or that of its workload, is the operator's.
+    It is the one for which most speaks: its name, and the workloads that run as it. A name that
+    many operators have speaks for it if there is no other.
     """
-    called = whose.name
     if whose.account:
         return _said(objects, names, whose, bound=bound)
-    subjects = {pair for each in objects for pair in named(each)}
-    created = {pair for each in objects for pair in made(each)}
-    both = subjects | created
-    running, unsure = operators(objects, called, signs=3), False
-    if not running:  # a workload of which nothing speaks for it may be another's, too
-        bound_to = {name for _, name in subjects}
-        unsure = len(bound_to) > 1 and called not in bound_to
-        some = operators(objects, called)
-        others = {pair for pair in created if pair[1] not in {name for _, name in some}}
-        running = _called(some | others if some else both, called)
-    unsure = unsure or not _speak(objects, running, called)
-    is_one = len(called_so := {name for _, name in running}) == 1
-    if is_one and running <= operators(objects, called):  # in one of several namespaces it has them
+    called = whose.name
+    subjects, created, run = (
+        {pair for each in objects for pair in of(each)} for of in (named, made, runs_as)
+    )
+    found = {pair: _evidence(objects, pair, called) for pair in subjects | created | run}
+    best = max(found.values(), default=())
+    running = {pair for pair, signs in found.items() if signs == best}
+    unsure = _doubtful(objects, found, running, called)
+    is_one = len({name for _, name in running}) == 1
+    # Its own workload is in several namespaces, and has them in one.
+    if is_one and running <= operators(objects, called, signs=3):
         to = [one for each in objects for one in whom(each)]
         running = {pair for pair in running if any(_may_be(pair, one) for one in to)} or running
-    if is_one and bound and len(running) != 1:
-        running = {pair for pair in both if pair[1] in called_so}
     spaces = {space for space, _ in running if space}
     if bound and (unsure or len({name for _, name in running}) > 1 or len(spaces) > 1):
         raise KitError(
@@ -92,6 +86,44 @@ def home(objects: Sequence[Manifest], names: str, whose: Called, *, bound: bool)
     for pairs in (created, subjects):
         spaces = spaces or {space for space, other in pairs if space and other == name}
     return _in(spaces, objects, name)
+
+
+def _evidence(objects: Sequence[Manifest], pair: tuple[str, str], called: str) -> tuple[bool, ...]:
+    """Return what speaks for a ServiceAccount to be the operator's, the strongest sign first."""
+    name = pair[1]
+    workloads = [_signs(each, called) for each in objects if pair in runs_as(each)]
+    # At last, that a workload leaves the namespace to kustomize or to kubectl.
+    return max(
+        (exact, name == called, image, kopf, is_called(name, called), fits, not pair[0])
+        for exact, image, kopf, fits in workloads or [(False,) * 4]
+    )
+
+
+def _doubtful(
+    objects: Sequence[Manifest],
+    found: Mapping[tuple[str, str], tuple[bool, ...]],
+    running: set[tuple[str, str]],
+    called: str,
+) -> bool:
+    """Return whether that for which most speaks may yet be another's ServiceAccount."""
+    subjects = {pair for each in objects for pair in named(each)}
+    names = {name for _, name in running}
+    exact, *strong = next((found[pair][:4] for pair in running), (True,))  # a Group may have them
+    # One runs kopf, and another is called as the operator.
+    kopf = {name for (_, name), signs in found.items() if any(signs[2:4])}
+    so = {name for _, name in subjects | running if is_called(name, called)}
+    if exact or (kopf and so and not kopf & so):
+        return not exact
+    if any(strong):
+        return False
+    if len({name for _, name in subjects}) > 1:
+        return True
+    if any(any(found[pair][4:6]) for pair in running):
+        return False
+    # A name such as `operator`, of the account or of its workload, is that of any.
+    of = {name for each in objects if runs_as(each) & running for name in _names(each)} | names
+    is_only = all(any(_may_be(pair, one) for one in running) for pair in found)
+    return not (is_only and any(map(_is_any, of)))
 
 
 def _in(spaces: set[str], objects: Sequence[Manifest], name: str) -> Home:
@@ -115,15 +147,16 @@ def _said(objects: Sequence[Manifest], names: str, whose: Called, *, bound: bool
         for of in (made, whom, runs_as)
     )
     if bound and not created | {pair for pair in to if pair[1]} | run:
-        every = {pair for each in objects for of in (runs_as, made, named) for pair in of(each)}
+        there = {pair for each in objects for of in (runs_as, made, named) for pair in of(each)}
         raise KitError(
             f"{names} have no ServiceAccount {whose.account}, as {whose.where} says; there are "
-            f"{listed(every)}"
+            f"{listed(there)}"
         )
     ours = operators([e for e in objects if runs_as(e) & run], whose.name, signs=3)
     ours = {pair for pair in ours if any(_may_be(pair, one) for one in to)} or ours
     name = whose.said[1]
-    others = created | to | (run if name != "default" else set())
+    every = run if name != "default" else operators(objects, whose.name, signs=4) & run
+    others = created | to | every
     some = ({whose.said}, ours, created if ours else (), others, run)
     spaces: set[str] = next(filter(None, ({at for at, _ in pairs if at} for pairs in some)), set())
     if bound and len(spaces) > 1:
@@ -148,41 +181,46 @@ def operators(objects: Sequence[Manifest], called: str, *, signs: int = 0) -> se
 
 def _signs(workload: Manifest, called: str) -> tuple[bool, ...]:
     """Return what speaks for a workload to be the operator's, the strongest sign first."""
-    pod = workload["spec"]["template"]["spec"]
-    listed = [each for each in pod["containers"] if isinstance(each, dict)]
-    images = {container.called(str(each.get("image"))) for each in listed}
-    names = {*images, str(workload["metadata"]["name"]), *(name for _, name in runs_as(workload))}
+    names, listed = _names(workload), workload["spec"]["template"]["spec"]["containers"]
     return (
         called in names,
-        any(bool(called) and called in image for image in images),
-        any(map(container.runs_kopf, listed)),
-        any(name.endswith(_OPERATORS) for name in names),
+        any(is_called(name, called, after=True) for name in names[1:]),
+        any(container.runs_kopf(each) for each in listed if isinstance(each, dict)),
+        any(is_called(name, called) for name in names),
     )
 
 
-def _speak(objects: Sequence[Manifest], running: set[tuple[str, str]], called: str) -> bool:
-    """Return whether something speaks for an only ServiceAccount, which may be another's."""
-    names = {name for _, name in running}
-    if running <= operators(objects, called, signs=3) or len(names) > 1:
-        return True
-    names |= {str(each["metadata"]["name"]) for each in objects if runs_as(each) & running}
-    return any(fits(name, called) for name in names)
+def _names(workload: Manifest) -> list[str]:
+    """Return what a workload is called, and then its images."""
+    listed = workload["spec"]["template"]["spec"]["containers"]
+    images = [container.called(str(e.get("image"))) for e in listed if isinstance(e, dict)]
+    return [str(workload["metadata"]["name"]), *images]
 
 
 def fits(name: str, called: str) -> bool:
     """Return whether a name is of the operator that is called so, or of any operator."""
-    return _words(name) in (set(), _words(called))
+    return _is_any(name) or is_called(name, called)
+
+
+def is_called(name: str, called: str, *, after: bool = False) -> bool:
+    """Return whether a name is of the operator that is called so; or has this `after` others.
+
+    It may follow the name of a release, and have other words that say nothing.
+    """
+    words = _words(called) - _ANY - _OTHERS
+    if words and "-" in called and name.endswith(f"-{called}"):
+        return True
+    same = _words(name) - _ANY - _OTHERS == words != set()
+    return not after and (same or name.replace("-", "") == called.replace("-", ""))
+
+
+def _is_any(name: str) -> bool:
+    """Return whether a name is one that many operators have."""
+    return _words(name) <= _ANY
 
 
 def _words(name: str) -> set[str]:
-    """Return the words of a name, but for those that many operators' have."""
-    return {*re.split(r"\W+|_", name.lower())} - _ANY
-
-
-def _called(accounts: set[tuple[str, str]], called: str) -> set[tuple[str, str]]:
-    """Return those that are called as the operator, else as any operator is, else all."""
-    exact = {pair for pair in accounts if pair[1] == called}
-    return exact or {pair for pair in accounts if pair[1].endswith(_OPERATORS)} or accounts
+    return {*re.split(r"\W+|_", name.lower())} - {""}
 
 
 def namespace(manifest: Manifest) -> str:
