@@ -6,6 +6,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -252,6 +253,15 @@ def test_a_connection_that_fails_is_told_without_aiohttps_objects() -> None:
         ),
     ):
         assert describe_error(error) == f"no connection to api:443: {why}"
+
+
+@pytest.mark.parametrize("name", ["event_queue_var", "event_queue_loop_var", "settings_var"])
+def test_where_kopf_event_cannot_post_is_told_and_an_author_s_own_key_too(name: str) -> None:
+    with pytest.raises(LookupError) as error:
+        ContextVar[int](name).get()
+
+    assert describe_error(error.value).startswith("kopf.event() is for handlers of kopf")
+    assert describe_error(KeyError(f"{name}_url")) == f"'{name}_url'"
 
 
 async def test_before_the_session_is_open_and_after_it_is_closed_there_is_no_request() -> None:

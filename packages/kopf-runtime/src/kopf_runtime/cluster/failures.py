@@ -1,6 +1,7 @@
 """What an error says for people, such as of a connection that failed."""
 
 import os
+import re
 import socket
 import ssl
 
@@ -17,7 +18,7 @@ def describe_error(error: BaseException) -> str:
         why = cause.strerror or str(cause)
         if cause.errno and not isinstance(cause, ssl.SSLError | socket.gaierror):
             why = os.strerror(cause.errno)  # asyncio puts the address in the place of the reason
-    elif isinstance(error, LookupError) and "'event_queue" in str(error):  # of a ContextVar
+    elif re.match(r"<ContextVar name='(event_queue(_loop)?|settings)_var'", str(error)):
         return "kopf.event() is for handlers of kopf; use context.event() in sync, check, finalize"
     else:
         return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else "")
