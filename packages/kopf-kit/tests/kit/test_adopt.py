@@ -256,6 +256,7 @@ def test_webhooks_that_the_author_s_own_templates_configure_are_left_to_them(not
     [
         *(("1.10", "1.10.0"), ("1.0.0rc1", "1.0.0-rc.1"), ("2.0a3.dev1", "2.0.0-a.3")),
         *(("1.2.3.4", "1.2.3"), ("1.0.post1", "1.0.0"), ("1.0+a", "1.0.0"), ("1!1.0", "1.0.0")),
+        *((same, same) for same in ("2.0.0-beta.2", "1.0.0-alpha", "1.0.0-rc1")),
     ],
 )
 def test_a_version_becomes_one_that_helm_takes_and_what_that_loses_is_said(
@@ -449,6 +450,38 @@ def test_kinds_of_others_that_may_be_in_no_namespace_are_said_where_some_are_wat
         (notes / "PROJECT").unlink()
         assert (sentence in said) == start.endswith("team-a")
 
+    name = documents.load(role)["metadata"]["name"]
+    about = (
+        f"metadata: {{name: a, namespace: team-a}}\nroleRef: {{kind: ClusterRole, name: {name}}}"
+    )
+    subjects = "subjects: [{kind: ServiceAccount, name: notes, namespace: sys}]\n"
+    binding = f"---\nkind: RoleBinding\n{about}\n{subjects}"
+    (notes / "role.yaml").write_text(f"{role}{rule}{binding}")
+    code, said = adopt(notes, *SAID)
+    assert code == 0, said
+    assert "whether clusterissuers.cert-manager.io are in namespaces" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "has_it"),
+    [
+        ("a.yaml", "kind: Service\nmetadata:\n  name: hooks\n", True),
+        ("svc.yml", "{{ if .Values.a }}\nkind: Service\nmetadata: {name: hooks}\n{{ end }}", True),
+        ("a.yaml", "kind: ConfigMap\nmetadata: {name: hooks}\n---\nkind: Service\n", False),
+        ("a.yaml", "# kind: Service\n# name: hooks\n{{/*\nkind: Service\nname: hooks */}}", False),
+        ("a.yaml", "kind: Service\nmetadata:\n  name: hooks-of-others\n", False),
+    ],
+)
+def test_a_service_that_converts_is_looked_for_in_the_chart_s_templates(
+    file: str, text: str, has_it: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / file).write_text(text)
+    service = {"service": {"name": "hooks", "namespace": "ops"}}
+    crd = {"spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": service}}}}
+
+    assert adopted.converter(crd, tmp_path) == ("" if has_it else "hooks")
+
 
 @pytest.mark.parametrize(
     ("handler", "changes", "ends"),
@@ -541,6 +574,7 @@ client.CoreV1Api().list_namespace()
             _replace("main.py", f"{_KOPF}kopf.run()\n"),
             "it runs kopf itself then; call kopf.run() below `if __name__ == '__main__':` alone",
         ),
+        (_replace("main.py", f"{_KOPF}kopf.operator()\n"), "; call kopf.operator() below `if __na"),
         (_package, "notes/main have one name, and Python imports the package alone"),
         (
             _edit("crd.yaml", "  scope:", f"  conversion: {_CONVERTER}\n  scope:"),

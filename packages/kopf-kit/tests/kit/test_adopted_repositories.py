@@ -699,6 +699,10 @@ def test_o11_the_modules_that_were_found_are_named(tmp_path: Path) -> None:
     root = repository(tmp_path, "main.py", {"other.py": handler})
 
     assert "the repository does not say it (there are main, other; one may im" in adopt(root)[1]
+    (root / "src").mkdir()
+    (root / "other.py").rename(root / "src" / "main.py")
+    assert "the repository does not say it (there are main, main; one may" in adopt(root)[1]
+    (root / "src" / "main.py").rename(root / "other.py")
     said = adopt(root, "--module", "main")[1]
     assert "other have handlers that main does not import, so the chart does not run them" in said
 

@@ -142,9 +142,19 @@ def converter(crd: Manifest, chart: Path) -> str:
     """Return the Service that converts the objects of a kind, if a chart's templates lack it."""
     match crd["spec"].get("conversion"):
         case {"webhook": {"clientConfig": {"service": {"name": str(name)}}}}:
-            texts = map(reading.text, (chart / "templates").rglob("*.yaml"))
-            return "" if any(name in text for text in texts) else name
+            files = (chart / "templates").rglob("*.y*ml")
+            return "" if any(_has_service(reading.text(file), name) for file in files) else name
     return ""
+
+
+def _has_service(text: str, name: str) -> bool:
+    """Return whether a manifest, or a template of one, has a Service of that name."""
+    text = re.sub(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}|(?m:(?<!\S)#.*$)", "", text, flags=re.DOTALL)
+    return any(
+        re.search(r"\bkind[\"']?:\s*[\"']?Service\b", each)
+        and re.search(rf"\bname[\"']?:[^\n,]*(?<![\w.-]){re.escape(name)}(?![\w.-])", each)
+        for each in re.split(r"(?m)^---", text)
+    )
 
 
 def _chart(project: "Project", adopted: "Adopted") -> Manifest:

@@ -67,6 +67,8 @@ class Grants:
     own: list[tuple[str, Rule]] = field(default_factory=list)
     #: In the cluster, whichever namespaces are watched: about what is in no namespace.
     cluster: list[tuple[str, Rule]] = field(default_factory=list)
+    #: Those of `watched` that the author gives in the whole cluster.
+    everywhere: list[tuple[str, Rule]] = field(default_factory=list)
     #: Sentences on what the chart does not give.
     left_out: list[str] = field(default_factory=list)
 
@@ -75,6 +77,7 @@ class Grants:
         self.watched += [each for each in other.watched if each not in self.watched]
         self.own += [each for each in other.own if each not in self.own]
         self.cluster += [each for each in other.cluster if each not in self.cluster]
+        self.everywhere += [each for each in other.everywhere if each not in self.everywhere]
         self.left_out += [each for each in other.left_out if each not in self.left_out]
 
     @property
@@ -104,6 +107,7 @@ def split(rules: Iterable[tuple[str, Rule]], crds: Sequence[Manifest]) -> Grants
     for why, rule in rules:
         for here, part in _parts(rule, wide):
             (grants.cluster if here else grants.watched).append((why, part))
+    grants.everywhere += grants.watched
     return grants
 
 

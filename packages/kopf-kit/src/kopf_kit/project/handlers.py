@@ -65,8 +65,11 @@ class _RunError(BaseException):
     """Ends the import of a module that runs kopf then: it would not end, or ask for a cluster."""
 
 
-def _refuse(*_: Any, **__: Any) -> Any:
-    raise _RunError("it runs kopf itself then")
+def _refusing(name: str) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise _RunError(f"it runs kopf itself then; call kopf.{name}()")
+
+    return refuse
 
 
 def main(module: str) -> None:
@@ -77,7 +80,8 @@ def main(module: str) -> None:
     importlib.import_module("kopf.cli")
     # Not an import, because the kit itself does without kopf.
     kopf: Any = importlib.import_module("kopf")
-    kopf.run = kopf.operator = kopf.spawn_tasks = _refuse
+    for name in ("run", "operator", "spawn_tasks"):
+        setattr(kopf, name, _refusing(name))
     loaded = sorted(sys.stdlib_module_names & sys.modules.keys())
     sys.path.insert(0, "")
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)  # nor that of a Pod that this may run in

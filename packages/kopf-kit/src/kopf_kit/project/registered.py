@@ -104,13 +104,13 @@ def judge(module: str, where: Path | str, printed: str) -> Any:
         )
     answer = json.loads(answers[-1])
     if failed := answer.get("failed"):
-        way = "call kopf.run() below `if __name__ == '__main__':` alone"
+        way = " below `if __name__ == '__main__':` alone"
         if unset := ", ".join(answer["unset"]):
             way = (
-                f"it reads the variables {unset}, which are not set: give them by --env "
+                f"; it reads the variables {unset}, which are not set: give them by --env "
                 "NAME=VALUE, or as `environment` in PROJECT"
             )
-        raise KitError(f"{module} cannot be imported in {where}: {failed}; {way}")
+        raise KitError(f"{module} cannot be imported in {where}: {failed}{way}")
     if Version(answer["kopf"]) < _OLDEST_KOPF:
         raise KitError(
             f"{module} runs with kopf {answer['kopf']}, and the kit packages operators "

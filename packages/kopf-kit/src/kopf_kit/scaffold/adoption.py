@@ -86,7 +86,7 @@ def project(operator: Operator, *, run: bool = True) -> tuple[str, list[str]]:
     kinds = [crd["spec"]["names"]["kind"] for crd in crds]
     wide = [crd["spec"]["names"]["kind"] for crd in crds if crd["spec"].get("scope") == "Cluster"]
     rules = [{"apiGroups": [each.group], "resources": [each.plural]} for each in handlers.watched]
-    rules += [rule for _, rule in grants.watched]
+    rules += [rule for _, rule in grants.everywhere]
     no_olm = rbac.NO_OLM.format(", ".join(wide)) if wide and grants.own else ""
     return _text(operator, crds, watched, olm=not no_olm), [
         *_about_the_code(operator, handlers),

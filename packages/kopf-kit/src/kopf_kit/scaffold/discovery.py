@@ -1,22 +1,21 @@
 """What a repository says of an operator on plain kopf, for `kopf-kit adopt`."""
 
 import ast
-import configparser
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from kopf_kit.project import accounts, adopted, container, registered, written
+from kopf_kit.project import accounts, adopted, container
 from kopf_kit.project.accounts import Called
 from kopf_kit.project.container import Container, KopfRun
 from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import KitError, answer
+from kopf_kit.scaffold import distribution
 
 Manifest = dict[str, Any]
 
@@ -83,7 +82,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
 
     With `run`, its Python is asked for the installed version.
     """
-    about = _about(root)
+    about = distribution.about(root)
     remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
     pages = (HOME.fullmatch(page) for page in (*about.get("urls", {}).values(), remote))
     home = next((f"https://{'/'.join(page.groups())}" for page in pages if page), "")
@@ -100,7 +99,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     image = container.started(image, manifest)
     started = container.kopf_run(image.command)
     doubts += _about_start(dockerfile, built, deployment, started)
-    modules = [*dict.fromkeys(_modules(root))]
+    modules = [*_modules(root)]
     stems = (PurePosixPath(file).stem for file in (started.files if started else ()))
     named = [*started.modules, *stems] if started else modules
     module = said.module or (named[0] if len(named) == 1 else "")
@@ -111,7 +110,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     required = next((name for name in _REQUIRED if (root / name).is_file()), "")
     if not required and container.is_package(root):
         required = "pyproject.toml" if container.says_project(root) else "setup.py"
-    version = _version(root, about, run=run)
+    version = distribution.version(root, about, run=run)
     doubts += _about_builds("" if said.requirements else dockerfile, image, version)
     return replace(
         said,
@@ -131,7 +130,7 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
         samples=said.samples or _found(root, lambda one: sampled(one) in kinds, _one),
         requirements=said.requirements or ("" if installed else required),
         rights=_with_bindings(root, said.rights, Called(name, said.account)),
-        version=_semantic(version) if version else "",
+        version=distribution.semantic(version),
         description=said.description or about.get("description", ""),
     )
 
@@ -154,7 +153,7 @@ def _deployed(root: Path, name: str) -> tuple[str, Manifest, list[str]]:
     running = [(f, each) for f, each in found if container.runs_kopf(each)]
     called = [(container.called(str(each.get("image"))), (f, each)) for f, each in found]
     named = [each for image, each in called if image == name]
-    named = named or [each for image, each in called if name and name in image]
+    named = named or [e for image, e in called if accounts.is_called(image, name, after=True)]
     chosen = [each for each in named if each in running] or named or running
     taken = [(container.started(Container(), e), container.referred(e)) for _, e in chosen]
     if taken and all(each == taken[0] for each in taken):
@@ -185,15 +184,18 @@ def _about_start(
         yield f"{dockerfile} watches {at}, and {deployment} {there}, which PROJECT has"
 
 
-def _about_builds(dockerfile: str, image: Container, version: Version | None) -> Iterator[str]:
+def _about_builds(dockerfile: str, image: Container, version: str) -> Iterator[str]:
     """Yield sentences on what an image or a chart cannot be built with."""
     if image.lacking and dockerfile:
         yield (
             f"{dockerfile} names a base image by {', '.join(image.lacking)}, which a build of the "
             "kit does not set: give each ARG a default there"
         )
-    if version and Version(_semantic(version)) != version:
-        yield f"Helm takes no version {version}, so PROJECT has {_semantic(version)}"
+    if version and Version(distribution.semantic(version)) != Version(version):
+        yield (
+            f"Helm, or an image's tag, takes no version {version}, so PROJECT has "
+            f"{distribution.semantic(version)}"
+        )
 
 
 def _entry(command: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
@@ -221,77 +223,6 @@ def _path(root: Path, module: str, image: Container, started: KopfRun | None) ->
     return {"PYTHONPATH": f"{folder}:{former}".rstrip(":")}
 
 
-def _about(root: Path) -> dict[str, Any]:
-    """Return the table `project` of a pyproject.toml, or what poetry or setuptools has instead."""
-    file = root / "pyproject.toml"
-    match reading.toml(file) if file.is_file() else {}:
-        case {"project": about}:
-            pass
-        case {"tool": {"poetry": {**said}, **others}}:
-            kept = ("name", "version", "description", "scripts", "urls", "repository", "homepage")
-            about = {key: said[key] for key in kept if key in said}
-            match others:
-                case {"poetry-dynamic-versioning": {"enable": True}}:  # git's tag is the version
-                    about.pop("version", None)
-        case _:
-            file = root / "setup.cfg"
-            about = _of_setuptools(code(file))
-    about = reading.shaped(about, written.Project, file)
-    pages = {key: about[key] for key in ("repository", "homepage") if key in about}
-    scripts = {
-        name: each if isinstance(each, str) else each.get("reference") or each.get("callable", "")
-        for name, each in about.get("scripts", {}).items()
-    }
-    return {**about, "urls": pages | about.get("urls", {}), "scripts": scripts}
-
-
-def _of_setuptools(text: str) -> dict[str, Any]:
-    """Return what a setup.cfg says of a project; it may be of a linter, and say nothing."""
-    parser = configparser.ConfigParser(interpolation=None)
-    with suppress(configparser.Error):
-        parser.read_string(text)
-    said = dict(parser["metadata"]) if "metadata" in parser else {}
-    # Others are elsewhere, such as `attr: notes.VERSION`.
-    about = {key: each for key, each in said.items() if not each.startswith(("attr:", "file:"))}
-    lines = parser.get("options.entry_points", "console_scripts", fallback="").splitlines()
-    scripts = (line.replace(" ", "").partition("=") for line in lines)
-    return {
-        **about,
-        "urls": {"": about.get("url", "")},
-        "scripts": {name: target for name, _, target in scripts if target},
-    }
-
-
-def _version(root: Path, about: dict[str, Any], *, run: bool) -> Version | None:
-    """Return the version that a project has; None if nothing says it.
-
-    Where its project leaves it to the build, it is that of the installed package, or else git's
-    last tag.
-    """
-    if "version" in about:
-        try:
-            return Version(about["version"])
-        except (InvalidVersion, TypeError) as error:
-            raise KitError(
-                f"{root} has the version `{about['version']}`; write one such as 1.2.0, which the "
-                "chart gets too"
-            ) from error
-    name = about.get("name", "")
-    reader = f"from importlib.metadata import version; print(version({name!r}))"
-    tag = ("git", "-C", root, "describe", "--tags", "--abbrev=0")
-    asked = [(registered.python(root), "-c", reader)] if run and name else []
-    for command in (*asked, tag):
-        with suppress(InvalidVersion):
-            return Version(answer(command) or "")
-    return None
-
-
-def _semantic(version: Version) -> str:
-    """Return a version as Helm takes it: three numbers, and that of a prerelease."""
-    before = f"-{version.pre[0]}.{version.pre[1]}" if version.pre else ""
-    return f"{version.major}.{version.minor}.{version.micro}{before}"
-
-
 def _with_bindings(root: Path, given: tuple[str, ...], called: Called) -> tuple[str, ...]:
     """Return files with roles, and those of the repository that bind these roles.
 
@@ -315,12 +246,19 @@ def _with_bindings(root: Path, given: tuple[str, ...], called: Called) -> tuple[
     every_object = [one for each in objects.values() for one in each]
     # Roles that are bound to another's ServiceAccount alone are not the operator's.
     elsewhere = {name for _, name in accounts.operators(every_object, called.name, signs=1)}
+    elsewhere = elsewhere or {
+        name
+        for one in every_object
+        for _, name in accounts.runs_as(one) | accounts.made(one)
+        if accounts.is_called(name, called.name)
+    }
     elsewhere = {called.said[1]} if called.account else elsewhere
     elsewhere = elsewhere if len(elsewhere) == 1 and not elsewhere & names else set()
     doubtful = not called.account and not all(accounts.fits(one, called.name) for one in names)
     several = len(names | made | elsewhere) > 1 or len(pairs) > 1
     for file in every if several or doubtful or (spaced and not names) else ():
         running = {name for one in objects[file] for _, name in accounts.runs_as(one)}
+        running |= elsewhere & {name for one in objects[file] for _, name in accounts.made(one)}
         if spaced and not names:  # nor which namespace is the operator's
             running |= {name for one in objects[file] for _, name in accounts.made(one)}
         if (names | elsewhere) & running or (running and not names):
@@ -330,12 +268,16 @@ def _with_bindings(root: Path, given: tuple[str, ...], called: Called) -> tuple[
 
 
 def _modules(root: Path) -> Iterator[str]:
-    """Yield the modules that register handlers."""
+    """Yield the modules that register handlers, one of each folder if these have the same name."""
+    found = set[tuple[str, Path]]()
     for file in files(root, "*.py"):
         if _KOPF.search(text := code(file)) and _HANDLER.search(text):
             inside = next((f for f in (root / "operator", root / "src") if f in file.parents), root)
             parts = file.relative_to(inside).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            if (module, inside) not in found:  # a file and a package may have one name
+                yield module
+            found.add((module, inside))
 
 
 def twins(root: Path, module: str) -> tuple[Path, ...]:
