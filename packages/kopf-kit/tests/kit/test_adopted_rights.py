@@ -262,6 +262,9 @@ def adopted(root: Path, case: Case) -> tuple[list[Raw], bool, str]:
     home = "https://github.com/example/notes-operator"
     account = ("--account", case.account) if case.account else ()
     code, said = called(adopt_command, root, "--home", home, "--rights", "role.yaml", *account)
+    if "name one of them with its namespace" in said:
+        account = ("--account", f"{case.home}/{case.account}")
+        code, said = called(adopt_command, root, "--home", home, "--rights", "role.yaml", *account)
     if code:
         assert "Traceback" not in said
         return [], True, said
