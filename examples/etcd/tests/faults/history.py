@@ -172,10 +172,10 @@ def wrong(operations: list[Operation], history: list[Write]) -> list[str]:
 
 def settled(operations: list[Operation], history: list[Write]) -> list[Operation]:
     """Return the calls; of those without an answer, only writes that took effect, with an end."""
-    revisions = {value: revision for revision, _, value in history}
+    revisions: dict[str | None, int] = {value: revision for revision, _, value in history}
     ends = [(call.revision, call.end) for call in operations if call.revision]
 
-    def end(value: str) -> float:
+    def end(value: str | None) -> float:
         return min((end for at, end in ends if at >= revisions[value]), default=float("inf"))
 
     return [

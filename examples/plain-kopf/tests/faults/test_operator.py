@@ -10,13 +10,17 @@ from kopf_kit.testing.conformance.sequences import *  # noqa: F403
 from kopf_kit.testing.conformance.watches import *  # noqa: F403
 
 FOLDER = Path(__file__).parents[2]
-_TWICE = "the Pod is there already, so its creation is refused (409) again and again"
-_SILENT = "if no response comes, the client waits forever"
-_FAULTS = f"a response is lost, and {_TWICE}; or {_SILENT}"
-_REFUSED = "kopf's own annotation is refused (409), and kopf does not write it again"
+_TWICE = "the Pod already exists, so each attempt to create it is refused (409)"
+_SILENT = "no response comes, and the client waits forever"
+_AGAIN = "so each further attempt to create it is refused (409)"
+_FAULTS = f"a response is lost although the Pod was created, {_AGAIN}; or {_SILENT}"
+_REFUSED = "the API server refuses kopf's own annotation (409), and kopf does not write it again"
 _EDITED = f"{_SILENT}; or {_REFUSED}"
 _LOST = "no handler watches the Pods, so a lost Pod stays lost"
-_ALTERED = "no handler watches the Pods, so an altered one stays altered"
+_ALTERED = "no handler watches the Pods, so an altered Pod stays altered"
+_LISTED = "kopf does not list objects again by itself"
+_SILENT_WATCH = "if a watch stays silent, kopf ends it only after 70 s"
+_PATIENT = "after a refusal, kopf waits up to 21 s before it tries again"
 _ONE = "this operator elects no leader, so there can be only one replica"
 
 
@@ -61,9 +65,9 @@ class Notes(Plain):
         "test_the_lease_is_deleted": _ONE,
         "test_any_sequence_ends_as_a_fresh_start_does": _LOST,
         "test_410_hides_a_deletion_and_the_resync_finds_the_ghost": _LOST,
-        "test_events_that_never_come_are_found_by_the_resync": "kopf does not list again by itself",
-        "test_a_black_hole_is_left_in_time": "kopf gives up a silent watch only after 70 s",
-        "test_lists_and_watches_are_refused_for_a_while": "kopf asks again only after up to 21 s",
+        "test_events_that_never_come_are_found_by_the_resync": _LISTED,
+        "test_a_black_hole_is_left_in_time": _SILENT_WATCH,
+        "test_lists_and_watches_are_refused_for_a_while": _PATIENT,
     }
 
 
