@@ -137,7 +137,7 @@ def is_ready(server: ApiServer) -> bool:
 
 
 def text(server: ApiServer, key: tuple[str, str] = ("ns", "w-one")) -> Any:
-    """Return the text in a ConfigMap, or None if there is none."""
+    """Return the text in a ConfigMap, or None without one."""
     return (server.get(CONFIG_MAP, key) or {"data": {}})["data"].get("text")
 
 

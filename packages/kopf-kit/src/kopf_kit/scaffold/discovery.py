@@ -330,7 +330,7 @@ def _is_own_crd(one: Manifest) -> bool:
 
 
 def hint(root: Path) -> str:
-    """Return what to do with a CRD that only Helm reads; empty if there is none."""
+    """Return what to do with a CRD that only Helm reads; empty if no file has one."""
     for file in files(root, "*.yaml", "*.yml"):
         if "{{" in (text := code(file)) and "kind: CustomResourceDefinition" in text:
             return f"; {file} is a template: `helm template` prints what that file has to have"
