@@ -14,11 +14,10 @@ import pytest
 
 from kopf_kit.release import files
 from tests.docs.reader import Reader
-from tests.support.console import Step
-from tests.support.walkthrough import steps
+from tests.support.console import Step, walkthrough
 
 TEXT = (Path(__file__).parents[2] / "docs" / "write-your-own-operator.md").read_text()
-PAGE = steps(TEXT)
+PAGE = walkthrough(TEXT)
 #: How the packages are had while no release is published, in the page's words.
 _BUILD, _FIND = "uv build --all-packages", 'export UV_FIND_LINKS="$PWD/dist"'
 #: The first command that needs a cluster.

@@ -13,7 +13,7 @@ from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.project.definition import load
 from kopf_kit.rig.paths import CHECKOUT
-from tests.support import kubeconform
+from tests.chart.projects import kubeconform
 
 EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 
@@ -43,7 +43,7 @@ def test_it_fits_the_schema(file: Path) -> None:
 
 
 def test_kubeconform_takes_them_all() -> None:
-    assert kubeconform.findings(load(CHECKOUT), *EXAMPLES) == ""
+    assert kubeconform(load(CHECKOUT), *EXAMPLES) == ""
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ from tests.chart.projects import (
     every_adopted_project,
     every_project,
     every_project_on_runtime,
+    kubeconform,
 )
-from tests.support import kubeconform
 
 RELEASE = "demo"
 #: What an operator's manifest of one of these kinds is held against.
@@ -228,14 +228,14 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
 
 @every_project
 def test_kubeconform_takes_the_samples_and_finds_a_typo(project: Project, tmp_path: Path) -> None:
-    assert kubeconform.findings(project, *itertools.chain(*project.samples.values())) == ""
+    assert kubeconform(project, *itertools.chain(*project.samples.values())) == ""
 
     for kind, sample in firsts(project):
         manifest = documents.load(sample.read_text())
         manifest.setdefault("spec", {})["nosuchfield"] = 1
         typo = tmp_path / f"{kind}.yaml"
         typo.write_text(yaml.safe_dump(manifest))
-        assert "nosuchfield" in kubeconform.findings(project, typo)
+        assert "nosuchfield" in kubeconform(project, typo)
 
 
 @every_project

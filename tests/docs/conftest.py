@@ -2,21 +2,21 @@
 
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import dockerfiles, engine, kind, public_images, registry, tools
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import CommandError
+from kopf_kit.testing import Kubectl
 from kopf_offline import golang
 from tests.docs.reader import CHECKOUT, Reader
 from tests.docs.readings import not_run
 from tests.e2e import release
-from tests.e2e.kube import Kube
-from tests.e2e.shared import cluster, hack_made, kube
 from tests.make.commands import Make
-
-__all__ = ["cluster", "hack_made", "kube"]
 
 #: The namespaces that pages and their situations make.
 _NAMESPACES = (
@@ -37,10 +37,10 @@ def make() -> Make:
 
 
 @pytest.fixture
-def reader(hack_made: hack_cluster.Cluster, tmp_path: Path) -> Iterator[Reader]:
+def reader(e2e_cluster: Cluster, tmp_path: Path) -> Iterator[Reader]:
     """Somebody with a shell, and the programs of the pages."""
     kubectl = tmp_path / "kubectl"
-    kubectl.write_text(_KUBECTL.format(kubectl=hack_made.kubectl))
+    kubectl.write_text(_KUBECTL.format(kubectl=e2e_cluster.kubectl))
     kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
     for program in ("helm", "kind"):
         (tmp_path / program).symlink_to(tools.path(program))
@@ -48,31 +48,31 @@ def reader(hack_made: hack_cluster.Cluster, tmp_path: Path) -> Iterator[Reader]:
     (tmp_path / "go").symlink_to(golang.go())
     with Reader.here(
         tmp_path,
-        KUBECONFIG=str(hack_made.kubeconfig),
-        KIND_CLUSTER_NAME=hack_made.name,
+        KUBECONFIG=str(e2e_cluster.kubeconfig),
+        KIND_CLUSTER_NAME=e2e_cluster.name,
     ) as somebody:
         yield somebody
 
 
 @pytest.fixture
-def without_operator(hack_made: hack_cluster.Cluster, kube: Kube) -> Iterator[None]:
+def without_operator(e2e_cluster: Cluster) -> Iterator[None]:
     """A cluster with neither an operator nor the CRD, before and after."""
-    _clean(kube)
-    _name_busybox(hack_made)
+    _clean(e2e_cluster)
+    _name_busybox(e2e_cluster)
     yield
-    _clean(kube)
+    _clean(e2e_cluster)
 
 
 @pytest.fixture(scope="session")
-def demo(hack_made: hack_cluster.Cluster, kube: Kube, make: Make) -> Iterator[str]:
+def demo(e2e_cluster: Cluster, make: Make) -> Iterator[str]:
     """What `make demo` prints, on a cluster that had neither an operator nor the CRD."""
-    _clean(kube)
-    _name_busybox(hack_made)  # which the operator in Go runs
+    _clean(e2e_cluster)
+    _name_busybox(e2e_cluster)  # which the operator in Go runs
     yield make("demo")
-    _clean(kube)
+    _clean(e2e_cluster)
 
 
-def _name_busybox(made: hack_cluster.Cluster) -> None:
+def _name_busybox(made: Cluster) -> None:
     """Give the node the image that message Pods run by default, if it cannot pull it.
 
     The kubelet remembers by its digest what it pulled itself, and would pull it again under
@@ -87,18 +87,17 @@ def _name_busybox(made: hack_cluster.Cluster) -> None:
     engine.docker(*command, "tag", "--force", f"{image}:latest", public_images.BUSYBOX)
 
 
-def _clean(kube: Kube) -> None:
-    kube.kubectl("uncordon", "--selector=kubernetes.io/os=linux")
-    if kube.get("CustomResourceDefinition", release.CRD):
-        for message in kube.objects("Message")[0]:  # a reading that ended early left finalizers
+def _clean(cluster: Cluster) -> None:
+    kubectl = Kubectl(cluster, "default")
+    kubectl("uncordon", "--selector=kubernetes.io/os=linux")
+    with suppress(CommandError):  # a reading that ended early left finalizers
+        nobody = ("--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+        for message in kubectl.get("messages", "-A")["items"]:
             where = message["metadata"]
-            nobody = {"metadata": {"finalizers": None}}
-            kube.patch("Message", where["name"], nobody, where["namespace"])
-    release.clean(kube, ours=True)
-    kube.kubectl("delete", "crd", release.CRD, "notes.example.com", "--ignore-not-found")
-    roles = [f"{release.CRD}-{role}" for role in ("view", "edit", "admin")]
-    kube.kubectl("delete", "clusterrole", *roles, "--ignore-not-found")
-    kube.kubectl("delete", "namespace", "message-operator", *_NAMESPACES, "--ignore-not-found")
+            kubectl("patch", "message", where["name"], "-n", where["namespace"], *nobody)
+    release.clean(cluster)
+    kubectl("delete", "crd", "notes.example.com", "--ignore-not-found")
+    kubectl("delete", "namespace", release.NAME, *_NAMESPACES, "--ignore-not-found")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,7 +1,4 @@
-"""Someone who reads a page with a shell beside it, and does what it says, one step after the other.
-
-``tests.support.walkthrough`` reads the pages that have their readers write files, too.
-"""
+"""Someone who reads a page with a shell beside it, and does what it says, step by step."""
 
 import os
 import re
@@ -15,8 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kopf_kit.rig import cluster
-from tests.support.console import Step, matches
-from tests.support.walkthrough import Listing, changed
+from tests.support.console import Listing, Step, changed, matches
 
 CHECKOUT = Path(__file__).parents[2]
 

@@ -1,175 +1,176 @@
-"""A namespace and the Messages in it, so that tests read like the guide."""
+"""A namespace and the Messages in it, on the kit's kubectl, so that tests read like the guide."""
 
 import json
 import re
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import KitError, outcome
+from kopf_kit.testing import Kubectl
+from kopf_kit.testing.installed import TIMEOUT
+from kopf_kit.testing.installed import namespace as made_namespace
 from kopf_kit.testing.requests import wait_until
-from tests.e2e.kube import Kube, Object
 
+Object = dict[str, Any]
+WAIT = "--timeout=300s"
 #: Marks all namespaces of the tests, so that what an interrupted run left is found.
-LABELS = {
-    "app.kubernetes.io/part-of": "message-operator-e2e",
-    "pod-security.kubernetes.io/enforce": "restricted",
-}
-
-#: The label by which a Message's Pods are found, whatever they are called.
-OWNER = "myorg.dev/message-uid"
+PART_OF = "app.kubernetes.io/part-of=message-operator-e2e"
+RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 
 
+@dataclass(frozen=True)
 class Namespace:
     """A namespace of a test; Pod Security admits only what is `restricted`."""
 
-    def __init__(self, kube: Kube, name: str) -> None:
-        self.kube = kube
-        self.name = name
+    kubectl: Kubectl
 
-    def make(self) -> None:
-        """Create it, and wait until it is ready for Pods."""
-        self.kube.create({"kind": "Namespace", "metadata": {"name": self.name, "labels": LABELS}})
-        wait_until(
-            f"the default ServiceAccount of {self.name}",
-            lambda: self.kube.get("ServiceAccount", "default", self.name),
-            lambda account: account,
-        )
-
-    def remove(self) -> None:
-        """Delete it with all that is in it, without waiting."""
-        self.kube.delete("Namespace", self.name)
-
-    def kubectl(self, *args: str, stdin: str | None = None) -> str:
-        """Run kubectl in this namespace and return what it prints."""
-        return self.kube.kubectl("-n", self.name, *args, stdin=stdin)
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.kubectl.namespace
 
     def create(self, name: str, text: str | None = None, interval: int | None = None) -> "Message":
-        """Declare a Message; what is None is left out."""
+        """Create a Message without the fields that are None."""
         fields = {"text": text, "intervalSeconds": interval}
         spec = {name: value for name, value in fields.items() if value is not None}
-        manifest: Object = {"kind": "Message", "metadata": {"name": name}}
-        self.kube.create(manifest | ({"spec": spec} if spec else {}), self.name)
+        manifest: Object = {"apiVersion": "myorg.dev/v1", "kind": "Message"}
+        manifest |= {"metadata": {"name": name}, **({"spec": spec} if spec else {})}
+        self.kubectl("create", "--filename=-", stdin=json.dumps(manifest))
         return self.message(name)
 
     def message(self, name: str) -> "Message":
         """Return the Message of that name, whether it is there or not."""
-        return Message(self, name)
+        return Message(self.kubectl, name)
 
-    def pods(self) -> list[Object]:
-        """Return the Pods that are there."""
-        return self.kube.objects("Pod", self.name)[0]
+    def output(self, *arguments: str) -> bytes:
+        """Run kubectl and return what it prints byte for byte; nothing if it fails."""
+        return outcome(self.kubectl.command(*arguments), timeout=TIMEOUT)[1]
 
     def now(self) -> str:
         """Return the resource version of this moment, for `history`."""
-        return self.kube.objects("Pod", self.name)[1]
+        return str(
+            json.loads(self.kubectl("get", "--raw", self._pods))["metadata"]["resourceVersion"]
+        )
+
+    def history(self, since: str) -> list[tuple[str, Object]]:
+        """Return what happened to Pods since a resource version: ADDED, MODIFIED or DELETED.
+
+        The API server remembers it, so nothing is missed.
+        """
+        watch = f"{self._pods}?watch=true&resourceVersion={since}&timeoutSeconds=1"
+        lines = self.kubectl("get", "--raw", watch).splitlines()
+        return [(event["type"], event["object"]) for event in map(json.loads, lines)]
+
+    def looks(self, *looks: str) -> Iterator[tuple[str, str]]:
+        """Yield what `kubectl get` shows of each, with a title: what a failed test shows."""
+        for look in looks:
+            try:
+                yield f"{look} in {self.name}", self.kubectl("get", *look.split())
+            except KitError as error:
+                yield f"{look} in {self.name}", str(error)
+
+    @property
+    def _pods(self) -> str:
+        return f"/api/v1/namespaces/{self.name}/pods"
 
 
+@dataclass(frozen=True)
 class Message:
-    """A Message that a test declared, and the Pod of it."""
+    """A Message that a test created, and its Pod."""
 
-    def __init__(self, namespace: Namespace, name: str) -> None:
-        self.namespace = namespace
-        self.kube = namespace.kube
-        self.name = name
-        self.pod_name = f"msg-{name}"
+    kubectl: Kubectl
+    name: str
+
+    @property
+    def pod_name(self) -> str:
+        """The name of its Pod."""
+        return f"msg-{self.name}"
 
     # --- what a user does ---------------------------------------------------------------------
 
     def edit(self, **spec: Any) -> None:
         """Change fields of the spec."""
-        self.kube.patch("Message", self.name, {"spec": spec}, self.namespace.name)
+        patch = json.dumps({"spec": spec})
+        self.kubectl("patch", "message", self.name, "--type=merge", "-p", patch)
 
-    def delete(self, **options: Any) -> None:
+    def delete(self) -> None:
         """Delete it, without waiting."""
-        self.kube.delete("Message", self.name, self.namespace.name, **options)
+        self.kubectl("delete", "message", self.name, "--wait=false")
 
-    def delete_pod(self, **options: Any) -> None:
+    def delete_pod(self, *options: str) -> None:
         """Delete its Pod, without waiting."""
-        self.kube.delete("Pod", self.pod_name, self.namespace.name, **options)
+        self.kubectl("delete", "pod", self.pod_name, "--wait=false", *options)
 
-    def patch_pod(self, patch: Object) -> None:
+    def patch_pod(self, patch: Object, *options: str) -> None:
         """Alter its Pod by hand."""
-        self.namespace.kubectl(
-            "patch", "pod", self.pod_name, "--type=merge", "-p", json.dumps(patch)
-        )
+        patched = ("--type=merge", "-p", json.dumps(patch))
+        self.kubectl("patch", "pod", self.pod_name, *patched, *options)
 
     # --- what a user sees ---------------------------------------------------------------------
 
-    def get(self) -> Object | None:
+    def get(self) -> Any:
         """Return the Message as it is, None if it is gone."""
-        return self.kube.get("Message", self.name, self.namespace.name)
+        return self.kubectl.find("message", self.name)
 
-    def status(self) -> Object:
+    def status(self) -> Any:
         """Return its status, empty if there is none."""
         return (self.get() or {}).get("status") or {}
 
-    def ready(self) -> Object:
-        """Return its Ready condition, empty if there is none."""
-        return ready(self.status())
-
-    def pod(self) -> Object | None:
+    def pod(self) -> Any:
         """Return its Pod as it is, None if there is none."""
-        return self.kube.get("Pod", self.pod_name, self.namespace.name)
+        return self.kubectl.find("pod", self.pod_name)
 
     def log(self) -> bytes:
         """Return what `kubectl logs` prints of its Pod; nothing before that has started."""
-        return self.kube.output("-n", self.namespace.name, "logs", self.pod_name)
+        return Namespace(self.kubectl).output("logs", self.pod_name)
 
-    def events(self) -> list[Object]:
+    def events(self) -> list[Any]:
         """Return the Events about it, the oldest first."""
-        events, _ = self.kube.objects("Event", self.namespace.name)
-        ours = [event for event in events if event["involvedObject"].get("name") == self.name]
-        return sorted(ours, key=lambda event: int(event["metadata"]["resourceVersion"]))
+        about = f"--field-selector=involvedObject.name={self.name}"
+        events = self.kubectl.get("events", about)["items"]
+        return sorted(events, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
     # --- waiting ------------------------------------------------------------------------------
 
-    def wait_until_ready(self, *, instead_of: Object | None = None) -> Object:
+    def wait_until_ready(self, *, instead_of: Any = None) -> Any:
         """Wait until it is Ready as last edited, with its Pod running; return the Pod.
 
         `instead_of` is a Pod that must have been replaced.
         """
         former = instead_of["metadata"]["uid"] if instead_of else None
 
-        def look() -> tuple[Object | None, Object | None]:
-            return self.get(), self.pod()
+        def look() -> tuple[Any, Any]:
+            message = self.get() or {"metadata": {}}
+            status, generation = message.get("status") or {}, message["metadata"].get("generation")
+            current = is_ready(status) and status["observedGeneration"] == generation
+            return message, self.pod() if current else None
 
-        def holds(seen: tuple[Object | None, Object | None]) -> bool:
-            message, pod = seen
-            if message is None or pod is None:
-                return False
-            status = message.get("status") or {}
-            return (
-                pod["metadata"]["uid"] != former
-                and "deletionTimestamp" not in pod["metadata"]
-                and ready(pod["status"]).get("status") == "True"
-                and ready(status).get("status") == "True"
-                and status["observedGeneration"] == message["metadata"]["generation"]
-            )
+        def holds(seen: tuple[Any, Any]) -> bool:
+            pod = seen[1]
+            return bool(pod and is_up(pod) and pod["metadata"]["uid"] != former)
 
-        _, pod = wait_until(
-            f"Message {self.name} to be Ready" + (" with another Pod" if former else ""),
-            look,
-            holds,
-        )
-        assert pod is not None
-        return pod
+        another = " with another Pod" if former else ""
+        return wait_until(f"Message {self.name} to be Ready{another}", look, holds)[1]
 
-    def wait_for_reason(self, *reasons: str) -> Object:
+    def wait_for_reason(self, *reasons: str) -> Any:
         """Wait until its Ready condition has one of the reasons; return the condition."""
         return wait_until(
             f"Message {self.name} to say {' or '.join(reasons)}",
-            self.ready,
+            lambda: ready(self.status()),
             lambda condition: condition.get("reason") in reasons,
         )
 
-    def wait_for_event(self, reason: str) -> Object:
+    def wait_for_event(self, reason: str) -> Any:
         """Wait until it has an Event of that reason; return the last one."""
-        events = wait_until(
+        return wait_until(
             f"an Event {reason} about Message {self.name}",
-            self.events,
-            lambda events: any(event["reason"] == reason for event in events),
-        )
-        return [event for event in events if event["reason"] == reason][-1]
+            lambda: [event for event in self.events() if event["reason"] == reason],
+            bool,
+        )[-1]
 
     def wait_for_log(self, start: bytes) -> bytes:
         """Wait until its Pod has printed this first; return the whole log."""
@@ -188,22 +189,32 @@ class Message:
         )
 
 
-def make_namespace(kube: Kube, test: str) -> Iterator[Namespace]:
-    """Make a namespace that is named after a test, then remove it; a fixture's body."""
+@contextmanager
+def make_namespace(cluster: Cluster, test: str) -> Iterator[Namespace]:
+    """Have a namespace that is named after a test."""
     slug = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())[:50].strip("-")
-    made = Namespace(kube, f"{slug}-{secrets.token_hex(3)}")
-    made.make()
-    yield made
-    made.remove()
+    name = f"{slug}-{secrets.token_hex(3)}"
+    with made_namespace(cluster, name, PART_OF, RESTRICTED, wait=False) as kubectl:
+        yield Namespace(kubectl)
 
 
-def ready(status: Object) -> Object:
+def ready(status: Object) -> Any:
     """Return the Ready condition of a Message's or a Pod's status, empty without one."""
     conditions: list[Object] = status.get("conditions") or []
     return next((condition for condition in conditions if condition["type"] == "Ready"), {})
 
 
-def uid(found: Object | None) -> str:
+def is_ready(status: Object) -> bool:
+    """Tell whether the Ready condition in a status holds."""
+    return bool(ready(status).get("status") == "True")
+
+
+def is_up(pod: Object) -> bool:
+    """Tell whether a Pod is ready and not about to end."""
+    return "deletionTimestamp" not in pod["metadata"] and is_ready(pod["status"])
+
+
+def uid(found: Any) -> str:
     """Return the uid of an object that must be there."""
     assert found is not None, "the object is gone"
     return str(found["metadata"]["uid"])

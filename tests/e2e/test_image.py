@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kopf_kit.image import build
-from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import dockerfiles, public_images
+from kopf_kit.rig.cluster import Cluster
 
 BASE_AND_30_MB = 30_000_000
 
@@ -21,8 +21,8 @@ def docker(*arguments: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def ref(hack_made: hack_cluster.Cluster) -> str:
-    if hack_made.existing:
+def ref(e2e_cluster: Cluster) -> str:
+    if e2e_cluster.existing:
         pytest.skip("the image of an existing cluster is not built here")
     return build.reference()
 

@@ -1,12 +1,16 @@
 """Create, look, edit, delete, as the guide tells a newcomer; and what was lost comes back."""
 
 import json
-from typing import Any
 
+import pytest
+
+from kopf_kit.cli import e2e
 from kopf_kit.rig import paths
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import KitError
+from kopf_kit.testing import Kubectl
 from kopf_kit.testing.requests import wait_until
-from tests.e2e.kube import WAIT, Kube, Object
-from tests.e2e.messages import Message, Namespace, ready, uid
+from tests.e2e.messages import PART_OF, RESTRICTED, WAIT, Namespace, Object, ready, uid
 
 EXAMPLES = sorted((paths.CHECKOUT / "examples").glob("*.yaml"))
 
@@ -56,7 +60,7 @@ def test_an_edit_replaces_the_pod_and_a_label_does_not(namespace: Namespace) -> 
     assert second["metadata"]["name"] == first["metadata"]["name"]
     event = message.wait_for_event("Replaced")
     assert event["message"] == "Replaced Pod msg-hello: the Message was edited."
-    history = namespace.kube.history("Pod", namespace.name, since)
+    history = namespace.history(since)
     assert {uid(pod) for what, pod in history if what == "ADDED"} == {uid(second)}
 
     message.edit(text="before")  # taken back
@@ -91,45 +95,28 @@ def test_a_deleted_message_takes_its_pod_with_it_and_its_name_is_free(namespace:
 
 def test_a_message_comes_together_with_its_namespace_and_goes_with_it(namespace: Namespace) -> None:
     name = f"{namespace.name[:50]}-2"
-    labels = (namespace.kube.get("Namespace", namespace.name) or {})["metadata"]["labels"]
-    labels.pop("kubernetes.io/metadata.name")
-    both = {
-        "apiVersion": "v1",
-        "kind": "List",
-        "items": [
-            {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {"name": name, "labels": labels},
-            },
-            {
-                "apiVersion": "myorg.dev/v1",
-                "kind": "Message",
-                "metadata": {"name": "hello", "namespace": name},
-            },
-        ],
-    }
-    other = Namespace(namespace.kube, name)
+    labels = dict(label.split("=") for label in (PART_OF, RESTRICTED))
+    own: Object = {"apiVersion": "v1", "kind": "Namespace"}
+    message = {"apiVersion": "myorg.dev/v1", "kind": "Message"}
+    other = Namespace(Kubectl(namespace.kubectl.cluster, name))
 
-    namespace.kube.kubectl("apply", "-f", "-", stdin=json.dumps(both))
+    other.kubectl.apply(
+        {**own, "metadata": {"name": name, "labels": labels}},
+        {**message, "metadata": {"name": "hello", "namespace": name}},
+    )
 
     try:
         other.message("hello").wait_until_ready()
     finally:
-        other.remove()
-    wait_until(
-        "the namespace to be gone",
-        lambda: namespace.kube.get("Namespace", name),
-        lambda found: found is None,
-    )
+        other.kubectl("delete", "namespace", name, WAIT)
 
 
-def test_those_who_may_edit_a_namespace_may_use_messages(namespace: Namespace, kube: Kube) -> None:
+def test_those_who_may_edit_a_namespace_may_use_messages(namespace: Namespace) -> None:
     def may(verb: str, role: str) -> bool:
         who = f"system:serviceaccount:{namespace.name}:{role}"
         try:
             return "yes" in namespace.kubectl("auth", "can-i", verb, "messages", f"--as={who}")
-        except AssertionError:
+        except KitError:
             return False
 
     for role in ("view", "edit"):
@@ -192,7 +179,7 @@ def test_a_pod_that_is_lost_or_has_ended_comes_back(namespace: Namespace) -> Non
     messages["past-its-deadline"].patch_pod({"spec": {"activeDeadlineSeconds": 1}})
     # What a kubelet reports of a Pod that it had to end, for instance for want of disk space.
     ended = {"status": {"phase": "Failed", "reason": "Evicted", "message": "no space"}}
-    patch_status(messages["failed"], "pod", "msg-failed", ended)
+    messages["failed"].patch_pod(ended, "--subresource=status")
     gone.delete_pod()  # it does not come back: its Message goes, too
     gone.delete()
 
@@ -205,12 +192,14 @@ def test_a_pod_that_is_lost_or_has_ended_comes_back(namespace: Namespace) -> Non
     there = sorted(message.pod_name for message in messages.values())
     wait_until(
         "no other Pod to be there",
-        lambda: sorted(pod["metadata"]["name"] for pod in namespace.pods()),
+        lambda: sorted(p["metadata"]["name"] for p in namespace.kubectl.get("pods")["items"]),
         there.__eq__,
     )
 
 
-def patch_status(message: Message, kind: str, name: str, patch: dict[str, Any]) -> None:
-    """Write to the status of a Message or a Pod."""
-    what = ("patch", kind, name, "--subresource=status", "--type=merge")
-    message.namespace.kubectl(*what, "-p", json.dumps(patch))
+def test_an_operator_on_plain_kopf_is_installed_beside_it(e2e_cluster: Cluster) -> None:
+    """Its own tests pass there, too."""
+    notes = "examples/plain-kopf"
+    if e2e_cluster.existing:
+        pytest.skip("its image is built for the tests' own cluster alone")
+    assert e2e.run_pytest(f"{notes}/tests/e2e", PROJECT=notes) == 0

@@ -10,9 +10,7 @@ def test_the_pod_has_no_more_than_it_needs(namespace: Namespace) -> None:
 
     pod = message.wait_until_ready()
 
-    said = namespace.kube.refusal(
-        *("-n", namespace.name, "run", "lesser", "--image=localhost:5001/busybox")
-    )
+    said = namespace.kubectl.refusal("run", "lesser", "--image=localhost:5001/busybox")
     assert 'violates PodSecurity "restricted' in said
     shell = ("exec", "msg-hello", "--", "/bin/sh", "-c")
     assert "NEIGHBOUR" not in namespace.kubectl(*shell, "env")
@@ -37,12 +35,12 @@ def test_the_pod_ends_at_once_when_it_is_told_to(namespace: Namespace) -> None:
     since = namespace.now()
 
     # With ten minutes of grace, only a Pod that heeds SIGTERM is gone within the test.
-    message.delete_pod(gracePeriodSeconds=600)
+    message.delete_pod("--grace-period=600")
 
     message.wait_until_ready(instead_of=former)
     last = [
         pod
-        for what, pod in namespace.kube.history("Pod", namespace.name, since)
+        for what, pod in namespace.history(since)
         if what == "DELETED" and uid(pod) == uid(former)
     ][-1]
     (container,) = last["status"]["containerStatuses"]
@@ -56,7 +54,7 @@ def test_the_operator_s_own_pod_is_restricted_and_answers_and_its_log_is_discree
     (pod,) = operator.pods()
 
     (container,) = pod["spec"]["containers"]
-    where = namespace.kube.get("Namespace", pod["metadata"]["namespace"]) or {}
+    where = operator.kubectl.get("namespace", operator.namespace)
     assert where["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert restarts(pod) == 0

@@ -2,8 +2,9 @@
 
 import secrets
 
-from tests.e2e.kube import Kube
-from tests.e2e.messages import Namespace
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.testing.installed import namespace as made_namespace
+from tests.e2e.messages import PART_OF, RESTRICTED, Namespace
 from tests.e2e.release import Operator
 
 LARGEST = 32768  # bytes, the CRD's bound
@@ -85,7 +86,7 @@ def test_line_ends_of_windows_reach_the_pod_and_a_hostile_text_no_event(
     former = message.wait_until_ready()
 
     shell = ("exec", "msg-windows", "--", "/bin/sh", "-c", 'printf %s "$MESSAGE_TEXT"')
-    assert namespace.kube.output("-n", namespace.name, *shell) == text.encode()
+    assert namespace.output(*shell) == text.encode()
     # What the Pod prints goes through the node's container runtime, and containerd drops a
     # carriage return right before a line feed when it splits a log into lines.
     log = message.wait_for_log(b"one")
@@ -132,16 +133,13 @@ def test_a_message_may_have_any_name_and_those_that_begin_alike_do_not_mix(
 
 
 def test_the_longest_name_runs_in_a_namespace_with_the_longest_name(
-    kube: Kube, operator: Operator
+    e2e_cluster: Cluster, operator: Operator
 ) -> None:
-    namespace = Namespace(kube, f"{secrets.token_hex(3)}-".ljust(63, "n"))
-    namespace.make()
-    try:
-        message = namespace.create("m" * LONGEST, "hello")
+    name = f"{secrets.token_hex(3)}-".ljust(63, "n")
+    with made_namespace(e2e_cluster, name, PART_OF, RESTRICTED, wait=False) as kubectl:
+        message = Namespace(kubectl).create("m" * LONGEST, "hello")
 
         message.wait_until_ready()
 
         message.wait_for_log(b"hello\n")
         assert message.wait_for_event("Created")["involvedObject"]["name"] == message.name
-    finally:
-        namespace.remove()

@@ -10,14 +10,17 @@ from typing import Any, ClassVar
 from chart import helm
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
+from kopf_kit.testing import api_server
 from kopf_kit.testing.requests import Cluster, Raw
 from kopf_kit.testing.under_test import Parent, lose
 from kopf_kit.testing.world import World
 from message_operator import operator
 from runtime import greetings
-from tests.support.control_plane import OPERATOR
 from tests.support.plugin import Plugin, Said
 
+#: What the chart installs, and a control plane that knows it beside the kit's own.
+OPERATOR = f"system:serviceaccount:{helm.NAMESPACE}:{helm.FULLNAME}"
+running = functools.partial(api_server.running, users=(OPERATOR, api_server.OPERATOR))
 #: What Pod Security asks of a container in the tests' namespaces.
 STRICT = {
     "allowPrivilegeEscalation": False,

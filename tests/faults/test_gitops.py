@@ -16,8 +16,8 @@ from kopf_kit.olm import manifests
 from kopf_kit.project import documents
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.api_server import kubectl
-from tests.chart.scenarios import SCENARIOS
-from tests.support import control_plane
+from tests.chart.projects import SCENARIOS
+from tests.faults.messages import running
 
 pytestmark = pytest.mark.api
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.api
 @pytest.fixture(scope="module")
 def empty() -> Iterator[ControlPlane]:
     """Have an API server that knows the kinds of others, and no Message yet."""
-    with control_plane.running() as plane:
+    with running() as plane:
         crds = foreign_kinds.crds(*foreign_kinds.SCHEMAS)
         kubectl(plane, "apply", "--server-side", "-f", "-", stdin=crds)
         names = (f"crd/{crd['metadata']['name']}" for crd in crds)

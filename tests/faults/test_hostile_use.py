@@ -8,11 +8,11 @@ import pytest
 
 from faults.worlds import scraped
 from kopf_kit.testing import calls
+from kopf_kit.testing.api_server import CONTROLLERS
 from kopf_kit.testing.kubelet import Kubelet
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import POD, Kind
-from tests.support import control_plane
 
 _ALL = "/api/v1/namespaces"
 
@@ -52,7 +52,7 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
     here, port, names = own_world, free_port(), list[str]()
     plane = here.cluster.plane
     plane.stop("kube-controller-manager")  # by default it ends ten namespaces at a time
-    plane.start_controllers(*control_plane.CONTROLLERS, flags=("--concurrent-namespace-syncs=100",))
+    plane.start_controllers(*CONTROLLERS, flags=("--concurrent-namespace-syncs=100",))
     flags = "--resync-period=1", f"--metrics-bind-address=127.0.0.1:{port}"
     await here.start(*flags, everywhere=True)
     await here.create("하나")

@@ -10,11 +10,8 @@ import pytest
 
 from kopf_kit.project import documents
 from kopf_kit.rig import paths
-from kopf_kit.testing.requests import Raw, connected
-from kopf_kit.testing.under_test import prepare
-from kopf_kit.testing.world import World, world
-from tests.faults.messages import MESSAGE
-from tests.support import control_plane
+from kopf_kit.testing.requests import Raw
+from kopf_kit.testing.world import World
 
 NUMBER = int(os.environ.get("NUMBER", "10000"))
 PATIENCE = 60 + NUMBER * 0.15  # seconds
@@ -25,68 +22,59 @@ VALUES = paths.CHECKOUT / "charts" / "message-operator" / "values.yaml"
 pytestmark = [pytest.mark.long, pytest.mark.timeout(7200)]
 
 
-async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
-    with control_plane.running() as plane:
-        async with connected(plane) as cluster:
-            await prepare(cluster, MESSAGE)
-            plane.start_controllers(*control_plane.CONTROLLERS)
-            async with world(cluster, MESSAGE) as here:
-                names = [f"m{number:05}" for number in range(NUMBER)]
-                operator = await here.start("--log-level=info")
+async def test_ten_thousand_messages_with_restarts_in_the_middle(own_world: World) -> None:
+    here, plane = own_world, own_world.cluster.plane
+    names = [f"m{number:05}" for number in range(NUMBER)]
+    operator = await here.start("--log-level=info")
 
-                await _all(names, lambda name: here.create("하나", name))
-                await _until(here, lambda pods: len(pods) > NUMBER // 3, "a third is made")
-                operator.send(Signals.SIGKILL)
-                await _right(here, names, "하나", "made")
-                pods, messages = NUMBER, NUMBER
-                posts = _count(here, "POST", "/pods")
-                assert posts <= pods + 64, here.story(f"{posts} Pods posted")
+    await _all(names, lambda name: here.create("하나", name))
+    await _until(here, lambda pods: len(pods) > NUMBER // 3, "a third is made")
+    operator.send(Signals.SIGKILL)
+    await _right(here, names, "하나", "made")
+    posts = sum(write.method == "POST" and write.path.endswith("/pods") for write in here.writes)
+    assert posts <= NUMBER + 64, here.story(f"{posts} Pods posted")
 
-                await _all(names, lambda name: here.edit("둘", name))
-                plane.stop("kube-apiserver")
-                plane.start_api_server()
-                await asyncio.to_thread(plane.wait)
-                await _right(here, names, "둘", "edited")
+    await _all(names, lambda name: here.edit("둘", name))
+    plane.stop("kube-apiserver")
+    plane.start_api_server()
+    await asyncio.to_thread(plane.wait)
+    await _right(here, names, "둘", "edited")
 
-                began = time.monotonic()
-                operator.send(Signals.SIGKILL)
-                async with here.within(PATIENCE, "ready again"):
-                    await asyncio.sleep(1)
-                    await operator.wait_until_ready()
-                before = len(here.relevant())
-                ready = time.monotonic() - began
-                await asyncio.sleep(5)
-                late = here.relevant()[before:]
-                assert late == [], here.story("all is in order, and it writes")
-                resident = _resident(operator.pid)
-                print(f"{messages} Messages: ready after {ready:.1f} s, {resident} MiB")  # noqa: T201
+    began = time.monotonic()
+    operator.send(Signals.SIGKILL)
+    async with here.within(PATIENCE, "ready again"):
+        await asyncio.sleep(1)
+        await operator.wait_until_ready()
+    before = len(here.relevant())
+    ready = time.monotonic() - began
+    await asyncio.sleep(5)
+    late = here.relevant()[before:]
+    assert late == [], here.story("all is in order, and it writes")
+    resident = operator.memory() >> 20
+    print(f"{NUMBER} Messages: ready after {ready:.1f} s, {resident} MiB")  # noqa: T201
 
-                await _all(names, lambda name: here.delete(name))
-                operator.send(Signals.SIGKILL)
-                await _until(here, lambda pods: not pods, "all are gone")
+    await _all(names, lambda name: here.delete(name))
+    operator.send(Signals.SIGKILL)
+    await _until(here, lambda pods: not pods, "all are gone")
 
 
-async def test_ten_thousand_large_texts_fit_into_the_chart_s_limit() -> None:
+async def test_ten_thousand_large_texts_fit_into_the_chart_s_limit(own_world: World) -> None:
+    here = own_world
     limit: str = documents.load(VALUES.read_text())["resources"]["limits"]["memory"]
     assert limit.endswith("Mi")
-    with control_plane.running() as plane:
-        async with connected(plane) as cluster:
-            await prepare(cluster, MESSAGE)
-            plane.start_controllers(*control_plane.CONTROLLERS)
-            async with world(cluster, MESSAGE) as here:
-                wanted = {f"m{number:05}": LARGE[number % 2] for number in range(NUMBER)}
-                operator = await here.start("--log-level=info")
-                peaks = {}
+    wanted = {f"m{number:05}": LARGE[number % 2] for number in range(NUMBER)}
+    operator = await here.start("--log-level=info")
+    peaks = {}
 
-                await _all(wanted, lambda name: here.create(wanted[name], name))
-                async with here.within(PATIENCE * 6, "all are made"):
-                    while here.children_made() < NUMBER:
-                        await asyncio.sleep(1)
-                await here.converges(wanted, patience=PATIENCE * 2, quiet=3)
-                peaks["as they come"] = operator.memory("VmHWM")
-                await here.restart()
-                await here.quiet(3)
-                peaks["as it starts"] = operator.memory("VmHWM")
+    await _all(wanted, lambda name: here.create(wanted[name], name))
+    async with here.within(PATIENCE * 6, "all are made"):
+        while here.children_made() < NUMBER:
+            await asyncio.sleep(1)
+    await here.converges(wanted, patience=PATIENCE * 2, quiet=3)
+    peaks["as they come"] = operator.memory("VmHWM")
+    await here.restart()
+    await here.quiet(3)
+    peaks["as it starts"] = operator.memory("VmHWM")
 
     told = ", ".join(f"{peak / 2**20:.0f} MiB {when}" for when, peak in peaks.items())
     print(f"{NUMBER} Messages with 32 KiB each: at most {told}")  # noqa: T201
@@ -115,13 +103,3 @@ async def _right(here: World, names: list[str], text: str, what: str) -> None:
     began = time.monotonic()
     await here.converges(dict.fromkeys(names, text), patience=PATIENCE, quiet=3)
     print(f"{what}: {time.monotonic() - began:.0f} s")  # noqa: T201
-
-
-def _count(here: World, method: str, end: str) -> int:
-    return sum(write.method == method and write.path.endswith(end) for write in here.writes)
-
-
-def _resident(pid: int) -> int:
-    with open(f"/proc/{pid}/status") as status:
-        (line,) = (line for line in status if line.startswith("VmRSS"))
-    return int(line.split()[1]) // 1024

@@ -13,9 +13,8 @@ import pytest
 from kopf_kit.kubectl.subject import Right
 from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.world import ELECT, World
-from tests.faults.messages import foreign_pod
-from tests.support.control_plane import OPERATOR
-from tests.support.rights import REVIEWS, bound_roles, granted, review, rights, told
+from tests.chart.projects import bound_roles, granted, rights
+from tests.faults.messages import OPERATOR, foreign_pod
 
 pytestmark = pytest.mark.api
 
@@ -36,11 +35,13 @@ async def own_rights(here: World, namespace: str) -> set[Right]:
 async def all_rights(here: World, namespace: str, user: str) -> set[Right]:
     """Return all that a user may do in a namespace."""
     plane, session = here.cluster.plane, here.cluster.session
-    async with session.post(
-        plane.server + REVIEWS, json=review(namespace), headers={"Impersonate-User": user}
-    ) as response:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    review = {"kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
+    review["apiVersion"] = "authorization.k8s.io/v1"
+    impersonated = {"Impersonate-User": user}
+    async with session.post(plane.server + path, json=review, headers=impersonated) as response:
         response.raise_for_status()
-        return told(await response.json())
+        return rights((await response.json())["status"]["resourceRules"])
 
 
 async def until_its_rights_are(here: World, namespace: str, wanted: set[Right]) -> None:

@@ -6,7 +6,7 @@ Finding M7. The API server's own admission does it.
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,9 +19,162 @@ from kopf_kit.testing import calls
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 from tests.faults.messages import why
-from tests.support import policies
 
 pytestmark = pytest.mark.api
+
+# --- admission policies, which the API server itself runs: nothing has to be installed ---
+
+#: A Pod of this name shows whether a policy is in force: nothing else tells.
+PROBE = documents.load("""
+apiVersion: v1
+kind: Pod
+metadata: {name: probe}
+spec:
+  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+  containers:
+  - name: probe
+    image: none
+    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+""")
+#: What a mutating policy leaves on each Pod.
+SEEN = "example.com/seen-by-policy"
+#: The namespace's annotation in which OpenShift gives the range of its Pods' users.
+UID_RANGE = "openshift.io/sa.scc.uid-range"
+FIRST, SIZE = 1000680000, 10000
+#: The API group that marks a cluster as OpenShift.
+OPENSHIFT_KIND = documents.load("""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: securitycontextconstraints.security.openshift.io}
+spec:
+  group: security.openshift.io
+  names: {kind: SecurityContextConstraints, plural: securitycontextconstraints}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+""")
+_RANGE = [
+    {
+        "name": "range",
+        "expression": f"namespaceObject.metadata.annotations['{UID_RANGE}'].split('/')",
+    },
+    {"name": "first", "expression": "int(variables.range[0])"},
+    {"name": "after", "expression": "variables.first + int(variables.range[1])"},
+]
+_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+
+
+def assigns_users(namespace: str) -> list[Raw]:
+    """Return policies that set a container's missing user, as `restricted-v2` does."""
+    spec = """
+            securityContext: Object.spec.securityContext{
+              fsGroup: variables.first,
+              seLinuxOptions: Object.spec.securityContext.seLinuxOptions{level: "s0:c26,c5"}
+            },
+            containers: object.spec.containers.map(c, Object.spec.containers{
+              name: c.name,
+              securityContext: Object.spec.containers.securityContext{
+                runAsUser: has(c.securityContext) && has(c.securityContext.runAsUser)
+                  ? c.securityContext.runAsUser
+                  : has(object.spec.securityContext) && has(object.spec.securityContext.runAsUser)
+                    ? object.spec.securityContext.runAsUser : variables.first
+              }
+            })"""
+    return mutating(namespace, "restricted-v2", spec, _RANGE)
+
+
+def refuses_other_users(namespace: str) -> list[Raw]:
+    """Return policies that refuse users outside of the range, as `restricted-v2` does."""
+    return validating(
+        namespace,
+        "object.spec.containers.all(c, c.securityContext.runAsUser >= variables.first "
+        "&& c.securityContext.runAsUser < variables.after)",
+        "'unable to validate against any security context constraint: provider restricted-v2: "
+        "runAsUser must be in the ranges: [' + string(variables.first) + ', ' "
+        "+ string(variables.after - 1) + ']'",
+        _RANGE,
+    )
+
+
+def requires_a_label(namespace: str, label: str) -> list[Raw]:
+    """Return policies that refuse each Pod without a label, as a policy engine does."""
+    has = f"has(object.metadata.labels) && '{label}' in object.metadata.labels"
+    return validating(namespace, has, f"'each Pod must have the label {label}'")
+
+
+def injects_and_rewrites(namespace: str) -> list[Raw]:
+    """Return policies that add a sidecar to each Pod, and replace the registry of all images."""
+    spec = """
+            containers: object.spec.containers.map(c, Object.spec.containers{
+              name: c.name, image: "mirror.example/" + c.image
+            })"""
+    # Plain maps: Kubernetes 1.36.4 panics if a list in the value contains an Object.
+    injects = """
+        [JSONPatch{
+          op: "add", path: "/spec/initContainers", value: [{
+            "name": dyn("mesh-proxy"), "image": dyn("mirror.example/mesh:1"),
+            "restartPolicy": dyn("Always"),
+            "securityContext": dyn({
+              "allowPrivilegeEscalation": dyn(false), "capabilities": dyn({"drop": ["ALL"]})
+            })
+          }]
+        }]"""
+    patch = {"patchType": "JSONPatch", "jsonPatch": {"expression": injects}}
+    return mutating(namespace, "mesh", spec, more=[patch])
+
+
+def adjusts_resources(namespace: str) -> list[Raw]:
+    """Return policies that set GKE Autopilot's minimum as each container's requests and limits."""
+    least = '{"cpu": "50m", "memory": "52Mi", "ephemeral-storage": "1Gi"}'
+    spec = f"""
+            containers: object.spec.containers.map(c, Object.spec.containers{{
+              name: c.name,
+              resources: Object.spec.containers.resources{{requests: {least}, limits: {least}}}
+            }})"""
+    return mutating(namespace, "autopilot", spec)
+
+
+def mutating(
+    namespace: str,
+    who: str,
+    spec: str,
+    variables: Sequence[Raw] = (),
+    more: Sequence[Raw] = (),
+) -> list[Raw]:
+    """Return a policy that merges a spec into each new Pod, and its binding."""
+    seen = f'metadata: Object.metadata{{annotations: {{"{SEEN}": "{who}"}}}}'
+    merged = {"expression": f"Object{{{seen}, spec: Object.spec{{{spec}}}}}"}
+    merge = {"patchType": "ApplyConfiguration", "applyConfiguration": merged}
+    policy = {"reinvocationPolicy": "Never", "mutations": [merge, *more]}
+    return _bound("MutatingAdmissionPolicy", namespace, {**policy, "variables": [*variables]}, {})
+
+
+def validating(
+    namespace: str, expression: str, message: str, variables: Sequence[Raw] = ()
+) -> list[Raw]:
+    """Return a policy that refuses new Pods with an expression's message, and its binding."""
+    rule = {
+        "expression": f"object.metadata.name != 'probe' && ({expression})",
+        "messageExpression": message,
+        "reason": "Forbidden",
+    }
+    policy = {"validations": [rule], "variables": [*variables]}
+    actions = {"validationActions": ["Deny"]}
+    return _bound("ValidatingAdmissionPolicy", namespace, policy, actions)
+
+
+def _bound(kind: str, namespace: str, policy: Raw, actions: Raw) -> list[Raw]:
+    here = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    name = f"{namespace}-{kind[:5].lower()}"
+    spec = {"matchConstraints": {"resourceRules": [_PODS]}, "failurePolicy": "Fail", **policy}
+    binding = {"policyName": name, **actions, "matchResources": {"namespaceSelector": here}}
+    return [
+        {"kind": kind, "metadata": {"name": name}, "spec": spec},
+        {"kind": f"{kind}Binding", "metadata": {"name": name}, "spec": binding},
+    ]
 
 
 @asynccontextmanager
@@ -45,12 +198,12 @@ async def held_to(here: World, manifests: list[Raw]) -> AsyncIterator[None]:
 async def _in_force(here: World, kind: str) -> bool:
     path = f"{here.children}?dryRun=All"
     try:
-        pod = await here.cluster.ask("POST", path, policies.probe())
+        pod = await here.cluster.ask("POST", path, PROBE)
     except RefusedError as error:
         if "ValidatingAdmissionPolicy" not in error.message:
             raise
         return kind == "ValidatingAdmissionPolicy"
-    seen = policies.SEEN in pod["metadata"].get("annotations", {})
+    seen = SEEN in pod["metadata"].get("annotations", {})
     return seen and kind == "MutatingAdmissionPolicy"
 
 
@@ -88,17 +241,17 @@ async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
     here = own_world
     example = example_of_the_bundle()
     name = example["metadata"]["name"]
-    await here.cluster.put(policies.OPENSHIFT_KIND)
+    await here.cluster.put(OPENSHIFT_KIND)
     async with here.within(60, "the group is served"):
         while await here.cluster.find("/apis/security.openshift.io") is None:
             await asyncio.sleep(0.1)
-    said = {policies.UID_RANGE: f"{policies.FIRST}/{policies.SIZE}"}
+    said = {UID_RANGE: f"{FIRST}/{SIZE}"}
     await here.cluster.patch(
         f"/api/v1/namespaces/{here.namespace}", {"metadata": {"annotations": said}}
     )
     async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(held_to(here, policies.assigns_users(here.namespace)))
-        await stack.enter_async_context(held_to(here, policies.refuses_other_users(here.namespace)))
+        await stack.enter_async_context(held_to(here, assigns_users(here.namespace)))
+        await stack.enter_async_context(held_to(here, refuses_other_users(here.namespace)))
 
         # The API server does not answer at first.
         await here.start(
@@ -112,16 +265,16 @@ async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
         await here.restart()
         await here.quiet()
 
-        assert await user_of_pod(here, name) == policies.FIRST
+        assert await user_of_pod(here, name) == FIRST
         assert await uid_of_pod(here, name) == before, "what the platform adds is no alteration"
 
         await start_again(here, "--message-user=65532")
         told = await here.until_reason("Forbidden", name)
         assert "restricted-v2" in told["message"]
 
-        await start_again(here, f"--message-user={policies.FIRST + 1}")
+        await start_again(here, f"--message-user={FIRST + 1}")
         await here.wait_until_ready(name)
-        assert await user_of_pod(here, name) == policies.FIRST + 1, "what is said is not questioned"
+        assert await user_of_pod(here, name) == FIRST + 1, "what is said is not questioned"
 
 
 # --- limits, quotas and rules -------------------------------------------------------------------
@@ -197,7 +350,7 @@ async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: W
 
 
 async def test_a_label_that_a_policy_asks_for_is_told_and_can_be_given(here: World) -> None:
-    async with held_to(here, policies.requires_a_label(here.namespace, "cost-center")):
+    async with held_to(here, requires_a_label(here.namespace, "cost-center")):
         await here.start()
         await here.create("하나")
         told = await here.until_reason("Forbidden")
@@ -213,8 +366,8 @@ async def test_a_label_that_a_policy_asks_for_is_told_and_can_be_given(here: Wor
 @pytest.mark.parametrize(
     ("rule", "shows"),
     [
-        (policies.injects_and_rewrites, ["mesh-proxy", "mirror.example/docker.io/library/busybox"]),
-        (policies.adjusts_resources, ["52Mi", "1Gi"]),
+        (injects_and_rewrites, ["mesh-proxy", "mirror.example/docker.io/library/busybox"]),
+        (adjusts_resources, ["52Mi", "1Gi"]),
     ],
     ids=["mesh", "autopilot"],
 )

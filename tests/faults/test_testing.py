@@ -7,14 +7,10 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from kopf_kit.rig import control_plane, paths
-from kopf_kit.testing import plugin
-from kopf_kit.testing.conformance import sequences
 from kopf_offline import golang
 from tests.support.console import blocks
 
@@ -111,57 +107,3 @@ def test_the_examples_of_the_page_pass_in_a_folder_without_a_project(
     assert not re.search(r"\d (failed|error)", said), said
     used = {file.name.removesuffix("-used") for file in tmp_path.glob("*/*-used")}
     assert used == {*control_plane.PARTS}
-
-
-def test_the_plugin_imports_nothing_until_it_is_used(tmp_path: Path) -> None:
-    text = (
-        "import sys\ndef test(): assert not {'aiohttp', 'kopf', 'kopf_runtime'} & {*sys.modules}\n"
-    )
-
-    said = run(tmp_path, text, "-p", "no:kopf")
-
-    assert "1 passed" in said, said
-
-
-def test_the_suite_says_that_it_has_no_subjects() -> None:
-    collected: Any = SimpleNamespace(
-        function=sequences.test_there_and_back_again, module=SimpleNamespace(__file__="test_it.py")
-    )
-
-    with pytest.raises(pytest.UsageError, match=r"test_it\.py .*has no SUBJECTS"):
-        plugin.pytest_generate_tests(collected)
-
-
-@pytest.mark.long
-def test_the_table_of_what_is_survived_names_the_rest(tmp_path: Path) -> None:
-    text = """
-class Subject:
-    thorough, fails = True, {"test_b[it]": "it stays lost"}
-    __str__ = lambda self: "it"
-def test_a(subject): pass
-def test_b(subject): raise ValueError
-def test_c(subject): raise ValueError
-def test_mine(): pass
-for each in (test_a, test_b, test_c):
-    each.__module__ = "kopf_kit.testing.conformance.sequences"
-SUBJECTS = (Subject(),)
-"""
-
-    said = run(tmp_path, text, "--survived")
-
-    assert (
-        "| `sequences` | 1 of 3 |\n\n| not survived | why |\n|---|---|\n"
-        "| `test_b[it]` | it stays lost |\n| `test_c[it]` | not expected |\n="
-    ) in said, said
-
-
-def test_a_missing_program_is_named_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KUBERNETES", "1.35")  # no program of this machine is that one for sure
-    hidden = "import sys; sys.modules['kopf_offline'] = None\n"
-
-    said = run(tmp_path, hidden + "def test(api_server): pass\n")
-
-    assert re.search(r"needs .*KUBEBUILDER_ASSETS.*install kopf-offline", said), said
-    assert "Traceback" not in said

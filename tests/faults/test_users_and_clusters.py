@@ -1,13 +1,17 @@
-"""What users declare, and what clusters forbid, lose and take away."""
+"""What users declare, and what clusters forbid, lose and take away; with the kit's own suite."""
 
 import pytest
 
+from kopf_kit.testing.conformance.every_write import *  # noqa: F403 (the tests)
+from kopf_kit.testing.conformance.replicas import *  # noqa: F403
+from kopf_kit.testing.conformance.sequences import *  # noqa: F403
+from kopf_kit.testing.conformance.watches import *  # noqa: F403
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD
-from tests.faults.messages import why
+from tests.faults.messages import SUBJECTS, why
 
-pytestmark = pytest.mark.api
+__all__ = ["SUBJECTS"]
 
 
 REFUSED: list[tuple[Raw, str]] = [
@@ -24,6 +28,7 @@ REFUSED: list[tuple[Raw, str]] = [
 ]
 
 
+@pytest.mark.api
 async def test_what_cannot_be_printed_is_refused_in_words(here: World) -> None:
     for spec, complaint in REFUSED:
         await here.refused(spec, complaint)
@@ -37,6 +42,7 @@ async def test_what_cannot_be_printed_is_refused_in_words(here: World) -> None:
     assert await here.cluster.items(here.objects) == [kept]
 
 
+@pytest.mark.api
 async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World) -> None:
     await here.start()
     body = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": {"name": "hello"}}
@@ -58,6 +64,7 @@ async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World
         assert kept["spec"] == spec.get("spec", made["spec"])
 
 
+@pytest.mark.api
 async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) -> None:
     await here.start()
     roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{here.namespace}/roles"

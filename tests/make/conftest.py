@@ -10,13 +10,11 @@ import pytest
 from kopf_kit.release import artifacts
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.testing import Kubectl
 from tests.e2e import release
-from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace, make_namespace
-from tests.e2e.shared import cluster, hack_made, kube
 from tests.make.commands import CHECKOUT, Make
-
-__all__ = ["cluster", "hack_made", "kube"]
 
 
 @pytest.fixture(scope="session")
@@ -26,25 +24,29 @@ def make() -> Make:
 
 
 @pytest.fixture(scope="session")
-def published(hack_made: hack_cluster.Cluster) -> Published:
+def published(e2e_cluster: Cluster) -> Published:
     """What another user installs, in another namespace."""
-    return artifacts.publish_installation(hack_made)
+    return artifacts.publish_installation(e2e_cluster)
 
 
 @pytest.fixture
-def namespace(request: pytest.FixtureRequest, kube: Kube) -> Iterator[Namespace]:
+def kubectl(e2e_cluster: Cluster) -> Kubectl:
+    """kubectl where `make deploy` installs; the kit's has an operator of its own."""
+    return Kubectl(e2e_cluster, release.NAME)
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest, e2e_cluster: Cluster) -> Iterator[Namespace]:
     """A namespace for Messages, in a cluster that has neither an operator nor the CRD."""
-    _clean(kube)
-    yield from make_namespace(kube, request.node.originalname)
-    _clean(kube)
+    release.clean(e2e_cluster)
+    with make_namespace(e2e_cluster, request.node.originalname) as made:
+        yield made
+    release.clean(e2e_cluster)
 
 
 @pytest.fixture
-def home(request: pytest.FixtureRequest, kube: Kube, namespace: Namespace) -> Iterator[Namespace]:
+def home(request: pytest.FixtureRequest, namespace: Namespace) -> Iterator[Namespace]:
     """A namespace for another user's operator."""
-    yield from make_namespace(kube, f"{request.node.originalname[:40]}-home")
-
-
-def _clean(kube: Kube) -> None:
-    release.clean(kube, ours=True)
-    release.remove_crd(kube)
+    cluster, test = namespace.kubectl.cluster, request.node.originalname[:40]
+    with make_namespace(cluster, f"{test}-home") as made:
+        yield made

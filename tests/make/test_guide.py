@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import cluster as hack_cluster
-from kopf_kit.rig import olm, registry, tools
-from kopf_kit.testing.requests import wait_until
+from kopf_kit.rig import olm, registry
+from kopf_kit.testing import Kubectl
 from tests.docs.reader import Reader
 from tests.e2e import release
-from tests.e2e.kube import Kube
 from tests.make.commands import CHECKOUT
+from tests.olm import subscription
 from tests.support.console import commands, section
 
 GUIDE = (CHECKOUT / "docs" / "olm.md").read_text()
@@ -28,39 +27,32 @@ def follow(reader: Reader, heading: str) -> str:
 
 
 @pytest.fixture
-def reader(kube: Kube, tmp_path: Path) -> Iterator[Reader]:
+def reader(kubectl: Kubectl, tmp_path: Path) -> Iterator[Reader]:
     """A reader with a cluster that has OLM, but neither an operator nor the CRD."""
-    olm.up(hack_cluster.TEST_NAME)
-    _clean(kube)
-    (tmp_path / "kubectl").symlink_to(tools.path("kubectl"))
-    with Reader.here(tmp_path, KUBECONFIG=str(kube.cluster.kubeconfig_path)) as reader:
+    cluster = olm.up(kubectl.cluster.name)
+    _clean(kubectl)
+    (tmp_path / "kubectl").symlink_to(cluster.kubectl)
+    with Reader.here(tmp_path, KUBECONFIG=str(cluster.kubeconfig)) as reader:
         yield reader
-    _clean(kube)
+    _clean(kubectl)
 
 
-def _clean(kube: Kube) -> None:
-    release.clean(kube, ours=True)
-    for kind in ("subscriptions", "clusterserviceversions"):
-        kube.kubectl("delete", f"{kind}.operators.coreos.com", "--all", "-n", HOME)
-    named = ("catalogsource", "message-operator", "-n", olm.NAMESPACE)
-    kube.kubectl("delete", *named, "--ignore-not-found")
-    kube.kubectl("delete", "namespace", HOME, "--ignore-not-found")
-    kinds = (release.CRD, "clusterextensions.olm.operatorframework.io")
-    kube.kubectl("delete", "crd", *kinds, "--ignore-not-found")
-    kube.kubectl("delete", "clustercatalog", "message-operator", "--ignore-not-found")
+def _clean(kubectl: Kubectl) -> None:
+    release.clean(kubectl.cluster)
+    subscription.remove(kubectl)
+    kubectl("delete", "namespace", HOME, "--ignore-not-found")
+    kubectl("delete", "crd", "clusterextensions.olm.operatorframework.io", "--ignore-not-found")
 
 
 def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of_the_guide(
-    reader: Reader, kube: Kube
+    reader: Reader, kubectl: Kubectl
 ) -> None:
     said = follow(reader, "Install")
 
     assert f"{registry.ADDRESS}/message-operator-catalog@sha256:" in said
     assert "안녕하세요, 오퍼레이터!" in said
-    message = kube.get("Pod", "msg-hello-msg", THEIRS)
-    deployment = kube.get("Deployment", "message-operator", HOME)
-    assert message is not None
-    assert deployment is not None
+    theirs = ("pod/msg-hello-msg", "-n", THEIRS)
+    message, deployment = kubectl.get(*theirs), kubectl.get("deployment/message-operator")
     (operator,) = deployment["spec"]["template"]["spec"]["containers"]
     (printer,) = message["spec"]["containers"]
     assert operator["image"].startswith(f"{registry.ADDRESS}/message-operator@sha256:")
@@ -68,16 +60,12 @@ def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of
 
     follow(reader, "Remove")
 
-    assert kube.get("CustomResourceDefinition", release.CRD) is None
-    assert kube.get("Namespace", HOME) is None
-    assert kube.get("CatalogSource", "message-operator", olm.NAMESPACE) is None
-    wait_until(
-        "the message Pod to be gone",
-        lambda: kube.get("Pod", "msg-hello-msg", THEIRS),
-        lambda found: found is None,
-    )
+    assert kubectl.find("crd", release.CRD) is None
+    assert kubectl.find("namespace", HOME) is None
+    assert kubectl.find("catalogsource/message-operator", "-n", olm.NAMESPACE) is None
+    kubectl("wait", "--for=delete", *theirs, "--timeout=300s")
 
-    kube.kubectl("apply", "--server-side", "-f", str(olm.extension_kind()))
+    kubectl("apply", "--server-side", "-f", str(olm.extension_kind()))
     said = follow(reader, "OLM v1")
 
     assert f"{registry.ADDRESS}/message-operator-bundle@sha256:" in said

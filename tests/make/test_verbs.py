@@ -11,6 +11,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,11 @@ from kopf_kit.cli.crd import NAMESPACE, RELEASE
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import registry, tools
+from kopf_kit.testing import Installed, Kubectl
 from kopf_kit.testing.requests import wait_until
 from message_operator import __version__
 from tests.e2e import release
-from tests.e2e.kube import Kube, Object
-from tests.e2e.messages import Namespace, uid
+from tests.e2e.messages import Namespace, Object, uid
 from tests.e2e.release import Operator
 from tests.make.commands import CHECKOUT, Make
 
@@ -30,19 +31,25 @@ from tests.make.commands import CHECKOUT, Make
 WITHOUT_PORTS = "--metrics-bind-address=0 --health-probe-bind-address=0"
 
 
-def crd(kube: Kube) -> Object | None:
-    return kube.get("CustomResourceDefinition", release.CRD)
+def crd(kubectl: Kubectl) -> Any:
+    return kubectl.find("crd", release.CRD)
 
 
-def ours(kube: Kube) -> list[str]:
+def hold(kubectl: Kubectl, what: str, *finalizers: str) -> None:
+    """Give an object these finalizers, and no others."""
+    patch = json.dumps({"metadata": {"finalizers": [*finalizers] or None}})
+    kubectl("patch", what, "--type=merge", "--patch", patch)
+
+
+def ours(kubectl: Kubectl) -> list[str]:
     """Return all objects in the cluster that come of the chart."""
     kinds = "crd,clusterroles,clusterrolebindings,roles,deployments,serviceaccounts,services,pods"
     labels = "app.kubernetes.io/name=message-operator"
-    return kube.kubectl("get", kinds, "-A", "-l", labels, "-o", "name").split()
+    return kubectl("get", kinds, "-A", "-l", labels, "-o", "name").split()
 
 
-def operators_image(kube: Kube) -> str:
-    deployment = kube.get("Deployment", RELEASE, NAMESPACE) or {}
+def operators_image(kubectl: Kubectl) -> str:
+    deployment = kubectl.get("deployment", RELEASE)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return str(container["image"])
 
@@ -81,12 +88,12 @@ def test_no_cluster_is_made_to_remove_something_from_it(words: list[str]) -> Non
 
 
 def test_all_verbs_can_be_repeated_in_any_order(
-    make: Make, kube: Kube, namespace: Namespace
+    make: Make, kubectl: Kubectl, namespace: Namespace
 ) -> None:
-    assert str(kube.cluster.kubeconfig_path) in make("cluster")
+    assert str(kubectl.cluster.kubeconfig) in make("cluster")
     make("uninstall")
     make("undeploy")
-    wait_until("nothing to be left", lambda: ours(kube), lambda found: found == [])
+    wait_until("nothing to be left", lambda: ours(kubectl), lambda found: found == [])
 
     make("install")
     make("install")
@@ -102,7 +109,7 @@ def test_all_verbs_can_be_repeated_in_any_order(
     make("install")
     make("uninstall")
     make("uninstall")
-    assert crd(kube) is None
+    assert crd(kubectl) is None
     wait_until("the Pod to be gone", message.pod, lambda pod: pod is None)
 
     make("deploy")
@@ -110,11 +117,11 @@ def test_all_verbs_can_be_repeated_in_any_order(
     make("deploy")
     namespace.create("again", "again").wait_until_ready()
     make("undeploy", "uninstall")
-    wait_until("nothing to be left", lambda: ours(kube), lambda found: found == [])
+    wait_until("nothing to be left", lambda: ours(kubectl), lambda found: found == [])
 
 
 def test_run_serves_messages_without_the_crd_with_it_and_beside_a_deployed_operator(
-    make: Make, kube: Kube, namespace: Namespace, tmp_path: Path
+    make: Make, namespace: Namespace, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
 
@@ -132,7 +139,7 @@ def test_run_serves_messages_without_the_crd_with_it_and_beside_a_deployed_opera
 
 
 def test_a_crd_that_was_edited_by_hand_is_put_right_with_helm_4_on_the_path(
-    kube: Kube, namespace: Namespace, tmp_path: Path
+    kubectl: Kubectl, namespace: Namespace, tmp_path: Path
 ) -> None:
     (tmp_path / "helm").symlink_to(tools.path("helm4"))
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
@@ -143,9 +150,9 @@ def test_a_crd_that_was_edited_by_hand_is_put_right_with_helm_4_on_the_path(
 
     for verb in ("install", "deploy"):
         make("install")
-        kube.kubectl(*edit)
+        kubectl(*edit)
         make(verb)
-        assert "by hand" not in json.dumps(crd(kube))
+        assert "by hand" not in json.dumps(crd(kubectl))
     make("undeploy", "uninstall")
 
 
@@ -153,34 +160,33 @@ def test_a_crd_that_was_edited_by_hand_is_put_right_with_helm_4_on_the_path(
 
 
 def test_while_a_message_holds_the_crd_each_verb_names_it_and_goes_on_once_it_is_free(
-    make: Make, kube: Kube, namespace: Namespace
+    make: Make, kubectl: Kubectl, namespace: Namespace
 ) -> None:
     make("install")
-    former = uid(crd(kube))
+    former = uid(crd(kubectl))
     namespace.create("held", "held")
-    finalizers = {"metadata": {"finalizers": ["example.org/held"]}}
-    kube.patch("Message", "held", finalizers, namespace.name)
+    hold(namespace.kubectl, "message/held", "example.org/held")
 
     for verb in ("uninstall", "install", "deploy", "run"):
         refusal = make.refused(verb)
         assert f"{namespace.name}/held" in refusal
         assert "Remove the finalizers" in refusal
-    kube.patch("Message", "held", {"metadata": {"finalizers": None}}, namespace.name)
+    hold(namespace.kubectl, "message/held")
 
     make("install")
-    assert uid(crd(kube)) != former
+    assert uid(crd(kubectl)) != former
 
 
 def test_install_right_after_the_crd_was_deleted_is_not_lost(
-    make: Make, kube: Kube, namespace: Namespace
+    make: Make, kubectl: Kubectl, namespace: Namespace
 ) -> None:
     make("install")
     namespace.create("hello", "hello")
-    kube.kubectl("delete", "crd", release.CRD, "--wait=false")
+    kubectl("delete", "crd", release.CRD, "--wait=false")
 
     make("install")
 
-    found = crd(kube) or {}
+    found = crd(kubectl) or {}
     assert "deletionTimestamp" not in found["metadata"]
 
 
@@ -188,19 +194,19 @@ def test_install_right_after_the_crd_was_deleted_is_not_lost(
 
 
 def test_what_another_release_installed_is_left_alone(
-    make: Make, kube: Kube, namespace: Namespace, home: Namespace, published: Published
+    make: Make, kubectl: Kubectl, namespace: Namespace, home: Namespace, published: Published
 ) -> None:
-    operator = Operator(kube, published, name="others", namespace=home.name)
+    operator = Operator(home.kubectl, published, name="others", takes_over=False)
     operator.install()
     message = namespace.create("hello", "hello")
     pod = message.wait_until_ready()
 
     for verb in ("deploy", "uninstall", "demo"):
         assert f"{home.name}/others-message-operator" in make.refused(verb)
-    before = crd(kube)
+    before = crd(kubectl)
     assert "is left as it is" in make("install")
     assert f"{home.name}/others-message-operator still runs" in make("undeploy")
-    assert crd(kube) == before
+    assert crd(kubectl) == before
     assert uid(message.wait_until_ready()) == uid(pod)
 
     operator.uninstall()
@@ -209,15 +215,13 @@ def test_what_another_release_installed_is_left_alone(
     message.wait_until_ready(instead_of=pod)
 
 
-def kill_helm(kube: Kube, *arguments: str, when: Callable[[Object], object]) -> None:
+def kill_helm(kubectl: Kubectl, *arguments: str, when: Callable[[Object], object]) -> None:
     """Run Helm, and kill it once the operator's Deployment is as told."""
-    env = {**os.environ, "KUBECONFIG": str(kube.cluster.kubeconfig_path)}
-    helm = str(tools.path("helm3"))
-    command = [helm, *arguments, "--namespace", NAMESPACE, "--wait"]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+    command = [*kubectl.cluster.helm_command, *arguments, "--namespace", NAMESPACE, "--wait"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     wait_until(
         "Helm to have come to the Deployment",
-        lambda: kube.get("Deployment", RELEASE, NAMESPACE) or {},
+        lambda: kubectl.find("deployment", RELEASE) or {},
         when,
     )
     process.kill()
@@ -225,11 +229,11 @@ def kill_helm(kube: Kube, *arguments: str, when: Callable[[Object], object]) -> 
 
 
 def test_deploy_takes_up_an_installation_that_was_killed(
-    make: Make, kube: Kube, namespace: Namespace, published: Published
+    make: Make, kubectl: Kubectl, namespace: Namespace, published: Published
 ) -> None:
     missing = f"--set-string=image.digest=sha256:{'0' * 64}"
     install = ("install", RELEASE, published.chart, "--create-namespace")
-    kill_helm(kube, *install, *published.options, missing, when=bool)
+    kill_helm(kubectl, *install, *published.options, missing, when=bool)
 
     make("deploy")
 
@@ -237,17 +241,16 @@ def test_deploy_takes_up_an_installation_that_was_killed(
 
 
 def test_deploy_takes_up_an_uninstallation_that_was_killed(
-    make: Make, kube: Kube, namespace: Namespace
+    make: Make, kubectl: Kubectl, namespace: Namespace
 ) -> None:
     make("deploy")
-    finalizers = {"metadata": {"finalizers": ["example.org/slow"]}}
-    kube.patch("Deployment", RELEASE, finalizers, NAMESPACE)
+    hold(kubectl, f"deployment/{RELEASE}", "example.org/slow")
     kill_helm(
-        kube,
+        kubectl,
         *("uninstall", RELEASE),
         when=lambda deployment: "deletionTimestamp" in deployment.get("metadata", {}),
     )
-    kube.patch("Deployment", RELEASE, {"metadata": {"finalizers": None}}, NAMESPACE)
+    hold(kubectl, f"deployment/{RELEASE}")
 
     make("deploy")
 
@@ -258,7 +261,7 @@ def test_deploy_takes_up_an_uninstallation_that_was_killed(
 
 
 def test_img_names_the_image_that_is_built_pushed_and_deployed(
-    make: Make, kube: Kube, namespace: Namespace
+    make: Make, kubectl: Kubectl, namespace: Namespace
 ) -> None:
     repository = f"{registry.ADDRESS}/of-a-user/operator"
     image = f"IMG={repository}:{secrets.token_hex(4)}"
@@ -270,16 +273,16 @@ def test_img_names_the_image_that_is_built_pushed_and_deployed(
     make("docker-push", image)
     make("deploy", image)
 
-    assert operators_image(kube).startswith(f"{repository}@sha256:")
+    assert operators_image(kubectl).startswith(f"{repository}@sha256:")
 
 
 def test_an_existing_cluster_is_used_as_it_is(
-    kube: Kube, namespace: Namespace, hack_made: hack_cluster.Cluster, published: Published
+    kubectl: Kubectl, namespace: Namespace, published: Published
 ) -> None:
     existing = Make(
         CHECKOUT,
         CLUSTER="existing",
-        KUBECONFIG=str(hack_made.kubeconfig),
+        KUBECONFIG=str(kubectl.cluster.kubeconfig),
         HELM_KUBECONTEXT="no-such-context",
         HELM_NAMESPACE="elsewhere",
         IMG=f"{published.image}",
@@ -289,14 +292,14 @@ def test_an_existing_cluster_is_used_as_it_is(
     existing("install")
     assert "kopf-kit uninstall" in existing.refused("e2e")
     existing("deploy")
-    assert operators_image(kube) == published.image
+    assert operators_image(kubectl) == published.image
     for words in (["cluster-down"], ["olm"], ["olm", "ARGS=down"]):
         assert "CLUSTER=existing" in existing.refused(*words)
     existing("undeploy", "uninstall")
 
     passed = existing("e2e", "ARGS=-k test_names")
     assert " passed" in passed
-    assert crd(kube) is None
+    assert crd(kubectl) is None
 
 
 # --- push ---------------------------------------------------------------------------------------
@@ -312,32 +315,29 @@ def destination() -> str:
 
 
 @pytest.fixture
-def elsewhere(kube: Kube, home: Namespace) -> Iterator[Namespace]:
+def elsewhere(home: Namespace) -> Iterator[Namespace]:
     """A namespace for a release, which is removed at the end."""
     yield home
-    kube.helm("uninstall", PUSHED, "-n", home.name, "--ignore-not-found", "--wait")
+    Installed(home.kubectl).helm("uninstall", PUSHED, "--ignore-not-found", "--wait")
 
 
 def test_the_chart_that_was_pushed_needs_no_value_to_run_what_was_pushed_with_it(
-    make: Make, destination: str, kube: Kube, elsewhere: Namespace, namespace: Namespace
+    make: Make, destination: str, elsewhere: Namespace, namespace: Namespace
 ) -> None:
     said = make("push", "ARGS=chart", f"REGISTRY={destination}")
     chart = f"oci://{destination}/charts/message-operator"
     assert chart in said
 
-    kube.helm(
-        *("install", PUSHED, chart, "--version", __version__, "--plain-http"),
-        *("-n", elsewhere.name, "--wait", "--timeout=5m"),
-    )
+    helm, of = Installed(elsewhere.kubectl).helm, ("--version", __version__, "--plain-http")
+    helm("install", PUSHED, chart, *of, "--wait", "--timeout=5m")
 
     pod = namespace.create("hello", "hello").wait_until_ready()
-    deployment = kube.get("Deployment", f"{PUSHED}-message-operator", elsewhere.name) or {}
+    deployment = elsewhere.kubectl.get("deployment", f"{PUSHED}-message-operator")
     (operator,) = deployment["spec"]["template"]["spec"]["containers"]
     (printer,) = pod["spec"]["containers"]
     assert operator["image"].startswith(f"{destination}/message-operator@sha256:")
     assert printer["image"].startswith(f"{destination}/busybox@sha256:")
-    readme = ("show", "readme", chart, "--version", __version__, "--plain-http")
-    assert chart in kube.helm(*readme)
+    assert chart in helm("show", "readme", chart, *of)
 
 
 def test_what_is_no_registry_is_refused_before_anything_is_built(make: Make) -> None:

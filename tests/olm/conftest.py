@@ -5,7 +5,7 @@ operator and its CRD again.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
@@ -13,16 +13,14 @@ import pytest
 from kopf_kit.olm.bundle import Release
 from kopf_kit.release import artifacts
 from kopf_kit.release.artifacts import Published
-from kopf_kit.rig import cluster as hack_cluster
-from kopf_kit.rig import olm, tools
+from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import olm
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.testing import Kubectl
 from tests.e2e import release
-from tests.e2e.kube import Cluster, CommandError, Kube
-from tests.e2e.messages import Namespace, make_namespace
-from tests.e2e.shared import cluster
+from tests.e2e.messages import PART_OF, Namespace, make_namespace
 from tests.olm import releases
-from tests.olm.subscription import NAME, Catalog, Subscription
-
-__all__ = ["cluster"]
+from tests.olm.subscription import Catalog, Subscription, remove
 
 MakeNamespace = Callable[[str], Namespace]
 #: The operator's image, and those of its Pods by their names in PROJECT.
@@ -49,24 +47,24 @@ class Later:
 
 
 @pytest.fixture(scope="session")
-def hack_made() -> hack_cluster.Cluster:
-    """The tests' own cluster, with OLM in it."""
-    return olm.up(hack_cluster.TEST_NAME)
+def e2e_cluster() -> Iterator[Cluster]:
+    """The tests' own cluster, with OLM in it; without an operator, before and after."""
+    made = olm.up(clusters.TEST_NAME)
+    _clean(made)
+    yield made
+    _clean(made)
 
 
 @pytest.fixture(scope="session")
-def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Iterator[Kube]:
-    """The cluster, to talk to; without an operator, before and after."""
-    kube = Kube(cluster, tools.path("helm3"))
-    _clean(kube)
-    yield kube
-    _clean(kube)
+def kubectl(e2e_cluster: Cluster) -> Kubectl:
+    """kubectl in OLM's own namespace."""
+    return Kubectl(e2e_cluster, olm.NAMESPACE)
 
 
 @pytest.fixture(scope="session")
-def published(hack_made: hack_cluster.Cluster, kube: Kube) -> Published:
+def published(e2e_cluster: Cluster) -> Published:
     """The operator's image, the message Pods' and the chart."""
-    return artifacts.publish_installation(hack_made)
+    return artifacts.publish_installation(e2e_cluster)
 
 
 @pytest.fixture(scope="session")
@@ -85,8 +83,8 @@ def _catalogs(images: Images, *versions: str) -> list[str]:
     for version in versions:
         of = missing if version == releases.BROKEN else image
         made.append(releases.publish_bundle(version, of, pod_images))
-        told = releases.DEPRECATED if version == releases.MENDED else ""
-        catalogs.append(releases.publish_catalog(made, olm.image(), deprecations=told))
+        deprecations = releases.DEPRECATED if version == releases.MENDED else ""
+        catalogs.append(releases.publish_catalog(made, olm.image(), deprecations=deprecations))
     return catalogs
 
 
@@ -105,28 +103,19 @@ def later(images: Images) -> Later:
 
 
 @pytest.fixture(scope="session")
-def catalog(kube: Kube, offers: Offers) -> Iterator[Catalog]:
+def catalog(kubectl: Kubectl, offers: Offers) -> Catalog:
     """A catalog for the whole cluster, with the former and the present release."""
-    made = Catalog(kube, NAME)
+    made = Catalog(kubectl)
     made.make(offers.present)
-    yield made
-    made.remove()
+    return made
 
 
 @pytest.fixture
-def make(request: pytest.FixtureRequest, kube: Kube) -> Iterator[MakeNamespace]:
-    """Makes namespaces of the test's own."""
-    with suppress(CommandError):  # there are none, or there is not even the kind
-        kube.kubectl("delete", "messages", "-A", "--all")
-    made: list[Iterator[Namespace]] = []
-
-    def make_one(name: str) -> Namespace:
-        made.append(make_namespace(kube, name))
-        return next(made[-1])
-
-    yield make_one
-    for making in made:
-        next(making, None)
+def make(e2e_cluster: Cluster) -> Iterator[MakeNamespace]:
+    """Make namespaces of the test's own."""
+    release.clean(e2e_cluster, kind=False)
+    with ExitStack() as made:
+        yield lambda name: made.enter_context(make_namespace(e2e_cluster, name))
 
 
 @pytest.fixture
@@ -144,7 +133,7 @@ def subscription(home: Namespace, catalog: Catalog) -> Iterator[Subscription]:
 @pytest.fixture
 def own_catalog(home: Namespace, offers: Offers) -> Catalog:
     """A catalog for the operator's namespace alone, which has the former release at first."""
-    made = Catalog(home.kube, "own", home.name)
+    made = Catalog(home.kubectl, "own")
     made.make(offers.former)
     return made
 
@@ -156,27 +145,20 @@ def followed(home: Namespace, own_catalog: Catalog) -> Iterator[Subscription]:
 
 
 def _subscription(home: Namespace, catalog: Catalog) -> Iterator[Subscription]:
-    made = Subscription(home, catalog)
+    made = Subscription(home.kubectl, catalog)
     yield made
-    trouble = [line for line in made.log().splitlines() if release.is_trouble(line)]
+    trouble = release.errors(made.log())
     made.uninstall()
     assert not trouble, "the operator is in trouble:\n" + "\n".join(trouble)
 
 
-def _clean(kube: Kube) -> None:
+def _clean(cluster: Cluster) -> None:
     """Remove the tests' operators, those that an interrupted run left included, and the CRD."""
-    release.clean(kube, ours=True)
-    for kind in ("subscriptions", "clusterserviceversions"):
-        for namespace in release.namespaces(kube):
-            kube.kubectl("delete", f"{kind}.operators.coreos.com", "--all", "-n", namespace)
-    ours = ("catalogsources.operators.coreos.com", "clustercatalogs.olm.operatorframework.io")
-    for kind in ours:
-        kube.kubectl("delete", kind, NAME, "-n", olm.NAMESPACE, "--ignore-not-found")
-    release.remove_namespaces(kube)
-    release.remove_crd(kube)
-
-
-# --- what a failed test shows -----------------------------------------------------------------
+    kubectl = Kubectl(cluster, olm.NAMESPACE)
+    for name in kubectl("get", "namespaces", "-l", PART_OF, "-o", "name").split():
+        remove(Kubectl(cluster, name.partition("/")[2]))
+    remove(kubectl)
+    release.clean(cluster)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -185,24 +167,17 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show, with a failure, what one would look at next."""
     report = yield
-    if report.failed:
-        for found in getattr(item, "funcargs", {}).values():
-            if isinstance(found, Subscription):
-                report.sections.append(("the operator's log", found.log()))
-                report.sections.extend(_looks(found.namespace))
+    for found in getattr(item, "funcargs", {}).values() if report.failed else ():
+        if isinstance(found, Subscription):
+            report.sections.append(("the operator's log", found.log()))
+            report.sections.extend(Namespace(found.kubectl).looks(*_LOOKS))
     return report
 
 
-def _looks(namespace: Namespace) -> Iterator[tuple[str, str]]:
-    looks = (
-        ("subscriptions,csv,installplans,operatorgroups,catalogsources", "-o", "wide"),
-        ("subscriptions", "-o", "jsonpath={.items[*].status.conditions}"),
-        ("deployments,pods,jobs", "-o", "wide"),
-        ("events", "--sort-by=.metadata.resourceVersion"),
-        ("messages", "-A", "-o", "wide"),
-    )
-    for look in looks:
-        try:
-            yield f"{look[0]} in {namespace.name}", namespace.kubectl("get", *look)
-        except (CommandError, OSError) as error:
-            yield f"{look[0]} in {namespace.name}", str(error)
+_LOOKS = (
+    "subscriptions,csv,installplans,operatorgroups,catalogsources -o wide",
+    "subscriptions -o jsonpath={.items[*].status.conditions}",
+    "deployments,pods,jobs -o wide",
+    "events --sort-by=.metadata.resourceVersion",
+    "messages -A -o wide",
+)

@@ -2,124 +2,93 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import olm
+from kopf_kit.rig.run import answer
+from kopf_kit.testing import Installed, Kubectl
 from kopf_kit.testing.requests import wait_until
-from tests.e2e.kube import CommandError, Kube, Object
-from tests.e2e.messages import Namespace, ready
+from tests.e2e.messages import Object, is_up
 
 NAME = PROJECT.name
 CRD = PROJECT.kinds[0].crd
 #: OLM and a cold cluster: pulling, unpacking, installing. Only what never comes runs into it.
 BOUND = 600.0
-
+_SUBSCRIPTIONS = "subscriptions.operators.coreos.com"
+_GONE = ("--ignore-not-found", "--wait=false")
 #: The kinds of what OLM makes for a CSV, and the metadata by which it belongs to it.
-_MADE = ("Deployment", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-
-
+_MADE = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings"
 _OWNED = ("labels", "ownerReferences")
 
 
+@dataclass(frozen=True)
 class Catalog:
     """A CatalogSource: in OLM's own namespace for the whole cluster, else for one namespace."""
 
-    def __init__(self, kube: Kube, name: str, namespace: str = olm.NAMESPACE) -> None:
-        self.kube = kube
-        self.name = name
-        self.namespace = namespace
+    kubectl: Kubectl
+    name: str = NAME
 
     def make(self, image: str) -> None:
         """Offer the catalog of an image, and wait until OLM can ask it."""
         restricted = {"securityContextConfig": "restricted"}
-        self.kube.create(
-            {
-                "kind": "CatalogSource",
-                "metadata": {"name": self.name, "namespace": self.namespace},
-                "spec": {"sourceType": "grpc", "image": image, "grpcPodConfig": restricted},
-            },
-            self.namespace,
-        )
-        self._wait(image)
-
-    def offer(self, image: str, newest: str) -> None:
-        """Have another image, as when a new release came; wait until it is there for all to see."""
-        spec = {"spec": {"image": image}}
-        self.kube.patch("CatalogSource", self.name, spec, self.namespace)
+        spec = {"sourceType": "grpc", "image": image, "grpcPodConfig": restricted}
+        self.kubectl.apply(_manifest("CatalogSource", self.name, spec))
+        state = "-o=jsonpath={.status.connectionState.lastObservedState}"
         wait_until(
-            f"the catalog to offer {newest}",
-            self.newest,
-            lambda seen: seen == csv_name(newest),
+            f"OLM to reach the catalog {image}",
+            lambda: self.kubectl("get", "catalogsource", self.name, state),
+            "READY".__eq__,
             bound=BOUND,
         )
 
-    def newest(self) -> str:
-        """Return the CSV that the channel `stable` offers."""
+    def offer(self, image: str, newest: str) -> None:
+        """Have another image, as when a new release came; wait until it is there for all to see."""
+        patch = json.dumps({"spec": {"image": image}})
+        self.kubectl("patch", "catalogsource", self.name, "--type=merge", "-p", patch)
         channel = '{.items[*].status.channels[?(@.name=="stable")].currentCSV}'
-        labels = f"catalog={self.name}"
-        ask = ("get", "packagemanifests", "-n", self.namespace, "-l", labels)
-        return self.kube.output(*ask, "-o", f"jsonpath={channel}").decode()
-
-    def remove(self) -> None:
-        """Delete it."""
-        self.kube.delete("CatalogSource", self.name, self.namespace)
-
-    def _wait(self, image: str) -> None:
-        def state() -> str:
-            found = self.kube.get("CatalogSource", self.name, self.namespace) or {}
-            connection = (found.get("status") or {}).get("connectionState") or {}
-            return str(connection.get("lastObservedState"))
-
-        wait_until(f"OLM to reach the catalog {image}", state, lambda s: s == "READY", bound=BOUND)
+        ask = ("get", "packagemanifests", "-l", f"catalog={self.name}", "-o", f"jsonpath={channel}")
+        wait_until(
+            f"the catalog to offer {newest}",
+            lambda: self.kubectl(*ask),
+            csv_name(newest).__eq__,
+            bound=BOUND,
+        )
 
 
-class Subscription:
+@dataclass(frozen=True)
+class Subscription(Installed):
     """A Subscription, and what OLM installs for it into its namespace."""
 
-    def __init__(self, namespace: Namespace, catalog: Catalog) -> None:
-        self.namespace = namespace
-        self.kube = namespace.kube
-        self.catalog = catalog
+    catalog: Catalog
 
     # --- what an administrator does -----------------------------------------------------------
 
     def group(self, *targets: str, name: str = "group") -> None:
         """Say which namespaces operators that are installed here serve; none: all."""
         spec = {"targetNamespaces": list(targets)} if targets else {}
-        metadata = {"name": name, "namespace": self.namespace.name}
-        self.kube.create(
-            {"kind": "OperatorGroup", "metadata": metadata, "spec": spec}, self.namespace.name
-        )
+        self.kubectl.apply(_manifest("OperatorGroup", name, spec))
 
     def subscribe(
-        self,
-        *,
-        starting: str | None = None,
-        approval: str = "Automatic",
-        channel: str = "stable",
-        config: Object | None = None,
+        self, *, starting: str = "", approval: str = "Automatic", config: Object | None = None
     ) -> None:
         """Ask OLM for the operator, from version `starting` on, else the newest."""
         spec: Object = {
             "name": NAME,
-            "channel": channel,
+            "channel": "stable",
             "source": self.catalog.name,
-            "sourceNamespace": self.catalog.namespace,
+            "sourceNamespace": self.catalog.kubectl.namespace,
             "installPlanApproval": approval,
+            **({"startingCSV": csv_name(starting)} if starting else {}),
+            **({"config": config} if config else {}),
         }
-        if starting:
-            spec["startingCSV"] = csv_name(starting)
-        if config:
-            spec["config"] = config
-        metadata = {"name": NAME, "namespace": self.namespace.name}
-        self.kube.create(
-            {"kind": "Subscription", "metadata": metadata, "spec": spec}, self.namespace.name
-        )
+        self.kubectl.apply(_manifest("Subscription", NAME, spec))
 
     def change(self, **spec: Any) -> None:
         """Change fields of the Subscription."""
-        self.kube.patch("Subscription", NAME, {"spec": spec}, self.namespace.name)
+        patch = json.dumps({"spec": spec})
+        self.kubectl("patch", _SUBSCRIPTIONS, NAME, "--type=merge", "-p", patch)
 
     def approve(self, version: str) -> None:
         """Approve the plan for a version, and wait until OLM follows it.
@@ -128,23 +97,21 @@ class Subscription:
         """
 
         def look() -> bool:
-            plan = self.wait_for_plan(version)
-            if not plan["spec"]["approved"]:
-                name = plan["metadata"]["name"]
-                approved = {"spec": {"approved": True}}
-                self.kube.patch("InstallPlan", name, approved, self.namespace.name)
+            plan = self.wait_for_plan(version)["metadata"]["name"]
+            approved = ("--type=merge", "-p", '{"spec": {"approved": true}}')
+            self.kubectl("patch", "installplan", plan, *approved)
             return csv_name(version) in self.csvs()
 
         wait_until(f"{csv_name(version)}, approved, to be there", look, bool, bound=BOUND)
 
     def refuse(self, version: str) -> None:
         """Delete the plan for a version: OLM makes another, for what is then the newest."""
-        plan = self.wait_for_plan(version)
-        self.kube.delete("InstallPlan", plan["metadata"]["name"], self.namespace.name)
+        plan = self.wait_for_plan(version)["metadata"]["name"]
+        self.kubectl("delete", "installplan", plan, *_GONE)
 
     def unsubscribe(self) -> None:
         """Delete the Subscription; what it installed stays."""
-        self.kube.delete("Subscription", NAME, self.namespace.name)
+        self.kubectl("delete", _SUBSCRIPTIONS, NAME, *_GONE)
 
     def uninstall(self) -> None:
         """Delete the Subscription and every CSV of the operator; wait until all of it is gone.
@@ -154,17 +121,17 @@ class Subscription:
         self.unsubscribe()
 
         def look() -> bool:
-            for name in self.csvs():
-                self.kube.delete("ClusterServiceVersion", name, self.namespace.name)
-            return not self.csvs() and not self.pods()
+            if csvs := self.csvs():
+                self.kubectl("delete", "csv", *csvs, *_GONE)
+            return not csvs and not self.pods()
 
         wait_until("the CSV and the operator's Pods to be gone", look, bool, bound=BOUND)
 
     # --- what an administrator sees -----------------------------------------------------------
 
-    def get(self) -> Object:
+    def get(self) -> Any:
         """Return the Subscription as it is, empty if it is gone."""
-        return self.kube.get("Subscription", NAME, self.namespace.name) or {}
+        return self.kubectl.find(_SUBSCRIPTIONS, NAME) or {}
 
     def conditions(self) -> dict[str, Object]:
         """Return the conditions of the Subscription, by type."""
@@ -173,48 +140,31 @@ class Subscription:
 
     def csvs(self) -> dict[str, Object]:
         """Return the operator's CSVs, by name."""
-        found, _ = self.kube.objects("ClusterServiceVersion", self.namespace.name)
-        named = {csv["metadata"]["name"]: csv for csv in found}
+        named = {csv["metadata"]["name"]: csv for csv in self.kubectl.get("csv")["items"]}
         return {name: csv for name, csv in named.items() if name.startswith(f"{NAME}.v")}
 
-    def plan(self) -> Object:
+    def plan(self) -> Any:
         """Return the InstallPlan that the Subscription is at, empty if there is none."""
         name = ((self.get().get("status") or {}).get("installPlanRef") or {}).get("name")
-        return (name and self.kube.get("InstallPlan", name, self.namespace.name)) or {}
-
-    def pods(self) -> list[Object]:
-        """Return the operator's Pods, those that are about to end included."""
-        labels = f"app.kubernetes.io/name={NAME}"
-        return self.kube.objects("Pod", self.namespace.name, labels=labels)[0]
-
-    def log(self) -> str:
-        """Return the log of all its Pods."""
-        labels = f"app.kubernetes.io/name={NAME}"
-        try:
-            return self.namespace.kubectl("logs", "-l", labels, "--tail=-1", "--ignore-errors")
-        except CommandError as error:
-            return str(error)
+        return (name and self.kubectl.find("installplan", name)) or {}
 
     def may(self, verb: str, resource: str, namespace: str) -> bool:
         """Tell whether the operator is allowed something in a namespace."""
-        user = f"system:serviceaccount:{self.namespace.name}:{NAME}"
-        asked = ("auth", "can-i", verb, resource, f"--as={user}", "-n", namespace)
-        return self.kube.output(*asked).strip() == b"yes"
+        user = f"--as=system:serviceaccount:{self.namespace}:{NAME}"
+        asked = self.kubectl.command("auth", "can-i", verb, resource, user, "-n", namespace)
+        return answer(asked) == "yes"
 
     def made(self) -> list[str]:
         """Return what there is of OLM's making for the operator in the whole cluster."""
-        objects = [(kind, made) for kind in _MADE for made in self.kube.objects(kind)[0]]
-        names = [
-            f"{kind} {made['metadata']['name']} in {made['metadata'].get('namespace')}"
-            for kind, made in objects
+        objects = self.kubectl.get(_MADE, "--all-namespaces")["items"]
+        found = [
+            made
+            for made in objects
             if f"{NAME}." in json.dumps([made["metadata"].get(key) for key in _OWNED])
         ]
-        copied, _ = self.kube.objects("ClusterServiceVersion")
-        return names + [
-            f"CSV {csv['metadata']['name']} in {csv['metadata']['namespace']}"
-            for csv in copied
-            if csv["metadata"]["name"].startswith(f"{NAME}.v")
-        ]
+        copied = self.kubectl.get("csv", "--all-namespaces")["items"]
+        found += [csv for csv in copied if csv["metadata"]["name"].startswith(f"{NAME}.v")]
+        return [f"{made['kind']} {made['metadata']['name']}" for made in found]
 
     # --- waiting ------------------------------------------------------------------------------
 
@@ -234,21 +184,19 @@ class Subscription:
     def wait_until_installed(self, version: str) -> None:
         """Wait until a version, and no other, is installed and its operator ready."""
 
-        def look() -> dict[str, str]:
-            return {name: _phase(csv) for name, csv in self.csvs().items()}
+        def look() -> tuple[dict[str, Any], Any]:
+            csvs = self.csvs().items()
+            phases = {name: (csv.get("status") or {}).get("phase") for name, csv in csvs}
+            return phases, self.conditions()
 
-        try:
-            wait_until(
-                f"{csv_name(version)} to be the one that is installed",
-                look,
-                lambda seen: seen == {csv_name(version): "Succeeded"},
-                bound=BOUND,
-            )
-        except AssertionError as error:
-            conditions = json.dumps(self.conditions(), indent=1)
-            raise AssertionError(f"{error}\nThe Subscription says: {conditions}") from None
+        wait_until(
+            f"{csv_name(version)} to be the one that is installed",
+            look,
+            lambda seen: seen[0] == {csv_name(version): "Succeeded"},
+            bound=BOUND,
+        )
 
-    def wait_for_plan(self, version: str) -> Object:
+    def wait_for_plan(self, version: str) -> Any:
         """Wait until the Subscription is at the InstallPlan of a version; return it."""
         return wait_until(
             f"a plan for {csv_name(version)}",
@@ -258,17 +206,19 @@ class Subscription:
         )
 
 
+def _manifest(kind: str, name: str, spec: Object) -> Object:
+    version = "v1" if kind == "OperatorGroup" else "v1alpha1"
+    head = {"apiVersion": f"operators.coreos.com/{version}", "kind": kind}
+    return {**head, "metadata": {"name": name}, "spec": spec}
+
+
+def remove(kubectl: Kubectl) -> None:
+    """Delete Subscriptions and CSVs of a namespace, and the catalogs for the whole cluster."""
+    kubectl("delete", f"{_SUBSCRIPTIONS},csv", "--all")
+    kubectl("delete", "catalogsource", NAME, "-n", olm.NAMESPACE, "--ignore-not-found")
+    kubectl("delete", "clustercatalog", NAME, "--ignore-not-found")
+
+
 def csv_name(version: str) -> str:
     """Return what a version's CSV is called."""
     return f"{NAME}.v{version}"
-
-
-def _phase(csv: Object) -> str:
-    return str((csv.get("status") or {}).get("phase"))
-
-
-def is_up(pod: Object) -> bool:
-    """Tell whether a Pod is ready and not about to end."""
-    return "deletionTimestamp" not in pod["metadata"] and (
-        ready(pod["status"]).get("status") == "True"
-    )

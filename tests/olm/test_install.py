@@ -7,12 +7,11 @@ import pytest
 
 from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.testing.requests import wait_until
-from tests.e2e.kube import Object
-from tests.e2e.messages import Message, Namespace, restarts, uid
+from tests.e2e.messages import Message, Namespace, Object, is_up, restarts, uid
 from tests.make.commands import CHECKOUT, Make
 from tests.olm import releases
 from tests.olm.conftest import Later, MakeNamespace
-from tests.olm.subscription import BOUND, Subscription, is_up
+from tests.olm.subscription import BOUND, Subscription
 
 pytestmark = pytest.mark.long
 
@@ -41,8 +40,9 @@ def test_in_each_install_mode_messages_work_in_the_watched_namespaces_alone(
     for message in ignored:
         assert (message.status(), message.pod()) == ({}, None)
         # OLM lets it act in its own namespace always, for there it has its Lease.
-        if message.namespace is not home:
-            assert not subscription.may("list", "messages.myorg.dev", message.namespace.name)
+        if message.kubectl is not home.kubectl:
+            there = message.kubectl.namespace
+            assert not subscription.may("list", "messages.myorg.dev", there)
 
 
 def test_the_commands_of_the_makefile_leave_what_olm_installed_alone(

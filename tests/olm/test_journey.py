@@ -11,20 +11,19 @@ import pytest
 from kopf_kit.olm.bundle import NAME
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import olm
+from kopf_kit.testing import Kubectl
 from kopf_kit.testing.requests import wait_until
-from tests.e2e import release
-from tests.e2e.kube import WAIT, Kube, Object
-from tests.e2e.messages import LABELS, Namespace, restarts, uid
+from tests.e2e.messages import WAIT, Namespace, Object, restarts, uid
 from tests.e2e.release import Operator
 from tests.olm import releases
 from tests.olm.conftest import MakeNamespace, Offers
-from tests.olm.subscription import BOUND, CRD, Subscription, csv_name
+from tests.olm.subscription import CRD, Subscription, csv_name
 
 
 def test_it_is_installed_upgraded_and_uninstalled_and_adopts_what_it_left(
     subscription: Subscription, home: Namespace, make: MakeNamespace
 ) -> None:
-    kube, elsewhere = home.kube, make("elsewhere")
+    elsewhere = make("elsewhere")
     # The former release, in the mode OwnNamespace, and not before somebody has approved of it.
     subscription.group(home.name)
     subscription.subscribe(starting=releases.FORMER, approval="Manual")
@@ -54,14 +53,14 @@ def test_it_is_installed_upgraded_and_uninstalled_and_adopts_what_it_left(
     assert len(subscription.made()) > 5
     subscription.uninstall()
     wait_until("all of OLM's making to be gone", subscription.made, lambda made: not made)
-    assert kube.get("CustomResourceDefinition", CRD) is not None
+    assert home.kubectl.find("crd", CRD)
     assert uid(messages["kept"].pod()) == uid(pods["kept"])
     home.kubectl("delete", "message", "deleted", WAIT)
     messages["deleted"].wait_until_gone()
     messages["edited"].edit(text="after")
 
     # Installed again, for all namespaces, it adopts them, and serves what it had to ignore.
-    kube.delete("OperatorGroup", "group", home.name)
+    home.kubectl("delete", "operatorgroup", "group")
     subscription.group()
     subscription.subscribe()
     subscription.wait_until_installed(releases.PRESENT)
@@ -74,13 +73,11 @@ def test_it_is_installed_upgraded_and_uninstalled_and_adopts_what_it_left(
 
 
 @pytest.fixture
-def helm(kube: Kube, published: Published) -> Iterator[Operator]:
+def helm(make: MakeNamespace, published: Published) -> Iterator[Operator]:
     """The operator's release by Helm, yet to be installed."""
-    if kube.get("Namespace", release.NAMESPACE) is None:
-        metadata = {"name": release.NAMESPACE, "labels": LABELS}
-        kube.create({"kind": "Namespace", "metadata": metadata})
-    yield Operator(kube, published)
-    kube.helm("uninstall", release.NAME, "-n", release.NAMESPACE, "--ignore-not-found", "--wait")
+    operator = Operator(make("by-helm").kubectl, published)
+    yield operator
+    operator.uninstall()
 
 
 @pytest.mark.long
@@ -88,7 +85,7 @@ def test_from_helm_to_olm_and_back_no_message_is_lost_and_no_message_pod_restart
     helm: Operator, subscription: Subscription, make: MakeNamespace
 ) -> None:
     theirs = make("theirs")
-    helm.install("--take-ownership")
+    helm.install()
     kept = theirs.create("kept", "kept")
     pod = kept.wait_until_ready()
     edited = theirs.create("edited", "by Helm's")
@@ -107,14 +104,14 @@ def test_from_helm_to_olm_and_back_no_message_is_lost_and_no_message_pod_restart
     assert_same(theirs, pod)
 
     subscription.uninstall()
-    assert subscription.kube.get("CustomResourceDefinition", CRD) is not None
-    helm.install("--take-ownership")
+    assert subscription.kubectl.find("crd", CRD)
+    helm.install()
 
     edited.edit(text="by Helm's again")
     edited.wait_for_log(b"by Helm's again\n")
     assert_same(theirs, pod)
     helm.uninstall()
-    assert subscription.kube.get("CustomResourceDefinition", CRD) is not None
+    assert subscription.kubectl.find("crd", CRD)
 
 
 def assert_same(theirs: Namespace, pod: dict[str, dict[str, str]]) -> None:
@@ -128,29 +125,22 @@ SERVICE = f"/api/v1/namespaces/{olm.CATALOGD_NAMESPACE}/services/https:catalogd-
 
 
 @pytest.fixture
-def served(kube: Kube, offers: Offers) -> Iterator[Object]:
+def served(kubectl: Kubectl, offers: Offers) -> Iterator[Object]:
     """The catalog as a ClusterCatalog, once it is served."""
     image = {"type": "Image", "image": {"ref": offers.present}}
-    kube.create({"kind": "ClusterCatalog", "metadata": {"name": NAME}, "spec": {"source": image}})
-
-    def conditions() -> dict[str, Object]:
-        status = (kube.get("ClusterCatalog", NAME) or {}).get("status") or {}
-        return {found["type"]: found for found in status.get("conditions") or []}
-
-    wait_until(
-        "catalogd to serve the catalog",
-        conditions,
-        lambda found: found.get("Serving", {}).get("status") == "True",
-        bound=BOUND,
-    )
-    yield kube.get("ClusterCatalog", NAME) or {}
-    kube.delete("ClusterCatalog", NAME)
+    head = {"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog"}
+    kubectl.apply({**head, "metadata": {"name": NAME}, "spec": {"source": image}})
+    kubectl("wait", "--for=condition=Serving", f"clustercatalog/{NAME}", "--timeout=390s")
+    yield kubectl.get("clustercatalog", NAME)
+    kubectl("delete", "clustercatalog", NAME)
 
 
-def test_the_bundle_is_found_through_the_api_of_the_catalog(kube: Kube, served: Object) -> None:
+def test_the_bundle_is_found_through_the_api_of_the_catalog(
+    kubectl: Kubectl, served: Object
+) -> None:
     assert served["status"]["urls"]["base"].endswith(f"/catalogs/{NAME}")
 
-    lines = kube.raw(f"{SERVICE}/catalogs/{NAME}/api/v1/all").splitlines()
+    lines = kubectl("get", "--raw", f"{SERVICE}/catalogs/{NAME}/api/v1/all").splitlines()
 
     found = [json.loads(line) for line in lines]
     (package,) = (blob for blob in found if blob["schema"] == "olm.package")

@@ -6,8 +6,7 @@ import pytest
 
 from kopf_kit.rig import engine, olm, registry
 from kopf_kit.testing.requests import wait_until
-from tests.e2e.kube import Object
-from tests.e2e.messages import Namespace, uid
+from tests.e2e.messages import Namespace, Object, uid
 from tests.olm import releases
 from tests.olm.conftest import Images
 from tests.olm.subscription import BOUND, Catalog, Subscription, csv_name
@@ -50,7 +49,7 @@ def test_with_no_operator_group_or_two_a_subscription_waits_for_just_one(
     wait_for_catalog_operator(home, "found 2 operatorGroups, expected 1")
     assert subscription.csvs() == {}
 
-    home.kube.delete("OperatorGroup", "second", home.name)
+    home.kubectl("delete", "operatorgroup", "second")
 
     subscription.wait_until_installed(releases.PRESENT)
 
@@ -59,7 +58,7 @@ def wait_for_catalog_operator(home: Namespace, said: str) -> None:
     """Wait until OLM's catalog operator has logged something about the namespace."""
     wait_until(
         f"the catalog operator to log {said}",
-        lambda: home.kube.kubectl("-n", olm.NAMESPACE, "logs", "deploy/catalog-operator"),
+        lambda: home.kubectl("-n", olm.NAMESPACE, "logs", "deploy/catalog-operator"),
         lambda log: any(home.name in line and said in line for line in log.splitlines()),
         bound=BOUND,
     )
@@ -141,7 +140,7 @@ def late(home: Namespace, images: Images) -> Catalog:
     """A catalog with a release whose bundle image is not in the registry yet."""
     ref = f"{registry.ADDRESS}/message-operator-bundle:late-{home.name}"
     made = releases.publish_bundle(releases.PRESENT, *images)
-    found = Catalog(home.kube, "late", home.name)
+    found = Catalog(home.kubectl, "late")
     found.make(releases.publish_catalog([replace(made, bundle_image=ref)], olm.image(), "late"))
     return found
 
@@ -149,7 +148,7 @@ def late(home: Namespace, images: Images) -> Catalog:
 def test_a_bundle_that_cannot_be_pulled_is_told_and_is_unpacked_once_it_can(
     home: Namespace, late: Catalog
 ) -> None:
-    subscription = Subscription(home, late)
+    subscription = Subscription(home.kubectl, late)
     subscription.group()
     subscription.subscribe()
 

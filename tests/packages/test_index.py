@@ -21,7 +21,6 @@ from kopf_kit.rig import control_plane, locked, paths
 from kopf_offline import golang
 from message_operator import __version__
 from tests.release import registry, releasing
-from tests.support import package_index
 from tests.unit.test_examples import EXAMPLES, SOURCES
 
 #: Settings of uv and of pip are the way to a package registry on some machines.
@@ -51,7 +50,7 @@ _GIT = ("git", "-c", "user.name=An Author", "-c", "user.email=author@example.com
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An index with the distributions of this version and of a later one, by its address."""
     scratch = tmp_path_factory.mktemp("index")
-    with package_index.serving(scratch / "packages") as address:
+    with registry.serving_index(scratch / "packages") as address:
         raised = shutil.copytree(files.PACKAGES, scratch / "raised" / "packages")
         for file, text in files.raised(_NEXT, raised).items():
             file.write_text(text)

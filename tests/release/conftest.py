@@ -13,7 +13,6 @@ from kopf_kit.rig import steps
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.releasing import CHECKOUT, Clone
-from tests.support import package_index
 
 
 @dataclass(frozen=True)
@@ -31,19 +30,13 @@ class Released:
         return f"{self.registry}/you"
 
 
+SCRUBBED = ("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG", "ACTIONS_ID_TOKEN_")
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _environment() -> None:
-    steps.scrub_for_tests(
-        (
-            "MESSAGE_",
-            "IMG",
-            "KEYS",
-            "COSIGN_",
-            "CATALOG_IMG",
-            "ACTIONS_ID_TOKEN_",
-            "PIP_",
-        )
-    )
+def environment() -> None:
+    """Have nothing of a user's own releases, and nothing of pip's settings."""
+    steps.scrub_for_tests((*SCRUBBED, "PIP_"))
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +70,7 @@ def released(scratch: Path, keys: Keys, address: str) -> Iterator[Released]:
     clone = Clone.of(CHECKOUT, scratch / "clone", KEYS=str(keys.folder), REGISTRY=prefix)
     clone.environment |= releasing.push_images(prefix, scratch, clone.git("rev-parse", "HEAD"))
     clone.release(__version__)
-    with package_index.serving(scratch / "index") as index:
+    with registry.serving_index(scratch / "index") as index:
         for package in files.files(clone.files(__version__)):
             shutil.copy(package, scratch / "index")
         yield Released(address, clone, keys, index)

@@ -7,6 +7,9 @@ the next command. A comment keeps the blocks below it from being run, and says w
 
 It counts up to the end of the section that it is in: below the title of a page, it counts for the
 whole page.
+
+A block with a title is a file's, which the reader writes: ``diff`` changes the file, the first
+listing of a file replaces it, and further ones are added at its end.
 """
 
 import re
@@ -151,3 +154,43 @@ def every_test() -> set[str]:
     folders = (Path(__file__).parents[2] / name for name in ("tests", "packages", "examples"))
     texts = (file.read_text() for folder in folders for file in folder.rglob("*.py"))
     return set(re.findall(r"def (test_\w+)\(", "\n".join(texts)))
+
+
+_LISTED = re.compile(
+    r'^```(?P<language>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<text>.*?)^```$',
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What the reader writes into a file."""
+
+    file: str
+    language: str
+    text: str
+
+
+def walkthrough(page: str) -> list[Step | Listing]:
+    """Return what the reader does, in the order of the page."""
+    found: list[Step | Listing] = []
+    for block in _LISTED.finditer(page):
+        if block["file"]:
+            found.append(Listing(block["file"], block["language"], block["text"]))
+        elif block["language"] == "console":
+            found.extend(step for part in blocks(block[0]) for step in part.steps)
+    return found
+
+
+def listings(page: str) -> list[Listing]:
+    """Return what the reader writes."""
+    return [step for step in walkthrough(page) if isinstance(step, Listing)]
+
+
+def changed(text: str, diff: str) -> str:
+    """Return a text as a diff changes it; the lines that it names must be there once."""
+    lines = [(line[:1], f"{line[1:]}\n") for line in diff.splitlines()]
+    before = "".join(line for sign, line in lines if sign != "+")
+    after = "".join(line for sign, line in lines if sign != "-")
+    assert text.count(before) == 1, f"these lines are there {text.count(before)} times:\n{before}"
+    return text.replace(before, after)

@@ -11,7 +11,7 @@ from kopf_kit.kubectl.subject import Entry, Right
 from kopf_kit.release import packed
 from kopf_runtime.reporting import troubles
 from message_operator import messages
-from tests.support.rights import bound_roles, granted
+from tests.chart.projects import bound_roles, granted
 
 CHECKOUT = Path(__file__).parents[2]
 RUNTIME = CHECKOUT / "packages" / "kopf-runtime" / "src" / "kopf_runtime"

@@ -1,6 +1,6 @@
 """The FlightTickets of examples/: one booking each, whatever befalls the calls that make it.
 
-The booking service is the real one, a process with a database. tests/faults/test_flightticket.py
+The booking service is the real one, a process with a database. examples/flightticket/tests/faults
 has the operator on a real control plane.
 """
 

@@ -9,6 +9,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from hack import home
+from hack import home, pruned
+from kopf_kit.project import releases
+from kopf_kit.project.releases import NAME, Release
 from kopf_kit.release import files
+from kopf_kit.rig import locked, paths, registry
 from kopf_kit.rig.run import KitError
 from message_operator import __version__
+from tests.release.registry import serving
 
 CHECKOUT = Path(__file__).parents[2]
 FOLDERS = sorted(file.parent for file in files.PACKAGES.glob("*/pyproject.toml"))
@@ -190,3 +195,81 @@ def test_a_distribution_without_a_version_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(KitError, match=r'pyproject\.toml: 0 lines look like version = "1\.0\.0"'):
         files.raised("1.0.0", tmp_path)
+
+
+# --- the lock of this checkout --------------------------------------------------------------------
+
+LOCK = paths.LOCK.read_text()
+
+
+def test_all_that_ask_get_the_whole_lock() -> None:
+    pyproject = tomllib.loads((paths.CHECKOUT / "pyproject.toml").read_text())
+    groups = [f"pyproject.toml:{group}" for group in pyproject["dependency-groups"]]
+    groups.remove("pyproject.toml:go")  # it names an extra of kopf-offline, and nothing else
+
+    assert locked.part(LOCK, "kopf-runtime", "kopf-kit", "kopf-offline", *groups) == LOCK
+
+
+def test_the_image_has_the_operator_s_packages_and_none_of_the_tools() -> None:
+    part = re.findall(r"^([\w.-]+)==", locked.part(LOCK, "kopf-runtime"), re.MULTILINE)
+
+    assert {"kopf", "aiohttp", "msgspec", "prometheus-client", "yarl"} <= {*part}
+    tools = {"pytest", "uv", "kubernetes", "opentelemetry-sdk"}
+    assert tools.isdisjoint(part)
+
+
+def test_only_the_hashes_of_files_that_are_installed_here_stay() -> None:
+    lock = "kopf==1.45.2 \\\n    --hash=sha256:01 \\\n    --hash=sha256:02\n"
+    lock += "pytest==9.0.0 \\\n    --hash=sha256:03\n"
+    listed = "".join(
+        f'    {{ url = "https://files.example/{name}", hash = "sha256:{number}", size = 1 }},\n'
+        for number, name in (
+            ("01", "kopf-1.45.2-cp313-cp313-manylinux_2_28_x86_64.whl"),
+            ("02", "kopf-1.45.2-cp313-cp313t-manylinux_2_28_x86_64.whl"),
+            ("03", "pytest-9.0.0.tar.gz"),
+        )
+    )
+
+    short = pruned.pruned(lock, listed)
+
+    assert short == lock.replace(" \\\n    --hash=sha256:02", "")
+
+
+# --- what a release says of its image -------------------------------------------------------------
+
+DATE = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[str]:
+    with serving(tmp_path / "registry") as address:
+        yield f"{address}/{NAME}"
+
+
+def push(place: str, version: str, folder: Path, *packages: str) -> str:
+    """Push an image with wheels of these names; return it by its digest."""
+    contents = {
+        f"app/{name}-1.0.dist-info/METADATA": f"Name: {name}\nVersion: 1.0\n".encode()
+        for name in packages
+    }
+    layer = folder / "layer.tar"
+    layer.write_bytes(registry.archive(contents, DATE))
+    return registry.push_layer(layer, f"{place}:{version}")
+
+
+def test_its_size_and_packages_stand_beside_those_of_the_last_release(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(place, "0.1.0", tmp_path, "kopf")
+    push(place, "0.2.0-rc.1", tmp_path, "kopf", "yarl", "idna")
+    image = push(place, "0.2.0", tmp_path, "kopf", "yarl")
+    tags = ["0.1.0", "0.2.0-rc.1", "0.2.0", "0.3.0", "0.1"]
+    monkeypatch.setattr(releases, "tagged", lambda _: tags)
+
+    written = files.sizes(Release("0.2.0", image, {}, ""), DATE)
+
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in written.splitlines()[2:]]
+    assert [(row[0], row[3]) for row in rows] == [("0.2.0", "2"), ("0.1.0", "1")]
+    assert all(float(row[2].removesuffix(" MB")) >= 0 for row in rows)
+    tags.remove("0.1.0")
+    assert "0.1.0" not in files.sizes(Release("0.2.0", image, {}, ""), DATE)

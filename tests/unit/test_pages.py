@@ -15,8 +15,7 @@ from kopf_kit.project import documents
 from kopf_kit.rig import dockerfiles, versions
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_runtime.declaring.declaration import declared
-from tests.support.console import every_test
-from tests.support.walkthrough import listings, steps
+from tests.support.console import every_test, listings, walkthrough
 
 #: All that was tried.
 INVENTORY = CHECKOUT / "tests" / "faults" / "README.md"
@@ -198,4 +197,4 @@ def test_the_page_about_versions_shows_parts_of_the_example() -> None:
 def test_both_languages_have_the_same_commands_outputs_and_listings() -> None:
     english, korean = (text_of(f"write-your-own-operator{ending}") for ending in (".md", ".ko.md"))
 
-    assert steps(korean) == steps(english)
+    assert walkthrough(korean) == walkthrough(english)

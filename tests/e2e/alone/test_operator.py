@@ -4,8 +4,7 @@ That its leader is killed is tested in chart/test_scenarios.py::test_ha.
 """
 
 from kopf_kit.testing.requests import wait_until
-from tests.e2e.kube import WAIT
-from tests.e2e.messages import Namespace, ready, restarts, uid
+from tests.e2e.messages import WAIT, Namespace, ready, restarts, uid
 from tests.e2e.release import Operator
 from tests.support.plugin import Plugin
 

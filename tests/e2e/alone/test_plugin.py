@@ -15,8 +15,7 @@ import pytest
 
 from kopf_kit.testing.requests import wait_until
 from message_operator import __version__
-from tests.e2e.kube import Object
-from tests.e2e.messages import Namespace
+from tests.e2e.messages import Namespace, Object
 from tests.e2e.release import Operator
 from tests.support.plugin import Plugin, support_bundle
 
@@ -60,14 +59,14 @@ def test_all_is_well(namespace: Namespace, operator: Operator, plugin: Plugin) -
 @pytest.mark.long
 def test_a_pod_that_no_node_takes(namespace: Namespace, plugin: Plugin) -> None:
     here = ("-n", namespace.name)
-    nodes = namespace.kube.kubectl("get", "nodes", "-o", "name").split()
-    namespace.kube.kubectl("cordon", "--", *nodes)
+    nodes = namespace.kubectl("get", "nodes", "-o", "name").split()
+    namespace.kubectl("cordon", "--", *nodes)
     try:
         message = namespace.create("hello", "hello")
         message.wait_for_reason("Unschedulable")
         why = plugin("why", "hello", *here)
     finally:
-        namespace.kube.kubectl("uncordon", "--", *nodes)
+        namespace.kubectl("uncordon", "--", *nodes)
 
     assert why.code == 1
     assert why.first == (
@@ -110,8 +109,8 @@ def test_an_operator_that_does_not_start_is_collected_without_secrets_and_texts(
     with operator.stopped(), altered(operator, broken):
         wait_until(
             event,
-            lambda: namespace.kube.objects("Event", operator.namespace)[0],
-            lambda events: event in str(events),
+            lambda: operator.kubectl("get", "events", "-o", "yaml"),
+            lambda events: event in events,
         )
         bundle = plugin("support-bundle", "-f", str(file))
 
@@ -143,10 +142,10 @@ def altered(operator: Operator, container: Object) -> Iterator[None]:
     proxy = {"name": "HTTPS_PROXY", "value": f"http://me:{PASSWORD}@proxy"}
     containers = [{"name": "operator", "env": [proxy], **container}]
     patch = {"spec": {"replicas": 1, "template": {"spec": {"containers": containers}}}}
-    deployment = ("-n", operator.namespace, f"deployment/{operator.name}")
-    operator.kube.kubectl("patch", *deployment, f"--patch={json.dumps(patch)}")
+    deployment = f"deployment/{operator.name}"
+    operator.kubectl("patch", deployment, f"--patch={json.dumps(patch)}")
     try:
         yield
     finally:
-        operator.kube.kubectl("rollout", "undo", *deployment)
+        operator.kubectl("rollout", "undo", deployment)
         operator.wait_until_ready()

@@ -6,10 +6,10 @@ They take over the kind that the release before them has left, unless a test ask
 
 import contextlib
 import dataclasses
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -18,10 +18,10 @@ from chart.helm import CHART, helm
 from kopf_kit.olm import manifests
 from kopf_kit.release import artifacts
 from kopf_kit.release.artifacts import Published
-from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import registry
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.testing import Kubectl
 from tests.e2e import release
-from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, make_namespace
 from tests.e2e.release import Operator
 
@@ -34,11 +34,11 @@ Releases = Callable[..., Operator]
 
 
 @pytest.fixture(scope="session")
-def published(hack_made: hack_cluster.Cluster) -> Published:
+def published(e2e_cluster: Cluster) -> Published:
     """What there is to install."""
-    if hack_made.existing:
+    if e2e_cluster.existing:
         pytest.skip("these tests remove the kind and every Message: only in a cluster of our own")
-    return artifacts.publish_installation(hack_made)
+    return artifacts.publish_installation(e2e_cluster)
 
 
 @pytest.fixture(scope="session")
@@ -69,86 +69,87 @@ def image_digest(published: Published) -> str:
     return option.rpartition("=")[2]
 
 
-def clean_cluster(kube: Kube) -> None:
-    """Remove every operator, and the kind with all Messages."""
-    release.clean(kube, ours=True)
-    release.remove_crd(kube)
+@pytest.fixture
+def cluster(e2e_cluster: Cluster) -> Cluster:
+    """The cluster, with the Helm that installs the releases."""
+    return e2e_cluster
 
 
-def apply(kube: Kube, objects: list[Object]) -> None:
-    """Do as an administrator does who applies what the chart renders."""
-    everything = {"apiVersion": "v1", "kind": "List", "items": objects}
-    kube.kubectl("apply", "-f", "-", stdin=json.dumps(everything))
+@pytest.fixture
+def kubectl(cluster: Cluster) -> Kubectl:
+    """kubectl for what has no namespace: the kit's is for one operator of all tests."""
+    return Kubectl(cluster, "default")
 
 
-def the_kind(kube: Kube) -> None:
+def the_kind(kubectl: Kubectl) -> None:
     """Install the kind alone, as an administrator does who lets others install operators."""
-    kube.kubectl("apply", "-f", "-", stdin=manifests.texts()["crds.yaml"])
-    kube.kubectl("wait", "--for=condition=Established", f"crd/{release.CRD}")
+    kubectl("apply", "-f", "-", stdin=manifests.texts()["crds.yaml"])
+    kubectl("wait", "--for=condition=Established", f"crd/{release.CRD}")
 
 
 @contextlib.contextmanager
-def monitoring_kinds(kube: Kube) -> Iterator[None]:
+def monitoring_kinds(kubectl: Kubectl) -> Iterator[None]:
     """Have the kinds of the Prometheus Operator for a while, which does not run itself."""
     crds = foreign_kinds.crds(foreign_kinds.PROMETHEUS_OPERATOR)
     names = [f"crd/{crd['metadata']['name']}" for crd in crds]
-    apply(kube, crds)
+    kubectl.apply(*crds)
     try:
-        kube.kubectl("wait", "--for=condition=Established", *names)
+        kubectl("wait", "--for=condition=Established", *names)
         yield
     finally:
-        kube.kubectl("delete", *names)
+        kubectl("delete", *names)
 
 
 @pytest.fixture
-def without_kind(kube: Kube, published: Published) -> None:
+def without_kind(e2e_cluster: Cluster, published: Published) -> None:
     """Have a cluster that has neither an operator nor the kind."""
-    clean_cluster(kube)
+    release.clean(e2e_cluster)
 
 
 @pytest.fixture
-def releases(kube: Kube, published: Published) -> Iterator[Releases]:
+def releases(cluster: Cluster, published: Published) -> Iterator[Releases]:
     """Make releases in a cluster that has no other operator; then remove them."""
     made: list[Operator] = []
 
-    def make(
-        namespace: Namespace,
-        name: str = release.NAME,
-        published: Published = published,
-        takes_over: bool = True,
-    ) -> Operator:
-        here = {"name": name, "namespace": namespace.name}
-        made.append(Operator(kube, published, takes_over=takes_over, **here))
+    def make(namespace: Namespace, *, published: Published = published, **of: Any) -> Operator:
+        kubectl = Kubectl(cluster, namespace.name)
+        made.append(Operator(kubectl, published, **of))
         return made[-1]
 
-    release.clean(kube, ours=True)
+    release.clean(cluster, kind=False)
     yield make
     troubles = {operator.name: operator.trouble() for operator in made}
     for operator in made:
-        kube.helm(
-            "uninstall", operator.name, "-n", operator.namespace, "--ignore-not-found", "--wait"
-        )
+        operator.uninstall()
     assert not any(troubles.values()), f"an operator was in trouble: {troubles}"
 
 
 @pytest.fixture
-def home(request: pytest.FixtureRequest, kube: Kube, releases: Releases) -> Iterator[Namespace]:
+def place(
+    request: pytest.FixtureRequest, cluster: Cluster, releases: Releases
+) -> Iterator[Callable[[str], Namespace]]:
+    """Make namespaces that are named after the test."""
+    test = request.node.originalname[:40]
+    with contextlib.ExitStack() as made:
+        yield lambda name: made.enter_context(make_namespace(cluster, f"{test}{name}"))
+
+
+@pytest.fixture
+def home(place: Callable[[str], Namespace]) -> Namespace:
     """The namespace of the operator."""
-    yield from make_namespace(kube, f"{request.node.originalname[:40]}-home")
+    return place("-home")
 
 
 @pytest.fixture
-def namespace(
-    request: pytest.FixtureRequest, kube: Kube, releases: Releases
-) -> Iterator[Namespace]:
+def namespace(place: Callable[[str], Namespace]) -> Namespace:
     """A namespace for the test's Messages."""
-    yield from make_namespace(kube, request.node.originalname)
+    return place("")
 
 
 @pytest.fixture
-def other(request: pytest.FixtureRequest, kube: Kube, releases: Releases) -> Iterator[Namespace]:
+def other(place: Callable[[str], Namespace]) -> Namespace:
     """One more namespace."""
-    yield from make_namespace(kube, f"{request.node.originalname[:40]}-other")
+    return place("-other")
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ scraper's token for itself.
 
 import base64
 import contextlib
-import json
 import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,7 +37,7 @@ def write_certificate(home: Namespace, secret: str, authority: trustme.CA, host:
             "ca.crt": authority.cert_pem.bytes().decode(),
         },
     }
-    home.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    home.kubectl.apply(manifest)
     return certificate
 
 
@@ -69,7 +68,7 @@ def scraping(
     assert endpoint["bearerTokenFile"] == TOKEN_FILE
     trust = endpoint["tlsConfig"]
     ca = trust["ca"]["secret"]
-    data = json.loads(home.kubectl("get", "secret", ca["name"], "-o", "json"))["data"]
+    data = home.kubectl.get("secret", ca["name"])["data"]
     (folder / "ca.crt").write_bytes(base64.b64decode(data[ca["key"]]))
     jobs = [
         {
@@ -82,24 +81,18 @@ def scraping(
         }
         for job, token in tokens.items()
     ]
-    cluster = operator.kube.cluster
-    forward = (
-        *(cluster.kubectl_path, "-n", home.name, "port-forward"),
-        *(f"deployment/{operator.name}", f"{port}:{endpoint['port']}"),
-    )
+    ports = f"{port}:{endpoint['port']}"
+    forward = home.kubectl.command("port-forward", f"deployment/{operator.name}", ports)
     config = {"global": {"scrape_interval": "1s"}, "scrape_configs": jobs}
     with (
-        prometheus_server.process(
-            folder / "forward.log", *forward, KUBECONFIG=str(cluster.kubeconfig_path)
-        ),
+        prometheus_server.process(folder / "forward.log", *forward),
         prometheus_server.running(folder, config) as prometheus,
     ):
         yield Scraping(prometheus, port)
 
 
 def _endpoint(home: Namespace) -> dict[str, Any]:
-    found = json.loads(home.kubectl("get", "servicemonitors", "-o", "json"))["items"]
-    (monitor,) = found
+    (monitor,) = home.kubectl.get("servicemonitors")["items"]
     (endpoint,) = monitor["spec"]["endpoints"]
     result: dict[str, Any] = endpoint
     return result

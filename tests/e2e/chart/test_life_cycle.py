@@ -1,17 +1,18 @@
 """Install, upgrade, roll back, uninstall, install again: with Helm 3 and with Helm 4."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from kopf_kit.release.artifacts import Published
-from kopf_kit.rig import cluster as hack_cluster
 from kopf_kit.rig import tools
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.testing import Kubectl
 from kopf_kit.testing.requests import wait_until
 from tests.e2e import release
 from tests.e2e.chart.conftest import OLDER, Releases
-from tests.e2e.kube import WAIT, Cluster, Kube
-from tests.e2e.messages import Namespace, restarts, uid
+from tests.e2e.messages import WAIT, Namespace, restarts, uid
 from tests.e2e.release import Operator
 
 
@@ -27,30 +28,30 @@ def helms(*quick: str) -> pytest.MarkDecorator:
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def helm(request: pytest.FixtureRequest) -> str:
     """Helm 3 or Helm 4."""
     name: str = request.param
     return name
 
 
-@pytest.fixture(scope="module")
-def kube(hack_made: hack_cluster.Cluster, cluster: Cluster, helm: str) -> Kube:
+@pytest.fixture
+def cluster(e2e_cluster: Cluster, helm: str) -> Cluster:
     """The cluster, with one of the two Helms."""
-    return Kube(cluster, tools.path(helm))
+    return replace(e2e_cluster, helm=tools.path(helm))
 
 
-def knows_intervals(kube: Kube) -> bool:
+def knows_intervals(kubectl: Kubectl) -> bool:
     """Tell whether the kind in the cluster is that of this chart, not of the previous one."""
-    crd = kube.get("CustomResourceDefinition", release.CRD) or {}
+    crd = kubectl.get("crd", release.CRD)
     (version,) = crd["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
     return "intervalSeconds" in schema["properties"]["spec"]["properties"]
 
 
-def chart_version(kube: Kube, namespace: Namespace) -> str:
-    """Return the version of the chart that is installed in a namespace."""
-    (found,) = json.loads(kube.helm("list", "-n", namespace.name, "-o", "json"))
+def chart_version(operator: Operator) -> str:
+    """Return the version of the chart that is installed in the operator's namespace."""
+    (found,) = json.loads(operator.helm("list", "-o", "json"))
     return str(found["chart"]).rpartition("-")[2]
 
 
@@ -62,21 +63,21 @@ def test_an_upgrade_and_a_rollback_leave_running_messages_alone(
     namespace: Namespace,
     previous: Published,
     published: Published,
-    kube: Kube,
+    kubectl: Kubectl,
 ) -> None:
     operator = releases(home, published=previous)
     operator.install()
     kept, edited = (namespace.create(name, "before") for name in ("kept", "edited"))
     pod, former = kept.wait_until_ready(), edited.wait_until_ready()
     (old,) = operator.pods()
-    assert chart_version(kube, home) == OLDER
-    assert not knows_intervals(kube)
+    assert chart_version(operator) == OLDER
+    assert not knows_intervals(kubectl)
 
     operator.upgrade(to=published)
 
     (new,) = operator.wait_until_ready()
     assert uid(new) != uid(old)
-    wait_until("the kind to be upgraded", lambda: knows_intervals(kube), bool)
+    wait_until("the kind to be upgraded", lambda: knows_intervals(kubectl), bool)
     edited.edit(intervalSeconds=1)
     second = edited.wait_until_ready(instead_of=former)
     edited.wait_for_log(b"before\nbefore\n")
@@ -85,8 +86,8 @@ def test_an_upgrade_and_a_rollback_leave_running_messages_alone(
 
     (again,) = operator.wait_until_ready()
     assert uid(again) not in (uid(old), uid(new))
-    assert chart_version(kube, home) == OLDER
-    wait_until("the kind to be as before", lambda: not knows_intervals(kube), bool)
+    assert chart_version(operator) == OLDER
+    wait_until("the kind to be as before", lambda: not knows_intervals(kubectl), bool)
     edited.edit(text="after")
     edited.wait_until_ready(instead_of=second)
     edited.wait_for_log(b"after\n")
@@ -122,11 +123,11 @@ def left(operator: Operator) -> set[str]:
     wide = ("clusterrole", "clusterrolebinding", "customresourcedefinition")
     ours = ("-o", "name", "-l", f"app.kubernetes.io/instance={operator.name}")
     helms = ("-o", "name", "-l", f"owner=helm,name={operator.name}")
-    get, here = operator.kube.kubectl, ("-n", operator.namespace)
+    get = operator.kubectl
     return {
         *get("get", ",".join(wide), *ours).split(),
-        *get(*here, "get", ",".join(kinds), *ours).split(),
-        *get(*here, "get", "secrets", *helms).split(),
+        *get("get", ",".join(kinds), *ours).split(),
+        *get("get", "secrets", *helms).split(),
     }
 
 

@@ -1,6 +1,6 @@
 """A class becomes a schema that an API server takes, or is refused in a sentence.
 
-That a real API server takes them is shown by tests/faults/test_declared.py.
+That a real API server takes them is shown by tests/api/test_classes.py.
 """
 
 import datetime
@@ -64,7 +64,7 @@ SMALL, TEXT = Annotated[int, Meta(ge=0, le=5)], {"type": "string"}
     ids=str,
 )
 def test_w1_a_type_becomes_what_an_api_server_takes(type_: Any, schema: Schema) -> None:
-    """What else becomes of a type, tests/faults/test_classes.py asks an API server."""
+    """What else becomes of a type, tests/api/test_classes.py asks an API server."""
     assert schema_of(type_) == schema
 
 

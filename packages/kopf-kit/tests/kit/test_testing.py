@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,7 +19,8 @@ from kopf_kit.image import build
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import CommandError, KitError
-from kopf_kit.testing import Installed, Kubectl, installed, push_image
+from kopf_kit.testing import Kubectl, installed, plugin, push_image
+from kopf_kit.testing.conformance import sequences
 from kopf_kit.testing.kubelet import Kubelet
 from kopf_kit.testing.requests import Cluster as ApiServer
 
@@ -58,7 +60,7 @@ def test_a_refusal_is_an_error_unless_it_is_expected(kubectl: Kubectl) -> None:
 def test_a_namespace_is_given_once_it_takes_pods(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl.cluster.kubectl.write_text(f'#!/bin/sh\necho "$5 $6 $7" >>{tmp_path}/calls\n')
 
-    with installed.namespace(Installed(kubectl), "home"):
+    with installed.namespace(kubectl.cluster, "home"):
         calls = (tmp_path / "calls").read_text().splitlines()
 
     assert calls[1:] == ["create namespace home", "wait --for=create serviceaccount/default"]
@@ -79,18 +81,26 @@ def test_a_further_image_is_pushed_by_its_digest_for_the_kind_cluster_alone(
     assert pushed == "here:5000/service:dev@sha256:1"
 
 
+def run(folder: Path, text: str, *options: str, cwd: Path | None = None) -> str:
+    """Run pytest in a folder, which has no PROJECT, with one module; return what it printed."""
+    (folder / "test_it.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "asyncio_mode=auto"]
+    command += [str(folder), *options]
+    done = subprocess.run(command, cwd=cwd or folder, capture_output=True, text=True, timeout=300)
+    return done.stdout + done.stderr
+
+
 def test_an_operator_that_somebody_else_installed_is_taken_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(
-        "import pytest\n"
-        "@pytest.fixture(scope='session')\n"
-        "def e2e_cluster(): return None\n"
-        "def test(installed): assert installed.namespace == 'operators'\n"
-    )
-    command = (sys.executable, "-m", "pytest", "-q", tmp_path, "--installed-in=operators")
+    text = """
+import pytest
+@pytest.fixture(scope='session')
+def e2e_cluster(): return None
+def test(installed): assert installed.namespace == 'operators'
+"""
 
-    done = subprocess.run(command, cwd=paths.CHECKOUT, capture_output=True, text=True, timeout=120)
+    said = run(tmp_path, text, "--installed-in=operators", cwd=paths.CHECKOUT)
 
-    assert "1 passed" in done.stdout, done.stdout
+    assert "1 passed" in said, said
 
 
 async def test_t9_a_pod_of_a_megabyte_is_run() -> None:
@@ -118,3 +128,56 @@ async def test_t9_a_pod_of_a_megabyte_is_run() -> None:
         plane: Any = SimpleNamespace(server=str(server.make_url("")).rstrip("/"))
         async with Kubelet(ApiServer(cast("Any", plane), session), "team").running():
             await asyncio.wait_for(bound.wait(), 30)
+
+
+def test_the_plugin_imports_nothing_until_it_is_used(tmp_path: Path) -> None:
+    text = (
+        "import sys\ndef test(): assert not {'aiohttp', 'kopf', 'kopf_runtime'} & {*sys.modules}\n"
+    )
+
+    said = run(tmp_path, text, "-p", "no:kopf")
+
+    assert "1 passed" in said, said
+
+
+def test_the_suite_says_that_it_has_no_subjects() -> None:
+    collected: Any = SimpleNamespace(
+        function=sequences.test_there_and_back_again, module=SimpleNamespace(__file__="test_it.py")
+    )
+
+    with pytest.raises(pytest.UsageError, match=r"test_it\.py .*has no SUBJECTS"):
+        plugin.pytest_generate_tests(collected)
+
+
+def test_the_table_of_what_is_survived_names_the_rest(tmp_path: Path) -> None:
+    text = """
+class Subject:
+    thorough, fails = True, {"test_b[it]": "it stays lost"}
+    __str__ = lambda self: "it"
+def test_a(subject): pass
+def test_b(subject): raise ValueError
+def test_c(subject): raise ValueError
+def test_mine(): pass
+for each in (test_a, test_b, test_c):
+    each.__module__ = "kopf_kit.testing.conformance.sequences"
+SUBJECTS = (Subject(),)
+"""
+
+    said = run(tmp_path, text, "--survived")
+
+    assert (
+        "| `sequences` | 1 of 3 |\n\n| not survived | why |\n|---|---|\n"
+        "| `test_b[it]` | it stays lost |\n| `test_c[it]` | not expected |\n="
+    ) in said, said
+
+
+def test_a_missing_program_is_named_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBERNETES", "1.35")  # no program of this machine is that one for sure
+    hidden = "import sys; sys.modules['kopf_offline'] = None\n"
+
+    said = run(tmp_path, hidden + "def test(api_server): pass\n")
+
+    assert re.search(r"needs .*KUBEBUILDER_ASSETS.*install kopf-offline", said), said
+    assert "Traceback" not in said

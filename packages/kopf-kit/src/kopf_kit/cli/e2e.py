@@ -53,8 +53,6 @@ def result(codes: list[int]) -> int:
 _TESTS = paths.CHECKOUT / "tests"
 #: What is tested where there is no folder tests/e2e.
 _SMOKE = paths.KIT / "testing" / "smoke.py"
-#: The release that the tests by Helm install, as NAMESPACE/NAME.
-RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
 
 
 def run(arguments: list[str]) -> int:
@@ -95,8 +93,8 @@ def _own() -> Path:
 
 
 def _refuse_users_crd(cluster: Cluster) -> None:
-    """Raise KitError if an existing cluster has the CRD, unless an interrupted run left it."""
-    if not crd.is_there(cluster) or crd.release(cluster) == RELEASE:
+    """Raise KitError if an existing cluster has the CRD."""
+    if not crd.is_there(cluster):
         return
     owner = crd.release(cluster)
     origin = f"of the Helm release {owner}" if owner else "that no Helm release owns"

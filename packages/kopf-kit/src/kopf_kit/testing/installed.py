@@ -11,10 +11,10 @@ from typing import Any
 from kopf_kit.cli import crd, deploy, push
 from kopf_kit.image import build
 from kopf_kit.image.build import pinned
-from kopf_kit.project import nested
+from kopf_kit.project import documents, nested
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import cluster as clusters
-from kopf_kit.rig import dockerfiles, engine, kind, registry
+from kopf_kit.rig import dockerfiles, engine, kind, registry, tools
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import CommandError, KitError, output
 
@@ -57,6 +57,14 @@ class Kubectl:
     def get(self, *arguments: str) -> Any:
         """Return what `kubectl get` finds: an object, or a list with `items`."""
         return json.loads(self("get", *arguments, "--output=json"))
+
+    def find(self, *arguments: str) -> Any:
+        """Return what `kubectl get` finds, or None if it is not there."""
+        return json.loads(self("get", *arguments, "--ignore-not-found", "--output=json") or "null")
+
+    def apply(self, *manifests: Any) -> None:
+        """Apply objects."""
+        self("apply", "--filename=-", stdin=documents.text(*manifests))
 
     def refusal(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl, which must fail; return its error."""
@@ -139,15 +147,29 @@ def in_node(cluster: Cluster, *command: str) -> None:
     engine.docker("exec", kind.node(cluster.name), *command)
 
 
-def by_helm(cluster: Cluster, options: Sequence[str]) -> Iterator[Installed]:
-    """Install the operator by Helm with these options; remove it with its kinds at the end."""
+def by_helm(cluster: Cluster, options: Sequence[str], users: Path) -> Iterator[Installed]:
+    """Install the operator by Helm with these options; remove it with its kinds at the end.
+
+    Processes with the same file `users` share it: the first installs it, the last removes it.
+    """
     nested.ensure(PROJECT)
-    deploy.install(cluster, *options)
+    with tools.lock("e2e-operator"):
+        if not _counted(users, 1):
+            deploy.install(cluster, *options)
     installed = Installed(Kubectl(cluster, crd.NAMESPACE))
     yield installed
-    crd.delete(cluster)
-    installed.helm("uninstall", crd.RELEASE, "--wait", "--timeout=3m")
-    installed.kubectl("delete", "namespace", installed.namespace, "--timeout=120s")
+    with tools.lock("e2e-operator"):
+        if _counted(users, -1) == 1:
+            crd.delete(cluster)
+            installed.helm("uninstall", crd.RELEASE, "--wait", "--timeout=3m")
+            installed.kubectl("delete", "namespace", installed.namespace, "--timeout=120s")
+
+
+def _counted(users: Path, more: int) -> int:
+    """Count more or fewer users; return how many they were before."""
+    before = int(users.read_text()) if users.exists() else 0
+    users.write_text(str(before + more))
+    return before
 
 
 def by_olm(cluster: Cluster) -> Iterator[Installed]:
@@ -207,15 +229,22 @@ def _remove_by_olm(kubectl: Kubectl) -> None:
 
 
 @contextmanager
-def namespace(installed: Installed, name: str = HOME) -> Iterator[Kubectl]:
+def namespace(
+    cluster: Cluster, name: str = HOME, *labels: str, wait: bool = True
+) -> Iterator[Kubectl]:
     """Create a namespace, and yield kubectl in it once it takes Pods; delete it at the end.
 
-    Pods are refused until a controller has made the namespace's ServiceAccount.
+    Pods are refused until a controller has made the namespace's ServiceAccount. Without `wait`, the
+    namespace may be there a while longer.
     """
-    kubectl = Kubectl(installed.kubectl.cluster, name)
+    kubectl = Kubectl(cluster, name)
     delete = ("delete", "namespace", name, "--ignore-not-found", "--timeout=300s")
     kubectl(*delete)
     kubectl("create", "namespace", name)
+    if labels:
+        kubectl("label", "namespace", name, *labels)
     kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=300s")
-    yield kubectl
-    kubectl(*delete)
+    try:
+        yield kubectl
+    finally:
+        kubectl(*delete, f"--wait={str(wait).lower()}")

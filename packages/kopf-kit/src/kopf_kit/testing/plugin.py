@@ -259,10 +259,15 @@ def helm_options() -> Sequence[str]:
 
 
 @pytest.fixture(scope="session")
-def installed(request: pytest.FixtureRequest, e2e_cluster: E2eCluster) -> Iterator[Installed]:
+def installed(
+    request: pytest.FixtureRequest,
+    e2e_cluster: E2eCluster,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Installed]:
     """Install the operator; remove it after the session, with its kinds and their objects.
 
-    With `--installed-in`, it is there already, and it stays.
+    The processes of pytest-xdist share it. With `--installed-in`, it is there already, and it
+    stays.
     """
     from kopf_kit.testing.installed import Installed, Kubectl, by_helm, by_olm
 
@@ -271,13 +276,17 @@ def installed(request: pytest.FixtureRequest, e2e_cluster: E2eCluster) -> Iterat
     elif request.config.getoption("--by-olm"):
         yield from by_olm(e2e_cluster)
     else:
-        yield from by_helm(e2e_cluster, request.getfixturevalue("helm_options"))
+        folder = tmp_path_factory.getbasetemp()
+        users = (folder.parent if hasattr(request.config, "workerinput") else folder) / "users"
+        yield from by_helm(e2e_cluster, request.getfixturevalue("helm_options"), users)
 
 
 @pytest.fixture(scope="session")
-def kubectl(installed: Installed) -> Iterator[Kubectl]:
+def kubectl(request: pytest.FixtureRequest, installed: Installed) -> Iterator[Kubectl]:
     """Return kubectl in an empty namespace, which is deleted after the session."""
-    from kopf_kit.testing.installed import namespace
+    from kopf_kit.testing.installed import HOME, namespace
 
-    with namespace(installed) as kubectl:
+    worker = getattr(request.config, "workerinput", {}).get("workerid")
+    name = f"{HOME}-{worker}" if worker else HOME
+    with namespace(installed.kubectl.cluster, name) as kubectl:
         yield kubectl

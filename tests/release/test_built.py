@@ -1,7 +1,6 @@
 """A release builds its images itself, by a container engine: the same ones of the same commit."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from kopf_kit.release.signatures import Keys
 from kopf_kit.rig import dockerfiles, engine, steps
 from kopf_kit.rig import registry as oci
 from message_operator import __version__
-from tests.release import registry, releasing
+from tests.release.conftest import SCRUBBED
 from tests.release.releasing import CHECKOUT, Clone
 
 OPERATOR, CATALOG = "message-operator", "message-operator-catalog"
@@ -34,27 +33,15 @@ class Built:
         }
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    names = ("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG", "ACTIONS_ID_TOKEN_")
-    steps.scrub_for_tests(names)
-    return tmp_path_factory.mktemp("built")
-
-
-@pytest.fixture(scope="module")
-def address(scratch: Path) -> Iterator[str]:
-    with registry.serving(scratch / "registry") as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def keys(scratch: Path) -> Keys:
-    return releasing.make_keys(scratch / "keys")
+@pytest.fixture(scope="session", autouse=True)
+def environment() -> None:
+    """Keep pip's settings, by which the images are built."""
+    steps.scrub_for_tests(SCRUBBED)
 
 
 @pytest.fixture(scope="module")
 def built(scratch: Path, keys: Keys, address: str) -> Built:
-    clone = Clone.of(CHECKOUT, scratch / "clone", KEYS=str(keys.folder))
+    clone = Clone.of(CHECKOUT, scratch / "builds", KEYS=str(keys.folder))
     return Built(clone, f"{address}/first")
 
 

@@ -1,8 +1,9 @@
-"""What docs/olm.md and docs/monitoring.md have a user of OLM apply fits what OLM installs."""
+"""What docs/olm.md, docs/monitoring.md and the bundle's description say fits what OLM installs."""
 
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from chart.helm import Manifest, helm, understood
 from kopf_kit.olm import manifests
 from kopf_kit.olm.bundle import BUNDLE, NAME
 from kopf_kit.project import documents
+from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import paths
+from message_operator.settings import PodTemplate, Settings
 
 DOCS = paths.CHECKOUT / "docs"
 GUIDE, PAGE = (DOCS / "olm.md").read_text(), (DOCS / "monitoring.md").read_text()
@@ -20,6 +23,7 @@ CSV = documents.load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml
 (DEPLOYMENT,) = CSV["spec"]["install"]["spec"]["deployments"]
 POD: dict[str, Any] = DEPLOYMENT["spec"]["template"]
 
+CRD = documents.load((BUNDLE / "manifests" / "myorg.dev_messages.yaml").read_text())
 FILE = documents.load_all(manifests.texts()["monitoring.yaml"])
 
 
@@ -149,3 +153,74 @@ def test_the_guide_s_way_to_protected_metrics_removes_the_monitor_of_plain_ones(
 
     command = f"$ kubectl -n {plain['namespace']} delete podmonitor {plain['name']} "
     assert command in section("Protect the metrics")
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def environment(subscription: Mapping[str, str]) -> dict[str, str]:
+    """Return the operator's environment, with the variables of a Subscription."""
+    (container,) = POD["spec"]["containers"]
+    given = {"POD_NAME": "message-operator-1", "POD_NAMESPACE": "operators", "POD_UID": "u"}
+    given |= {v["name"]: v["value"] for v in container["env"] if "value" in v} | dict(subscription)
+    return {
+        name: re.sub(r"\$\((\w+)\)", lambda word: given[word[1]], given[name]) for name in given
+    }
+
+
+def started(subscription: Mapping[str, str]) -> Settings:
+    """Return the settings with which the operator starts."""
+    settings: Settings = understood([], environment(subscription))
+    return settings
+
+
+def test_the_guide_names_the_first_openshift_that_has_the_kubernetes_that_is_needed() -> None:
+    needed = CSV["spec"]["minKubeVersion"]
+    minor = int(needed.split(".")[1])
+    # OpenShift 4.3 had Kubernetes 1.16, and each minor of the one has had one of the other since.
+    first = f"4.{minor - 13}"
+
+    assert f"Kubernetes 1.{minor} (`minKubeVersion`)" in GUIDE
+    assert f"OpenShift {first} is the first version with it" in GUIDE
+
+
+def test_a_subscription_sets_the_user_of_message_pods() -> None:
+    assert started({"MESSAGE_OPERATOR_MESSAGE_USER": "none"}).message_user is None
+
+
+def test_a_subscription_says_what_the_cluster_asks_of_message_pods() -> None:
+    said = json.dumps({"priorityClassName": "low", "nodeSelector": {"pool": "small"}})
+
+    template = started({"MESSAGE_OPERATOR_MESSAGE_POD": said}).message_pod
+
+    assert (template.priority_class_name, template.node_selector) == ("low", {"pool": "small"})
+    assert template.resources == PodTemplate().resources, "what is left out keeps its default"
+
+
+def test_the_guide_s_settings_are_understood() -> None:
+    guide = section("Configure")
+    block = guide.partition("```yaml\n")[2].partition("```")[0]
+    subscription = {v["name"]: v["value"] for v in documents.load(block)["spec"]["config"]["env"]}
+    text = guide.partition("the fields of the chart's")[2].partition(". If a value")[0]
+    field, *left_out = re.findall(r"`(\w+)`", text)
+    fields = documents.load((PROJECT.chart / "values.yaml").read_text())[field]
+
+    template = started(subscription).message_pod
+
+    assert subscription.keys() <= environment({}).keys()
+    assert template.node_selector["pool"] == "small"
+    assert fields.keys() - left_out == set(PodTemplate.__struct_encode_fields__)
+
+
+def test_the_description_s_example_and_settings_are_real() -> None:
+    text = CSV["spec"]["description"]
+    blocks = [documents.load(block.partition("```")[0]) for block in text.split("```yaml\n")[1:]]
+
+    message, subscription = blocks
+    fields = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    shown = json.loads(CSV["metadata"]["annotations"]["alm-examples"])
+    assert message == documents.load(PROJECT.samples["Message"][0].read_text())
+    assert set[str]().union(*(example["spec"] for example in shown)) == set(fields["properties"])
+    for variable in subscription["spec"]["config"]["env"]:
+        assert variable["name"] in environment({})
+        started({variable["name"]: variable["value"]})

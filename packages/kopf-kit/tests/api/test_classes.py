@@ -6,27 +6,44 @@ The variable SEED repeats a walk.
 import asyncio
 import contextlib
 import copy
+import datetime
 import json
 import os
 import random
-from collections.abc import AsyncIterator
-from typing import Any
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
+from msgspec import Meta
 
 import kopf_runtime as kr
+from api import classes
 from kopf_kit.crd import acceptable, upgrades
 from kopf_kit.crd.generated import definition
 from kopf_kit.crd.structural import DeclarationError
-from kopf_kit.testing.requests import Cluster, RefusedError
+from kopf_kit.rig.control_plane import ControlPlane
+from kopf_kit.testing import api_server
+from kopf_kit.testing.requests import Cluster, RefusedError, connected
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import Kind
-from tests.faults import classes
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KEPT = ("schema", "additionalPrinterColumns", "subresources")
 SEED = os.environ.get("SEED") or "67"  # each night draws others
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with api_server.running() as one:
+        yield one
+
+
+@pytest.fixture
+async def cluster(plane: ControlPlane) -> AsyncIterator[Cluster]:
+    async with connected(plane) as one:
+        yield one
 
 
 async def refused(cluster: Cluster, crd: Any) -> str:
@@ -198,7 +215,7 @@ async def established(cluster: Cluster, crd: Any) -> dict[str, str]:
 async def test_generate_and_an_api_server_agree_on_drawn_classes(cluster: Cluster) -> None:
     counts, wrong = await walk(cluster, SEED, cases=60, stored=6)
 
-    print(f"SEED={SEED}: {counts}")  # noqa: T201
+    print(f"SEED={SEED}: {counts}")
     assert not wrong, f"SEED={SEED}\n" + "\n".join(wrong)
     assert min(counts.values()) > 0
 
@@ -206,7 +223,7 @@ async def test_generate_and_an_api_server_agree_on_drawn_classes(cluster: Cluste
 async def test_what_verify_lets_pass_keeps_each_stored_object(cluster: Cluster) -> None:
     kept, wrong = await changes(cluster, SEED, cases=24)
 
-    print(f"SEED={SEED}: {kept} kept")  # noqa: T201
+    print(f"SEED={SEED}: {kept} kept")
     assert not wrong, f"SEED={SEED}\n" + "\n".join(wrong)
     assert kept > 0
 
@@ -223,3 +240,112 @@ async def test_generate_and_an_api_server_agree_on_many_classes(cluster: Cluster
     counts, wrong = await walk(cluster, SEED, cases=3000, stored=200)
 
     assert not wrong, f"SEED={SEED} {counts}\n" + "\n".join(wrong)
+
+
+# --- what each side makes of values ---------------------------------------------------------------
+
+
+class Inner(kr.Fields, frozen=True):
+    """What is inside."""
+
+    a_size: Annotated[int, Meta(gt=0, lt=2**40)] = 3
+
+
+class Spec(kr.Fields, frozen=True):
+    """Types whose values the API server and decoding have to take alike."""
+
+    inner: Inner = Inner()
+    part: Annotated[float, Meta(ge=0.5, le=1)] = 0.5
+    amount: kr.Quantity = "1Gi"
+    port: int | str = 80
+    bound_port: (
+        Annotated[int, Meta(ge=1, lt=65536)]
+        | Annotated[str, Meta(max_length=5, pattern="^[a-z]*$")]
+    ) = "http"
+    shade: Literal["light", "dark"] | None = None
+    names: set[str] = set()  # noqa: RUF012 (msgspec copies it)
+    labels: dict[str, str] = {}  # noqa: RUF012
+    data: bytes = b"abc"
+    when: Annotated[datetime.datetime, Meta(tz=True)] | None = None
+
+
+@kr.custom_resource(
+    "example.dev",
+    "v1",
+    "everythings",
+    namespaced=False,
+    printer_columns=[
+        kr.Column("Inner", ".spec.inner.aSize"),
+        kr.Column("Port", ".spec.port"),
+        kr.Column("Names", ".spec.names"),
+        kr.Column("When", ".spec.when"),
+        kr.Column("Part", ".spec.part"),
+    ],
+)
+class Everything(kr.Resource, kw_only=True):
+    """Everything."""
+
+    spec: Spec = Spec()
+
+
+ZONED = "2026-01-01T00:00:00.5+09:00"
+TAKEN: list[dict[str, Any]] = [
+    {},
+    {"boundPort": 65535},
+    {"boundPort": "https"},
+    {"shade": "dark"},
+    {"when": ZONED},
+    {"shade": None, "inner": None, "names": None},
+    {"amount": 1},
+    {"amount": "500m"},
+    {"amount": ".5e+3"},
+    {"names": ["b", "a"], "labels": {"a": "b"}, "data": "YWJj", "part": 1},
+]
+REFUSED: list[dict[str, Any]] = [
+    *({"boundPort": value} for value in (0, 65536, "ht tp", "toolong", 1.5)),
+    *({"amount": value} for value in ("-1", -1, "1 Gi", "1Gib")),
+    {"shade": "pink"},
+    {"when": "2026-01-01T00:00:00"},
+    {"part": 0.3},
+]
+
+
+async def test_an_api_server_and_decoding_take_and_refuse_the_same_values(cluster: Cluster) -> None:
+    own = declared(Everything)
+    path = own.kind.path()
+
+    async with served(cluster, definition(own), own.kind):
+        for number, fields in enumerate(TAKEN):
+            answer = await cluster.ask("POST", path, body(own.kind, f"e{number}", fields))
+            given = {name: value for name, value in fields.items() if value is not None}
+            assert msgspec.convert(answer["spec"], Spec) == msgspec.convert(given, Spec)
+        for fields in REFUSED:
+            with pytest.raises(RefusedError, match="422"):
+                await cluster.ask("POST", path, body(own.kind, "refused", fields))
+            with pytest.raises(msgspec.ValidationError):
+                msgspec.convert(fields, Spec)
+        table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        rows = (await cluster.ask("GET", path, accept=table))["rows"]
+
+    assert rows[4]["cells"][:6] == ["e4", 3, "80", "[]", ZONED, 0.5]
+    assert rows[-1]["cells"][3] == '["b","a"]'
+
+
+async def test_kr_kinds_are_built_in_kinds(cluster: Cluster) -> None:
+    """What `kubectl api-resources --verbs=list` shows of the built-in groups."""
+    groups = (await cluster.ask("GET", "/apis"))["groups"]
+    stable = {
+        f"/apis/{group['preferredVersion']['groupVersion']}": group["name"]
+        for group in groups
+        if group["name"].endswith(".k8s.io") or "." not in group["name"]
+        if re.fullmatch("v[0-9]+", group["preferredVersion"]["version"])
+    }
+    served = {
+        Kind(group, path.rpartition("/")[2], entry["name"], entry["kind"], entry["namespaced"])
+        for path, group in {"/api/v1": "", **stable}.items()
+        for entry in (await cluster.ask("GET", path))["resources"]
+        if "list" in entry["verbs"] and "/" not in entry["name"]
+    }
+    ours = {kind for kind in vars(kr.kinds).values() if isinstance(kind, Kind)}
+
+    assert ours - served == set()
