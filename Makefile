@@ -69,7 +69,6 @@ e2e: $(READY) ## end-to-end tests by Helm alone, on the cluster (ARGS="-k create
 
 ##@ Develop
 generate: $(READY) ## regenerate all generated files
-	@$(PY) -m kopf_offline.pins
 	@$(PY) -m hack.home
 	@$(PY) -m hack.reference
 	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m kopf_kit generate || exit; done

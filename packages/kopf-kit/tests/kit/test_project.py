@@ -60,7 +60,7 @@ def test_the_rig_names_no_operator() -> None:
     files = [file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc"]
     texts = {file: file.read_text() for file in files if file.is_file()}
 
-    assert {"control_plane.py", "node_image.py", "go.mod"} <= {file.name for file in texts}
+    assert {"control_plane.py", "node_image.py", "main.go"} <= {file.name for file in texts}
     assert not {(file.name, word) for file, text in texts.items() for word in words if word in text}
 
 

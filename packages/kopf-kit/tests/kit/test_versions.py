@@ -6,21 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import pinned, tools, versions
+from kopf_kit.rig import tools, versions
 from kopf_kit.rig.run import KitError
-from kopf_offline import derived, entry, golang, pins
-
-
-def test_the_table_has_what_the_modules_require() -> None:
-    assert Path(pinned.__file__).read_text() == pins.table(), "`make generate` writes it"
+from kopf_offline import derived, entry, golang
 
 
 def test_every_library_of_the_newest_kubernetes_is_of_its_version() -> None:
     libraries = versions.KUBERNETES.replace("v1.", "v0.")
-    text = (golang.PROGRAMS["kubernetes"].folder / "go.mod").read_text()
+    text = (derived.module("go", golang.go()) / "go.mod").read_text()
     replaced = re.findall(r"(k8s\.io/\S+) => \1 (\S+)", text)
 
-    assert len(replaced) > 30
+    assert len(replaced) > 25
     assert {version for _, version in replaced} == {libraries}
 
 
@@ -30,13 +26,10 @@ def test_no_version_is_missing_between_those_that_are_proved() -> None:
     assert minors == list(range(minors[0], minors[-1] + 1))
 
 
-def test_etcd_and_its_etcdutl_are_of_one_version() -> None:
-    for minor, version in pinned.ETCDS.items():
-        modules = derived.PINNED[f"etcd/{minor}"].releases
-
-        assert [module.split()[1] for module in modules] == [version, version]
+def test_each_version_is_of_the_minor_version_that_it_is_listed_as() -> None:
+    for minor, version in (versions.ETCDS | versions.OLDER).items():
         assert versions.minor(version) == minor
-    assert pinned.ETCDS[versions.NEWEST_ETCD] == versions.ETCD
+    assert versions.ETCDS[versions.NEWEST_ETCD] == versions.ETCD
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ The modules, lowest first:
 
 archive       writes images without an engine
 compiler      runs Go's compiler
-older         derives Go modules from older releases of Kubernetes
-pins          writes the versions that are pinned here into the kit's table
+derived       derives Go modules from releases of others
 prometheus    Prometheus and promtool
 rootfs        root file systems from Debian packages
-golang        builds programs from Go modules (go/ and the other folders with a go.mod)
+golang        builds programs in these modules (go/, porcupine/ and signing/ are our own sources)
 images        base images of the operator's image, BusyBox, and the registry
 olm_images    images with the programs of the Operator Lifecycle Manager
 node_image    the image of the kind node (node/)

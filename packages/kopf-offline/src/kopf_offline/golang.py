@@ -1,14 +1,13 @@
 """Programs built from Go modules; used by the tools, the node image and OLM.
 
-kopf_offline/go/ is one module for everything that a cluster needs. Its go.mod and go.sum pin the
-sources, so Go verifies every line that it compiles. One module means one version of each library,
-above all of Kubernetes' own, which is compiled once for all programs. Go itself comes from the
-PATH, or, if that is missing or too old, from a Python package that contains it. An older
-Kubernetes, which only tests run, has a module of its own (`kopf_offline.older`), and so has each
-etcd, because its minor versions need other libraries. So have programs whose libraries no other
-needs, so that nothing else is compiled again when they change: those that sign releases,
-kubeconform, kube-score, and versitygw, an S3 server for tests (`kopf_offline.derived`); what checks
-histories is in kopf_offline/porcupine/.
+Each is built in a module that `kopf_offline.derived` derives from releases, so Go verifies every
+line that it compiles. Most are in one, `go`, with one version of each library, above all of
+Kubernetes' own, which is compiled once for all programs. Go itself comes from the PATH, or, if that
+is missing or too old, from a Python package that contains it. An older Kubernetes, which only tests
+run, has a module of its own, and so has each etcd, because its minor versions need other libraries.
+So have programs whose libraries no other needs, so that nothing else is compiled again when they
+change: those that sign releases, kubeconform, kube-score, versitygw, an S3 server for tests, and
+what checks histories.
 """
 
 import functools
@@ -24,7 +23,7 @@ from pathlib import Path
 from kopf_kit.rig import locked, paths, tools, versions
 from kopf_kit.rig.run import KitError, answer, output
 from kopf_kit.rig.steps import step
-from kopf_offline import compiler, derived, older
+from kopf_offline import compiler, derived
 
 #: Recipes that are not in Python: Go modules, and the files of the kind node.
 RECIPES = Path(__file__).resolve().parent
@@ -44,12 +43,10 @@ KUBERNETES = versions.IN_ONE_FILE
 
 @dataclass(frozen=True)
 class Program:
-    """A program to build: a package in the module kopf_offline/go/ or in another folder.
-
-    Those of an older Kubernetes, and some of `kopf_offline.derived`, have no folder of ours.
-    """
+    """A program to build: a package in a module."""
 
     package: str
+    #: Of the module, or of our own sources in one of `kopf_offline.derived`, which may have none.
     folder: Path = _MODULE
     #: The version of Kubernetes' libraries, which the program reports.
     kubernetes: str = versions.KUBERNETES
@@ -104,9 +101,9 @@ PROGRAMS = {
     "etcdctl": Program("go.etcd.io/etcd/etcdctl/v3", RECIPES / "etcdctl"),
     **{
         f"{name}-{minor}": Program(
-            f"k8s.io/kubernetes/cmd/{name}", Path("older"), kubernetes=version
+            f"k8s.io/kubernetes/cmd/{name}", RECIPES / "older" / minor, kubernetes=version
         )
-        for minor, (version, _) in older.PINNED.items()
+        for minor, version in versions.OLDER.items()
         for name in versions.CONTROL_PLANE
     },
     **{
@@ -132,7 +129,7 @@ def _flags(kubernetes: str) -> tuple[str, ...]:
         "-tags=containers_image_openpgp,json1,"
         "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper"
         # Up to 1.30, Kubernetes has the clouds' code, of which a library is no longer served.
-        + (",providerless" if versions.minor(kubernetes) in older.PINNED else ""),
+        + (",providerless" if versions.minor(kubernetes) in versions.OLDER else ""),
     )
 
 
@@ -191,8 +188,6 @@ def _recipe(program: Program) -> str:
     if program.derived:
         module = derived.PINNED[program.derived]
         sources = (*module.releases, module.sums, program.folder)
-    elif pinned := older.PINNED.get(versions.minor(program.kubernetes)):
-        sources = pinned
     return tools.digest(*sources, *_flags(program.kubernetes), *target)
 
 
@@ -213,11 +208,7 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
         ):
             packages = [missing[name].package for name in batch.values()]
             one = next(iter(missing.values()))  # all are from the same module
-            minor = versions.minor(one.kubernetes)
-            if minor in older.PINNED:
-                source = older.module(minor, go())
-            else:
-                source = derived.module(one.derived, go()) if one.derived else one.folder
+            source = derived.module(one.derived, go()) if one.derived else one.folder
             flags, target = _flags(one.kubernetes), Path(unfinished)
             compiler.build(work, go(), source, flags, packages, target, one.architecture)
             if "kubernetes" in batch:
@@ -273,11 +264,9 @@ def recent(version: str | None) -> bool:
 @functools.cache
 def module(name: str) -> Path:
     """Return the folder of a Go module's sources, in the pinned version."""
-    required = f"\t{name} v"
-    folder = next(file.parent for file in RECIPES.glob("*/go.mod") if required in file.read_text())
     said = output(
         [go(), "mod", "download", "-json", name],
-        cwd=folder,
+        cwd=derived.module("go", go()),
         env={"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"},
         timeout=10 * 60,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from kopf_kit.rig import paths, tools, versions
 from kopf_kit.rig.run import KitError
-from kopf_offline import compiler, golang, older
+from kopf_offline import compiler, derived, golang
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compiler, "build", build)
     monkeypatch.setattr(golang, "go", lambda: Path("go"))
-    monkeypatch.setattr(older, "module", lambda minor, _: Path(minor))
+    monkeypatch.setattr(derived, "module", lambda name, _: Path(name))
     return runs
 
 

@@ -1,14 +1,50 @@
 """Every version that the project pins for its cluster, in one place.
 
-Versions of Go programs are pinned in go.mod files, with all their dependencies: `generate`
-writes them from there into `kopf_kit.rig.pinned`. To change one, run `go get -tool
-<package>@<version> && go mod tidy` in kopf_offline/go. To change Kubernetes, first replace its
-version and that of its libraries (v1.37.2 and v0.37.2) in the file. Older Kubernetes are pinned in
-kopf_offline/older.py. The `etcdutl` of each etcd, with the server of an older one, has a module of
-its own, in kopf_offline/derived.py.
+kopf_offline/derived.py has the hash of what each set of Go modules is made of. To raise one here,
+build one of its programs: what is refused then names the right hash. Not every patch is served;
+take another one if it is not.
 """
 
-from kopf_kit.rig.pinned import ETCDS, MODULES, OLDER
+#: The Go modules whose programs are built. Renovate reads these lines.
+MODULES = {
+    "github.com/coredns/coredns": "v1.15.0",
+    "github.com/grpc-ecosystem/grpc-health-probe": "v0.4.53",
+    "github.com/operator-framework/api": "v0.45.0",
+    "github.com/operator-framework/operator-controller": "v1.11.0",
+    "github.com/operator-framework/operator-lifecycle-manager": "v0.46.0",
+    "github.com/operator-framework/operator-registry": "v1.73.0",
+    "github.com/operator-framework/operator-sdk": "v1.42.3",
+    "github.com/rhysd/actionlint": "v1.7.12",
+    "go.etcd.io/etcd/server/v3": "v3.7.3",
+    "helm.sh/helm/v3": "v3.22.0",
+    "helm.sh/helm/v4": "v4.3.1",
+    "k8s.io/kubernetes": "v1.37.2",
+    "sigs.k8s.io/kind": "v0.33.0",
+    "sigs.k8s.io/kwok": "v0.8.0",
+    "github.com/zegl/kube-score": "v1.20.0",
+    "github.com/yannh/kubeconform": "v0.8.0",
+    "github.com/anishathalye/porcupine": "v1.3.1",
+    "github.com/google/go-containerregistry": "v0.22.1",
+    "github.com/sigstore/cosign/v3": "v3.1.3",
+    "github.com/versity/versitygw": "v1.8.0",
+}
+#: Each older Kubernetes that the operator is proved on, by its minor version.
+OLDER = {
+    "1.29": "v1.29.15",
+    "1.30": "v1.30.14",
+    "1.31": "v1.31.4",
+    "1.32": "v1.32.9",
+    "1.33": "v1.33.5",
+    "1.34": "v1.34.4",
+    "1.35": "v1.35.8",
+    "1.36": "v1.36.4",
+}
+#: Each etcd that is built, by its minor version; the newest is the control plane's.
+ETCDS = {
+    "3.5": "v3.5.35",
+    "3.6": "v3.6.16",
+    "3.7": "v3.7.3",
+}
 
 
 def minor(version: str) -> str:

@@ -1,4 +1,4 @@
-"""kopf_offline.older: the Go module of an older Kubernetes follows from its release."""
+"""kopf_offline.derived: the Go module to build programs in follows from their releases."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ import pytest
 
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
-from kopf_offline import derived, older
+from kopf_offline import derived
 
 GO_MOD = """module k8s.io/kubernetes
 
@@ -32,16 +32,17 @@ replace (
 \tk8s.io/sample-apiserver => ./staging/src/k8s.io/sample-apiserver
 )
 """
-WANTED = """module older
+WANTED = """module derived
 
-go 1.26.0
+go 1.26.3
 
-require k8s.io/kubernetes v1.34.4
-require github.com/google/cel-go v0.26.0
-require k8s.io/utils v0.0.0-20250604170112-4c0f3b243397
-require cel.dev/expr v0.24.0
-require k8s.io/api v0.34.4
-
+require (
+\tgithub.com/google/cel-go v0.26.0
+\tk8s.io/utils v0.0.0-20250604170112-4c0f3b243397
+\tcel.dev/expr v0.24.0
+\tk8s.io/api v0.34.4
+\tk8s.io/kubernetes v1.34.4
+)
 replace k8s.io/api => k8s.io/api v0.34.4
 """
 SUMS = [
@@ -77,13 +78,17 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return go
 
 
+def pin(monkeypatch: pytest.MonkeyPatch, version: str, sums: str) -> None:
+    release = derived.Derived((f"k8s.io/kubernetes {version}",), sums)
+    monkeypatch.setitem(derived.PINNED, "older/1.34", release)
+
+
 def test_the_release_s_own_libraries_and_checksums_are_taken(
     go: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pinned = hashlib.sha256(WRITTEN.encode()).hexdigest()
-    monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.4", pinned))
+    pin(monkeypatch, "v1.34.4", hashlib.sha256(WRITTEN.encode()).hexdigest())
 
-    folder = older.module("1.34", go)
+    folder = derived.module("older/1.34", go)
 
     assert (folder / "go.mod").read_text() == WANTED
     assert (folder / "go.sum").read_text() == WRITTEN
@@ -92,32 +97,32 @@ def test_the_release_s_own_libraries_and_checksums_are_taken(
 def test_other_sources_than_those_that_are_pinned_are_refused(
     go: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.4", "0" * 64))
+    pin(monkeypatch, "v1.34.4", "0" * 64)
 
-    with pytest.raises(
-        KitError, match=r"of Kubernetes v1\.34\.4 in .* have the hash \w{64}, but 0{64} is"
-    ):
-        older.module("1.34", go)
+    with pytest.raises(KitError, match=r"of older/1\.34 in .* have the hash \w{64}, but 0{64} is"):
+        derived.module("older/1.34", go)
 
-    assert [each for each in paths.cache().iterdir() if "kubernetes" in each.name] == []
+    assert [each for each in paths.cache().iterdir() if "older" in each.name] == []
 
 
 def test_a_release_that_is_not_served_is_told(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.5", "0" * 64))
+    pin(monkeypatch, "v1.34.5", "0" * 64)
 
     with pytest.raises(KitError, match=r"k8s\.io/kubernetes@v1\.34\.5 is not served"):
-        older.module("1.34", go)
+        derived.module("older/1.34", go)
 
 
 def test_a_module_of_several_releases_takes_the_newer_libraries_and_all_checksums(
     go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     releases = {}
-    for name, library, replaced in (("one", "v1.9.0", "two"), ("two", "v1.10.0", "three")):
+    cases = ("one", "v1.9.0", "v2.0.0-rc.1", "two"), ("two", "v1.10.0", "v2.0.0", "three")
+    for name, library, late, replaced in cases:
         folder = releases[name] = tmp_path / name
         folder.mkdir()
         (folder / "go.mod").write_text(
-            f"module {name}\n\nrequire library {library}\n\nrequire (\n\t{replaced} v1.0.0\n)\n\n"
+            f"module {name}\n\nrequire library {library}\nrequire late {late}\n\n"
+            f"require (\n\t{replaced} v1.0.0\n\tpkg.package-operator.run/boxcutter v0.1.0\n)\n\n"
             f"replace (\n\t{replaced} => ../{replaced}\n)\n"
         )
         (folder / "go.sum").write_text(f"library {library} h1:l=\n")
@@ -129,18 +134,19 @@ def test_a_module_of_several_releases_takes_the_newer_libraries_and_all_checksum
             for path, version in (module.split() for module in modules)
         ]
 
-    monkeypatch.setattr(older, "downloaded", downloaded)
-    pinned = derived.Derived(("one v1.0.0", "two v1.0.0"), "0" * 64)
-    monkeypatch.setitem(derived.PINNED, "some", pinned)
+    monkeypatch.setattr(derived, "_downloaded", downloaded)
+    ones = ("one v1.0.0", "two v1.0.0")
+    monkeypatch.setitem(derived.PINNED, "some", derived.Derived(ones, "0" * 64))
     with pytest.raises(KitError, match=r"of some in .* have the hash (\w{64})") as refused:
         derived.module("some", go)
     found = str(refused.value).partition("the hash ")[2][:64]
-    monkeypatch.setitem(derived.PINNED, "some", derived.Derived(pinned.releases, found))
+    monkeypatch.setitem(derived.PINNED, "some", derived.Derived(ones, found))
 
     folder = derived.module("some", go)
 
     required = set((folder / "go.mod").read_text().partition("(\n")[2].splitlines()[:-1])
-    assert required == {"\tlibrary v1.10.0", "\tone v1.0.0", "\ttwo v1.0.0", "\tthree v1.0.0"}
+    ours = {f"\t{name} v1.0.0" for name in ("one", "two", "three")}
+    assert required == {*ours, "\tlibrary v1.10.0", "\tlate v2.0.0"}
     sums = (folder / "go.sum").read_text().splitlines()
     assert {line.split()[0] for line in sums} == {"library", "one", "two", "three"}
     assert len(sums) == 8
