@@ -15,7 +15,7 @@ from kopf_kit.cli.new import adopt_command
 from kopf_kit.image import dockerfile
 from kopf_kit.project import (
     adopted,
-    container,
+    author_code,
     definition,
     documents,
     nested,
@@ -127,7 +127,7 @@ def test_o4_what_a_build_backend_makes_a_package_of_is_installed(
 ) -> None:
     (tmp_path / file).write_text(text)
 
-    assert container.is_package(tmp_path) is is_package
+    assert author_code.is_package(tmp_path) is is_package
 
 
 @pytest.mark.parametrize(
@@ -613,7 +613,7 @@ def test_a_module_named_like_one_of_python_s_own_does_as_with_kopf_run(
     project = definition.load(root)
 
     loaded = registered.read("main", root, {})["loaded"]
-    beside = {str(f.relative_to(root)) for f in container.modules_beside(root, root, loaded)}
+    beside = {str(f.relative_to(root)) for f in author_code.modules_beside(root, root, loaded)}
     assert {"main.py", "statistics.py"} <= beside
     assert not {"types.py", "secrets/__init__.py"} & beside
     program = [sys.executable, "-c", registered.program(project), "run", "--help"]

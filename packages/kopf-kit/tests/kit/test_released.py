@@ -8,7 +8,7 @@ import pytest
 
 from kopf_kit.cli import release
 from kopf_kit.project import documents
-from kopf_kit.release import changelog, files, numbered
+from kopf_kit.release import files, numbered
 from kopf_kit.release.signatures import Keys, Workflow
 from kopf_kit.rig.run import KitError
 
@@ -78,7 +78,7 @@ def test_a_distribution_s_page_leads_to_what_changed_in_it(name: str) -> None:
     page, _, anchor = tomllib.loads(content)["project"]["urls"]["Changelog"].partition("#")
 
     assert page.endswith("/CHANGELOG.md")
-    assert f"\n### {anchor}\n" in changelog.current()
+    assert f"\n### {anchor}\n" in numbered.changelog()
 
 
 @pytest.mark.parametrize(("releases", "kind"), [(["0.1.0"], "changed"), (["0.2.0"], "added")])
@@ -102,9 +102,9 @@ def test_artifact_hub_shows_what_the_changelog_says(releases: list[str], kind: s
 def test_c3_a_version_of_which_the_changelog_says_nothing_is_not_released(heading: str) -> None:
     log = f"# Changelog\n\n## 0.2.0 (2026-02-01)\n\n{heading}\n- Add a value\n"
 
-    changelog.check(log, "0.1.0")
-    changelog.check(log, "0.3.0-rc.1")
-    changelog.check("", "0.3.0")  # not everybody has one
+    numbered.check_changelog(log, "0.1.0")
+    numbered.check_changelog(log, "0.3.0-rc.1")
+    numbered.check_changelog("", "0.3.0")  # not everybody has one
     for version in ("0.2.0", "0.3.0"):  # an empty section, and none
         with pytest.raises(KitError, match=rf"says nothing of {version}, .* `## {version} "):
-            changelog.check(log, version)
+            numbered.check_changelog(log, version)

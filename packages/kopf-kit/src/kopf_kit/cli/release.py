@@ -19,7 +19,7 @@ from kopf_kit.program import Entry, Program
 from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release, current, in_registry
-from kopf_kit.release import artifacts, changelog, charts, files, signatures
+from kopf_kit.release import artifacts, charts, files, numbered, signatures
 from kopf_kit.release.signatures import Keys, Signer, Workflow
 from kopf_kit.release.submission import HUBS, lay_out, problems
 from kopf_kit.rig import engine, paths, reading, registry
@@ -285,7 +285,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
     if version != PROJECT.version:
         check(version)
     catalog.check_records(version)
-    changelog.check(changelog.current(), version)
+    numbered.check_changelog(numbered.changelog(), version)
     releases.check_clean()
     files.check()
     signer.check()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import kopf_runtime
-from kopf_kit.project import adopted, container, documents, registered, shared, written
+from kopf_kit.project import adopted, author_code, container, documents, registered, shared, written
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import dockerfiles, locked, paths, reading, versions
 from kopf_kit.rig.run import KitError, output
@@ -63,7 +63,7 @@ def context() -> Path:
     elif PROJECT.code.exists() and not _is_installed():  # it may be one of its requirements
         module, environment = PROJECT.adopted.module, PROJECT.adopted.environment
         loaded = registered.read(module, PROJECT.root, environment)["loaded"]
-        for beside in container.modules_beside(PROJECT.sources, PROJECT.root, loaded):
+        for beside in author_code.modules_beside(PROJECT.sources, PROJECT.root, loaded):
             target = _CONTEXT / "app" / beside.relative_to(PROJECT.sources)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(beside, target)
@@ -122,7 +122,7 @@ def _install(architecture: str) -> None:
     wheels = () if PROJECT.adopted else ("--only-binary=:all:",)
     needed = ("--require-hashes", "--requirement", _CONTEXT / "requirements.txt")
     output([uv(), "pip", "install", *options, *wheels, *needed], cwd=paths.CHECKOUT, timeout=600)
-    if PROJECT.adopted and PROJECT.code.exists() and container.is_package(PROJECT.root):
+    if PROJECT.adopted and PROJECT.code.exists() and author_code.is_package(PROJECT.root):
         output([uv(), "pip", "install", *options, PROJECT.root], cwd=paths.CHECKOUT, timeout=600)
     shutil.rmtree(target / "bin", ignore_errors=True)
     for record in target.glob("*.dist-info/RECORD"):  # hashes scripts with paths of here

@@ -8,17 +8,14 @@ import argparse
 import json
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from itertools import takewhile
+from pathlib import PurePosixPath
 from typing import Any
 
 from packaging.utils import canonicalize_name
-
-from kopf_kit.project import instructions
-from kopf_kit.rig import reading
-from kopf_kit.rig.run import KitError, answer
 
 #: The options of `uv run` and its like that have a value.
 _VALUED = (
@@ -57,6 +54,11 @@ _ADDED = re.compile(
     r"\b(?:useradd|adduser)\s(?:[^&|;]*\s)?(?:-\w*u|--uid)[=\s]*(\d{1,9})\s(?:[^&|;]*\s)?"
     r"([\w-]+)\s*(?:$|[&|;])"
 )
+#: A comment at the top that says how a Dockerfile is read; any other ends these.
+_DIRECTIVE = re.compile(r"\s*#\s*(escape|syntax|check)\s*=\s*(.+?)\s*", re.IGNORECASE)
+#: A word of a shell with its quotes, and one that begins a file within a Dockerfile.
+_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*+"|[^\s'"\\])++""")
+_HERE = re.compile(r"\d*<<(-?)([^<]+)")
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def read(text: str) -> Container:
     """Return what a Dockerfile says of the container of its last stage."""
     stages: dict[str, Container] = {}
     stage, name, arguments, lacking = Container(), "", dict[str, str](), dict[str, None]()
-    for instruction, rest in instructions.read(text):
+    for instruction, rest in _instructions(text):
         known = {**arguments, **stage.environment}
         if instruction == "FROM":
             used = {each[1] or each[2]: None for each in _VARIABLE.finditer(rest) if not each[3]}
@@ -244,6 +246,51 @@ def _started(words: Any, known: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(_OF_A_POD.sub(lambda m: known.get(m[1], m[0]), str(word)) for word in words)
 
 
+def _instructions(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the instructions of a Dockerfile, each on one line, without the files within it."""
+    lines, line, at = text.removeprefix("\ufeff").split("\n"), "", 0
+    directives = takewhile(bool, map(_DIRECTIVE.fullmatch, lines))
+    escapes = (each[2] for each in directives if each and each[1].lower() == "escape")
+    escape = re.escape(next(escapes, "\\"))
+    continued = re.compile(rf"(?<!{escape}){escape}[ \t]*$")
+    while at < len(lines):
+        part, at = lines[at], at + 1
+        if part.strip() and not part.lstrip().startswith("#"):
+            line += continued.sub("", part)
+            if continued.search(part) and at < len(lines):
+                continue
+        elif at < len(lines):  # within an instruction, too
+            continue
+        instruction, rest = [*line.split(maxsplit=1), "", ""][:2]
+        line = ""
+        if instruction:
+            yield instruction.upper(), rest.strip()
+        for is_indented, end in _here(instruction, rest):
+            left = (each.lstrip("\t") if is_indented else each for each in lines[at:])
+            at = next((n for n, each in enumerate(left, at + 1) if each == end), at)
+
+
+def _here(instruction: str, rest: str) -> list[tuple[bool, str]]:
+    """Return the last lines of the files that an instruction begins, and whether tabs precede it.
+
+    Each is a whole word, so that none is within quotes.
+    """
+    if instruction.upper() == "ONBUILD":
+        instruction, rest = [*rest.split(maxsplit=1), "", ""][:2]
+    if instruction.upper() not in ("RUN", "COPY", "ADD") or _WORD.sub("", rest).strip():
+        return []
+    found = filter(None, map(_HERE.fullmatch, _WORD.findall(rest)))
+    return [(each[1] == "-", "".join(_shell_words(each[2]))) for each in found]
+
+
+def _shell_words(text: str) -> list[str]:
+    """Return the words of a line, as a shell has them."""
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote that is not closed
+        return text.split()
+
+
 def _changes(
     stage: Container, instruction: str, rest: str, known: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -285,7 +332,7 @@ def _pairs(rest: str) -> Iterator[tuple[str, str]]:
         name, _, value = rest.partition(" ")
         yield name, value.strip()
         return
-    for word in instructions.words(rest):
+    for word in _shell_words(rest):
         name, _, value = word.partition("=")
         yield name, value
 
@@ -325,7 +372,7 @@ def _is_of_a_shell(words: Sequence[str]) -> bool:
 def _of_a_shell(script: str, known: Mapping[str, str]) -> tuple[str, ...]:
     """Return the last command of a script of a shell."""
     last = re.split(r"&&|;|\|\|", script)[-1]
-    found = instructions.words(_filled(last, known, "$({})"))
+    found = _shell_words(_filled(last, known, "$({})"))
     while found and re.fullmatch(r"\w+=.*", found[0]):
         del found[0]
     return tuple(found)
@@ -361,58 +408,3 @@ def _options() -> argparse.ArgumentParser:
         options.add_argument(*names, nargs="?")
     options.add_argument("--log-format", nargs="?")
     return options
-
-
-#: Folders and files of a repository that no handler opens.
-_FOLDERS = {"build", "dist", "node_modules", "venv", "tests", "test", "charts", "olm", "deploy"}
-_FOLDERS_OF_THE_ROOT = {"bundle", "catalog", "docs", "examples"}
-_FILES = ("Dockerfile*", "PROJECT", "*.md", "*.lock", "LICENSE*", "Makefile", "pyproject.toml")
-
-
-def is_package(root: Path) -> bool:
-    """Return whether a build backend makes a package of a repository."""
-    # A setup.cfg alone may be of a linter, and uv refuses it.
-    return (root / "setup.py").is_file() or says_project(root, {"build-system"})
-
-
-def says_project(root: Path, tables: Collection[str] = ("build-system", "project")) -> bool:
-    """Return whether a repository's pyproject.toml has one of these tables, not tools' alone."""
-    with suppress(KitError):
-        return not reading.toml(root / "pyproject.toml").keys().isdisjoint(tables)
-    return False
-
-
-def hiding(folder: Path, loaded: Collection[str]) -> set[Path]:
-    """Return the modules in a folder with the names of modules that kopf loads from Python's own.
-
-    `kopf run` looks into the folder after that, so that no handler imports these. Where the folder
-    is on PYTHONPATH, Python itself would.
-    """
-    places = (folder / place for name in loaded for place in (f"{name}.py", f"{name}/__init__.py"))
-    return {place for place in places if place.is_file()}
-
-
-def modules_beside(folder: Path, root: Path, loaded: Collection[str]) -> Iterator[Path]:
-    """Yield the files in the folder of the handlers' module that belong into the image.
-
-    What git ignores does not, such as a kubeconfig or a key, nor does what hides Python's own
-    modules, of which kopf has loaded some.
-    """
-    hidden = hiding(folder, loaded)
-    for file in _files(folder):
-        parts = file.relative_to(folder).parts
-        left_out = _FOLDERS | (_FOLDERS_OF_THE_ROOT if folder == root else set())
-        if any(part in left_out or part.startswith(".") or part == "__pycache__" for part in parts):
-            continue
-        if folder == root and len(parts) == 1 and any(map(file.match, _FILES)):
-            continue
-        if file not in hidden:
-            yield file
-
-
-def _files(folder: Path) -> list[Path]:
-    options = ("-z", "--cached", "--others", "--exclude-standard")
-    listed = answer(["git", "-C", folder, "ls-files", *options])
-    if listed is None:
-        return [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    return [folder / name for name in sorted(listed.split("\0")) if (folder / name).is_file()]

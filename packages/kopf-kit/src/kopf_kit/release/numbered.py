@@ -2,7 +2,8 @@
 
 The version is written only in the operator's `__version__`. Everything else that contains it is
 generated as a whole, except these documents, in which only the version is replaced. In Chart.yaml,
-the images, the changes and the samples that Artifact Hub shows are replaced, too.
+the images, the changes and the samples that Artifact Hub shows are replaced, too. The changes are
+those of CHANGELOG.md, in which people write what each release changes.
 """
 
 import re
@@ -16,7 +17,6 @@ from kopf_kit.olm import catalog
 from kopf_kit.project import adopted, documents, samples
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import current
-from kopf_kit.release import changelog
 from kopf_kit.rig import reading
 from kopf_kit.rig.run import KitError
 
@@ -47,13 +47,29 @@ _EXAMPLES = "artifacthub.io/crdsExamples"
 _SAMPLES = re.compile(r"(?<=artifacthub\.io/crdsExamples: \|\n)(?: {4}.*\n|\n(?=\n| {4}))+")
 _HOME = re.compile(r"^home: (\S+)$", re.MULTILINE)
 
+_CHANGELOG = PROJECT.root / "CHANGELOG.md"
+
+#: A section, its version, and its text below the heading.
+_SECTION = re.compile(
+    rf"^## \[?({catalog.VERSION.pattern})\]?(?: .*)?\n((?:(?!## ).*\n)*)", re.MULTILINE
+)
+
+#: What Artifact Hub calls a change, by the heading that it is under, or by its first word.
+_KINDS = {
+    "Security": "security",
+    "Deprecated": "deprecated",
+    "Add": "added",
+    "Fix": "fixed",
+    "Remove": "removed",
+}
+
 
 def files() -> dict[Path, str]:
     """Return the texts of these documents with the current version, by path."""
     version = PROJECT.version
     texts = {file: named(reading.text(file), version) for file in _DOCUMENTS}
     chart = named(adopted.chart(PROJECT), version)
-    chart = with_changes(chart, version, catalog.known(), changelog.current())
+    chart = with_changes(chart, version, catalog.known(), changelog())
     return {**texts, _CHART: _IMAGES.sub(lambda _: _images(), with_samples(chart))}
 
 
@@ -107,7 +123,7 @@ def with_changes(text: str, version: str, releases: Iterable[str], log: str = ""
     """
     former = _before(version, releases)
     kind = "changed" if former else "added"
-    changes = changelog.changes(log, version, kind) or [_commits(text, version, former)]
+    changes = _changes(log, version, kind) or [_commits(text, version, former)]
     shown = textwrap.indent(documents.text(changes), "    ")
     return _CHANGES.sub(lambda _: shown, text)
 
@@ -136,3 +152,41 @@ def _commits(text: str, version: str, former: str) -> dict[str, Any]:
         "description": f"All changes since {former}",
         "links": [{"name": "Commits", "url": f"{home}/compare/v{former}...v{version}"}],
     }
+
+
+def changelog() -> str:
+    """Return the changelog as it is."""
+    return reading.text(_CHANGELOG) if _CHANGELOG.exists() else ""
+
+
+def check_changelog(text: str, version: str) -> None:
+    """Raise KitError if a changelog says nothing of a version that is no candidate."""
+    if text and "-" not in version and not below_heading(text, version):
+        raise KitError(
+            f"CHANGELOG.md says nothing of {version}, where users look for what it changes: add a "
+            f"section `## {version} (DATE)`, and commit it"
+        )
+
+
+def below_heading(text: str, version: str) -> str:
+    """Return what a changelog says of a version, without the heading; empty if it says nothing."""
+    section = next((match[0] for match in _SECTION.finditer(text) if match[1] == version), "")
+    return section.partition("\n")[2].strip()
+
+
+def _changes(text: str, version: str, otherwise: str = "changed") -> list[dict[str, str]]:
+    """Return what Artifact Hub shows as the changes of a version in a changelog.
+
+    `otherwise` is the kind of those of which neither heading nor first word tells it.
+    https://artifacthub.io/docs/topics/annotations/helm
+    """
+    # What only a distribution's users notice stands under its name, and is not the chart's.
+    heading, entries, packages = "", [], PROJECT.root / "packages"
+    for line in below_heading(text, version).splitlines():
+        if line.startswith("### "):
+            heading = line.removeprefix("### ")
+        elif line.startswith("- ") and not (heading and (packages / heading).is_dir()):
+            description = line.removeprefix("- ")
+            kind = _KINDS.get(heading) or _KINDS.get(description.split()[0], otherwise)
+            entries.append({"kind": kind, "description": description})
+    return entries

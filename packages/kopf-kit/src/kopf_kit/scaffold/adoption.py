@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kopf_kit.project import adopted, container, documents, granted, rbac, registered
+from kopf_kit.project import adopted, author_code, container, documents, granted, rbac, registered
 from kopf_kit.project.granted import Grants
 from kopf_kit.rig import paths, reading
 from kopf_kit.rig.run import KitError
@@ -367,7 +367,7 @@ def _check_image(operator: Operator) -> None:
         if not (operator.root / operator.requirements).is_file():
             raise KitError(f"{operator.root / operator.requirements} does not exist")
         name = operator.requirements.rpartition("/")[2]
-        if name == "setup.cfg" and not container.is_package(operator.root):
+        if name == "setup.cfg" and not author_code.is_package(operator.root):
             raise KitError(
                 f"{operator.root} is not a package: it has no pyproject.toml or setup.py"
             )
@@ -396,7 +396,7 @@ def _check_names(operator: Operator) -> None:
         return
     folder = paths.sources(operator.root, operator.module.partition(".")[0])
     answer = registered.read(operator.module, operator.root, dict(operator.environment))
-    for file in sorted(container.hiding(folder, answer["loaded"])):
+    for file in sorted(author_code.hiding(folder, answer["loaded"])):
         if operator.container.place(str(file.relative_to(operator.root))):
             raise KitError(
                 f"{file} has the name of a module of Python's own, and kopf would load it instead "

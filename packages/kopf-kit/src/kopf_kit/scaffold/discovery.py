@@ -10,7 +10,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kopf_kit.project import accounts, adopted, container
+from kopf_kit.project import accounts, adopted, author_code, container
 from kopf_kit.project.accounts import Called
 from kopf_kit.project.container import Container, KopfRun
 from kopf_kit.rig import paths, reading
@@ -108,8 +108,8 @@ def find(root: Path, said: Operator, *, run: bool = True) -> Operator:
     path |= image.path if started and not said.requirements else {}
     installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
     required = next((name for name in _REQUIRED if (root / name).is_file()), "")
-    if not required and container.is_package(root):
-        required = "pyproject.toml" if container.says_project(root) else "setup.py"
+    if not required and author_code.is_package(root):
+        required = "pyproject.toml" if author_code.says_project(root) else "setup.py"
     version = distribution.version(root, about, run=run)
     doubts += _about_builds("" if said.requirements else dockerfile, image, version)
     return replace(
