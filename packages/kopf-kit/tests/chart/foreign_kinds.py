@@ -10,8 +10,12 @@ from typing import Any
 CERT_MANAGER, PROMETHEUS_OPERATOR = "cert-manager.io/v1", "monitoring.coreos.com/v1"
 
 _TEXT = {"type": "string"}
-_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+_TEXTS = {"type": "object", "additionalProperties": _TEXT}
 _DURATION = {"type": "string", "pattern": "^(0|(([0-9]+)(ms|[smhdwy]))+)$"}
+
+
+def _list(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **more}
 
 
 def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
@@ -29,10 +33,10 @@ _RELABELING = _closed(
         "enum": ["replace", "keep", "drop", "labelmap", "labeldrop", "labelkeep"],
         "default": "replace",
     },
-    regex={"type": "string"},
-    replacement={"type": "string"},
-    sourceLabels={"type": "array", "items": {"type": "string"}},
-    targetLabel={"type": "string"},
+    regex=_TEXT,
+    replacement=_TEXT,
+    sourceLabels=_list(_TEXT),
+    targetLabel=_TEXT,
 )
 _KEY = _closed(["name", "key"], name=_TEXT, key=_TEXT)
 #: The part of a TLS configuration that a PodMonitor knows, too.
@@ -51,24 +55,24 @@ def _endpoints(tls: dict[str, Any], **more: Any) -> dict[str, Any]:
         scheme={"enum": ["http", "https"]},
         interval=_DURATION,
         scrapeTimeout=_DURATION,
-        relabelings={"type": "array", "items": _RELABELING},
-        metricRelabelings={"type": "array", "items": _RELABELING},
+        relabelings=_list(_RELABELING),
+        metricRelabelings=_list(_RELABELING),
         honorLabels={"type": "boolean"},
         authorization=_closed([], type=_TEXT, credentials=_KEY),
         tlsConfig=_closed([], **tls),
         **more,
     )
-    return {"type": "array", "minItems": 1, "items": endpoint}
+    return _list(endpoint, minItems=1)
 
 
 _LIMIT = {"type": "integer", "minimum": 0}
 _SELECTOR = _closed([], matchLabels=_TEXTS)
-_NAMESPACES = _closed([], matchNames={"type": "array", "items": {"type": "string"}})
+_NAMESPACES = _closed([], matchNames=_list(_TEXT))
 _RULE = _closed(
     ["expr"],
-    alert={"type": "string"},
-    record={"type": "string"},
-    expr={"type": "string"},
+    alert=_TEXT,
+    record=_TEXT,
+    expr=_TEXT,
     labels=_TEXTS,
     annotations=_TEXTS,
     **{"for": _DURATION},
@@ -105,12 +109,7 @@ _PROMETHEUS_OPERATOR = {
         namespaceSelector=_NAMESPACES,
     ),
     "PrometheusRule": _spec(
-        groups={
-            "type": "array",
-            "items": _closed(
-                ["name", "rules"], name={"type": "string"}, rules={"type": "array", "items": _RULE}
-            ),
-        }
+        groups=_list(_closed(["name", "rules"], name=_TEXT, rules=_list(_RULE)))
     ),
 }
 _CERT_MANAGER = {
@@ -118,12 +117,9 @@ _CERT_MANAGER = {
         _closed(
             ["secretName", "issuerRef", "dnsNames"],
             secretName=_TEXT,
-            dnsNames={"type": "array", "minItems": 1, "items": {**_TEXT, "maxLength": 253}},
-            subject=_closed([], organizations={"type": "array", "items": _TEXT}),
-            usages={
-                "type": "array",
-                "items": {"enum": ["digital signature", "key encipherment", "server auth"]},
-            },
+            dnsNames=_list({**_TEXT, "maxLength": 253}, minItems=1),
+            subject=_closed([], organizations=_list(_TEXT)),
+            usages=_list({"enum": ["digital signature", "key encipherment", "server auth"]}),
             privateKey=_closed(
                 [],
                 algorithm={"enum": ["RSA", "ECDSA", "Ed25519"]},
