@@ -18,12 +18,7 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def problems(root: Path) -> Iterator[str]:
-    """Yield a sentence for each thing that does not fit."""
-    yield from _of_project(root)
-
-
-def _of_project(root: Path) -> Iterator[str]:
-    """Compare the kit that PROJECT was written by; before 1.0, minor versions differ in it."""
+    """Yield a sentence if another kit wrote PROJECT; before 1.0, minor versions differ in it."""
     written, ours = paths.read(root, _File).cli_version, metadata.version(KIT)
     if not written or _line(version(written)) == _line(Version(ours)):
         return

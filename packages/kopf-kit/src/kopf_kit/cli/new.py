@@ -206,10 +206,7 @@ def _variable(word: str) -> tuple[str, str]:
 def _asked_for(option: str, question: str, example: str, several: str) -> str:
     """Return an answer from the terminal."""
     if sys.stdin.isatty():
-        try:
-            return Prompt.ask(f"{question}, such as {example}").strip()
-        except (EOFError, KeyboardInterrupt) as error:
-            raise KitError("there is no answer, so nothing was written") from error
+        return _asked(f"{question}, such as {example}", lambda _: None)
     raise KitError(
         f"--{option} is missing, and the repository does not say it"
         f"{f' (there are {several}; one may import others)' if several else ''}: use for example "
