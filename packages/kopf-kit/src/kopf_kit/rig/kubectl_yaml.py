@@ -1,20 +1,15 @@
 """Reads YAML as kubectl does: as sigs.k8s.io/yaml, a Go library for version 1.1, with JSON's types.
 
 libyaml parses it, and what Go makes of its events is here: it has no number of base 60, but it has
-octal ones; timestamps are texts; a tag must fit its value; of two fields with one name, and of two
-anchors, the later one counts. Where libyaml reads what Go does not, or the other way round, the
-difference is made up for.
+octal ones; dates are texts; of two fields with one name, and of two anchors, the later one counts.
+What kubectl takes and nobody writes is refused in a sentence: a type as a tag, a fraction as a key,
+an escaped apostrophe, more than one object of JSON.
 """
 
-import base64
 import json
 import math
 import re
-import struct
-from bisect import bisect
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from datetime import datetime
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -22,11 +17,9 @@ import yaml
 
 #: Depth of lists and objects.
 _DEEPEST = 200
-#: How often a document is parsed again for an escape that libyaml has not.
-_TRIES = 30
 _TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep; write it with less nesting"
-#: Numbers of values between which Go allows less and less of them to be of aliases.
-_FEW, _MANY = 400_000, 4_000_000
+#: Values that aliases may stand for.
+_ALIASED = 100_000
 
 _TAG = "tag:yaml.org,2002:"
 _WORDS = {
@@ -41,26 +34,10 @@ _WORDS = {
     },
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
-#: The types of values that a tag names; Go gives a timestamp as it is written.
-_SCALARS: dict[str, type] = {
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "null": type(None),
-    "timestamp": str,
-}
-#: As Go's time.Parse reads it.
-_TIMESTAMP = re.compile(
-    r"(\d{4})-(\d\d?)-(\d\d?)"
-    r"(?:(?=[Tt].*(?:Z|[-+]\d\d:\d\d)$|[ ].*\d$)[Tt ](\d\d?):(\d\d?):(\d\d?)(?:[.,]\d+)?"
-    r"(?:Z|[-+]\d\d:\d\d)?)?",
-    re.ASCII,
-)
-#: The tag of a text whatever it looks like, of which libyaml says nothing, and an escape that Go
-#: has not.
-_UNTYPED, _SLASH = re.compile(r"(&\S+\s+)?!(\s|$)"), re.compile(r"(?<!\\)(\\\\)*\\/")
-#: A byte that is not UTF-8.
-_UNDECODED = re.compile("[\udc80-\udcff]")
+#: The tags of types of values.
+_TYPES = {f"{_TAG}{name}" for name in ("binary", "bool", "float", "int", "null", "timestamp")}
+#: The tag of a text whatever it looks like, of which libyaml says nothing.
+_UNTYPED = re.compile(r"(&\S+\s+)?!(\s|$)")
 _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 #: Where no underscore may be; in a number that begins with a digit, it may be anywhere.
@@ -74,22 +51,20 @@ _OCTAL = re.compile(r"^([-+]?)0(?=[0-7])")
 
 
 def values(text: str) -> Iterator[Any]:
-    """Yield the documents of a text as kubectl does: what begins as JSON may go on as YAML."""
+    """Yield the documents of a text: one of JSON, or any of YAML."""
     text = text.removeprefix(_MARK)
-    at, count = 0, 0
-    paired = _ESCAPE.sub(lambda found: found[1] or r"\ufffd", text)
-    while (begin := _BEFORE_JSON[count > 1].match(paired, at)) is not None:
+    if text.lstrip()[:1] in ("{", "["):
         try:
-            value, at = _JSON.raw_decode(paired, begin.end())
-        except ValueError:
-            break
-        _limit(value, _DEEPEST)
-        yield value
-        count += 1
-    rest = text[at:]
-    if count > 1 and rest.strip(" \t\r\n"):
-        raise _error("after objects in JSON comes something else", None)
-    for before, chunk in _chunks(rest):
+            value = _JSON.decode(_ESCAPE.sub(lambda found: found[1] or r"\ufffd", text))
+        except ValueError as error:
+            rest = text[error.pos :] if isinstance(error, json.JSONDecodeError) else ""
+            if "Extra data" in str(error) and not rest.startswith(("---", "#")):
+                raise _error("after an object of JSON comes something else", None) from None
+        else:
+            _limit(value, _DEEPEST)
+            yield value
+            return
+    for before, chunk in _chunks(text):
         try:
             value = _document(chunk)
         except yaml.MarkedYAMLError as error:
@@ -109,37 +84,7 @@ def _document(text: str) -> Any:
         at = found.start()
         mark = yaml.Mark("<unicode string>", at, text.count("\n", 0, at), 0, None, 0)
         raise _error("a line begins with a byte order mark, which is not seen: remove it", mark)
-    for tries in range(_TRIES):
-        try:
-            return _Document(text).read()
-        except yaml.scanner.ScannerError as error:
-            at = error.problem_mark.index if error.problem_mark else len(text)
-            if tries == _TRIES - 1 or not text.startswith("\\'", at):
-                raise
-        if not tries:  # most often, all that follow are in quotes, too
-            mended, places = _mended(text, at, len(text))
-            with suppress(yaml.YAMLError):
-                document = _Document(mended, places)
-                value = document.read()
-                if document.has_all_in_quotes:
-                    return value
-        text, _ = _mended(text, at, _QUOTED.match(text, at).end())  # type: ignore[union-attr]
-    return None
-
-
-def _mended(text: str, begin: int, end: int) -> tuple[str, list[int]]:
-    r"""Return a text with an escape of libyaml's for each \' of a part, and the places of these.
-
-    In double quotes, Go reads this escape, and libyaml does not.
-    """
-    places, parts = list[int](), _PAIR.split(text[begin:end])
-    at = begin
-    for number, part in enumerate(parts):
-        if part == "\\'":
-            parts[number] = "\\x27"
-            places.append(at)
-        at += len(parts[number])
-    return text[:begin] + "".join(parts) + text[end:], places
+    return _Document(text).read()
 
 
 def _number(digits: str) -> Any:
@@ -153,21 +98,12 @@ def _constant(word: str) -> Any:
 
 
 _JSON = json.JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_constant)
-#: Go skips JSON's space, or, until it has read two objects, any that begins with another one.
-_BEFORE_JSON = [
-    re.compile(rf"(?:{space})(?=[\[{{])")
-    for space in (r"[^\S\x1c-\x1f \t\r\n][^\S\x1c-\x1f]*|[ \t\r\n]*", r"[ \t\r\n]*")
-]
 _MARK = "\ufeff"
 #: Go takes it for a letter, and libyaml skips it.
 _STRAY_MARK = re.compile(f"^{_MARK}", re.MULTILINE)
-#: The rest of a text in double quotes, and an escape.
-_QUOTED, _PAIR = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL), re.compile(r"(\\.)", re.DOTALL)
 
 
 def _limit(value: Any, left: int) -> None:
-    if isinstance(value, yaml.YAMLError):
-        raise value
     if isinstance(value, dict | list):
         if not left:
             raise _error(_TOO_DEEP, None)
@@ -231,59 +167,11 @@ def resolved(written: str) -> Any:
     return written
 
 
-def _tagged(tag: str | None, written: str) -> Any:
-    """Return what Go makes of a text with a tag; raise ValueError if it is none of the tag's."""
-    name = (tag or "").removeprefix(_TAG)
-    if name == "binary":
-        encoded = written.replace("\n", "").replace("\r", "")
-        if len(encoded) % 4:
-            raise ValueError(f"{written!r} is not in base64")
-        decoded = base64.b64decode(encoded, validate=True)  # its error is a ValueError
-        return _UNDECODED.sub("\ufffd", decoded.decode(errors="surrogateescape"))
-    if name not in _SCALARS or tag == name:
-        return written
-    value = resolved(written)
-    if name == "float" and type(value) is int and value < 2**63:
-        return float(value)
-    is_one = _is_timestamp(written) if name == "timestamp" else type(value) is _SCALARS[name]
-    if not is_one:
-        raise ValueError(f"{written!r} is no {name}, as its tag says")
-    return written if name == "timestamp" else value
-
-
-def _is_timestamp(written: str) -> bool:
-    if (match := _TIMESTAMP.fullmatch(written)) is None:
-        return False
-    try:
-        datetime(*(int(part) for part in match.groups() if part is not None))  # type: ignore[arg-type]
-    except ValueError:
-        return False
-    return True
-
-
 def _key(value: Any) -> str | None:
     """Return a key as JSON has it, or None for what cannot be one."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return _narrow(value)
     return str(value) if isinstance(value, str) or (type(value) is int and value < 2**63) else None
-
-
-def _narrow(value: float) -> str:
-    """Return a number with as many digits as 32 bits need, as Go writes it as a key."""
-    try:
-        (narrow,) = struct.unpack("f", struct.pack("f", value))
-    except OverflowError:
-        narrow = math.copysign(math.inf, value)
-    if not math.isfinite(narrow):
-        return ".nan" if math.isnan(narrow) else ".inf" if narrow > 0 else "-.inf"
-    for digits in range(9):
-        written = f"{narrow:.{digits}e}"
-        if struct.pack("f", float(written)) == struct.pack("f", narrow):
-            break
-    exponent = int(written.partition("e")[2])
-    return written if not -5 < exponent < 6 else f"{narrow:.{max(digits - exponent, 0)}f}"
 
 
 class _Anchored:
@@ -296,18 +184,11 @@ class _Anchored:
 class _Document:
     """Reads the first document of a text from the events of libyaml, as kubectl does."""
 
-    def __init__(self, text: str, mended: Sequence[int] = ()) -> None:
+    def __init__(self, text: str) -> None:
         self._text = text
-        self._mended, self._left = mended, len(mended)
         self._events = yaml.parse(text, yaml.CSafeLoader)
         self._anchors: dict[str, _Anchored] = {}
-        self._depth = self._flow = self._count = self._aliased = 0
-        self._doubtful = False
-
-    @property
-    def has_all_in_quotes(self) -> bool:
-        """Whether what was mended is within double quotes."""
-        return not self._left
+        self._depth = self._count = self._aliased = 0
 
     def read(self) -> Any:
         """Return the value of the document, or None."""
@@ -316,16 +197,13 @@ class _Document:
             return None
         value = self._value(next(self._events))
         next(self._events)  # the document ends
-        if self._doubtful:  # as in Go, what JSON cannot say may have been replaced
-            _limit(value, _DEEPEST)
         return value
 
     def _value(self, event: Any) -> Any:
         try:
             return _in_json(self._node(event))
         except OverflowError as error:
-            self._doubtful = True
-            return _error(f"{error}: quote it", event.start_mark)
+            raise _error(f"{error}: quote it", event.start_mark) from None
 
     def _node(self, event: Any) -> Any:
         """Return a value as Go has it."""
@@ -335,8 +213,7 @@ class _Document:
         before, named = self._count, _Anchored()
         if event.anchor is not None:  # from here on, whatever had this name before
             self._anchors[event.anchor] = named
-        in_flow = isinstance(event, yaml.CollectionStartEvent) and bool(event.flow_style)
-        self._depth, self._flow = self._depth + 1, self._flow + in_flow
+        self._depth += 1
         if self._depth > _DEEPEST:
             raise _error(_TOO_DEEP, event.start_mark)
         if isinstance(event, yaml.SequenceStartEvent):
@@ -345,25 +222,17 @@ class _Document:
             named.value = self._mapping()
         else:
             named.value = self._scalar(event)
-        self._depth, self._flow = self._depth - 1, self._flow - in_flow
+        self._depth -= 1
         named.size = self._count - before + 1
         return named.value
 
     def _scalar(self, event: Any) -> Any:
+        if event.tag in _TYPES:
+            why = f"its tag names the type {event.tag.removeprefix(_TAG)}: write it without"
+            raise _error(why, event.start_mark)
         begin, end = event.start_mark.index, event.end_mark.index
-        if event.style == '"':
-            self._left -= bisect(self._mended, end) - bisect(self._mended, begin)
-            if _SLASH.search(self._text, begin, end):
-                raise _error(r"there is no escape \/", event.start_mark)
-        if not event.style and self._flow and "?" in event.value:
-            raise _error("within brackets, what has a `?` must be quoted", event.start_mark)
-        try:
-            if event.tag is not None:
-                return _tagged(event.tag, event.value)
-        except ValueError as error:
-            raise _error(str(error), event.start_mark) from None
         is_plain = event.implicit[0] and not _UNTYPED.match(self._text, begin, end)
-        return resolved(event.value) if is_plain else event.value
+        return resolved(event.value) if is_plain and event.tag is None else event.value
 
     def _alias(self, event: Any) -> Any:
         named = self._anchors.get(event.anchor)
@@ -372,11 +241,9 @@ class _Document:
             raise _error(f"the alias is of {event.anchor}, {why}", event.start_mark)
         self._count += named.size
         self._aliased += named.size
-        if self._count > 1000 and self._aliased > 100:
-            share = 0.99 - 0.89 * (min(max(self._count, _FEW), _MANY) - _FEW) / (_MANY - _FEW)
-            if self._aliased > share * self._count:
-                why = "its aliases stand for too much; write it without them"
-                raise _error(why, event.start_mark)
+        if self._aliased > _ALIASED:
+            why = "its aliases stand for too much; write it without them"
+            raise _error(why, event.start_mark)
         return named.value
 
     def _until(self, end: type[yaml.Event]) -> Iterator[Any]:
@@ -386,7 +253,6 @@ class _Document:
     def _mapping(self) -> Any:
         """Return an object; what `<<` names is in its place, and of two fields the later counts."""
         result: dict[str, Any] = {}
-        odd: Any = None
         for event in self._until(yaml.MappingEndEvent):
             given = self._node(event)
             is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<"
@@ -395,17 +261,12 @@ class _Document:
                 value = self._node(event)
                 parts = value if isinstance(event, yaml.SequenceStartEvent) else [value]
                 for part in reversed(parts):
-                    if isinstance(part, yaml.YAMLError):
-                        odd, part = part, {}
                     if not isinstance(part, dict):
                         why = "`<<` takes an object, or a list of objects"
                         raise _error(why, event.start_mark)
                     result |= part
                 continue
-            if isinstance(given, dict | list | yaml.YAMLError):
-                raise _error("a key must be a text", event.start_mark)
             if (key := _key(given)) is None:
-                self._doubtful = True
-                odd = _error("a key must be a text: quote it", event.start_mark)
-            result[key or ""] = self._value(next(self._events))
-        return odd or result
+                raise _error("a key must be a text: quote it", event.start_mark)
+            result[key] = self._value(next(self._events))
+        return result
