@@ -94,22 +94,22 @@ def test_the_release_s_own_libraries_and_checksums_are_taken(
     assert (folder / "go.sum").read_text() == WRITTEN
 
 
-def test_other_sources_than_those_that_are_pinned_are_refused(
-    go: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("v1.34.4", r"of older/1\.34 in .* have the hash \w{64}, but 0{64} is"),
+        ("v1.34.5", r"k8s\.io/kubernetes@v1\.34\.5 is not served"),
+    ],
+)
+def test_what_is_not_served_or_other_sources_than_those_that_are_pinned_are_refused(
+    go: Path, monkeypatch: pytest.MonkeyPatch, version: str, why: str
 ) -> None:
-    pin(monkeypatch, "v1.34.4", "0" * 64)
+    pin(monkeypatch, version, "0" * 64)
 
-    with pytest.raises(KitError, match=r"of older/1\.34 in .* have the hash \w{64}, but 0{64} is"):
+    with pytest.raises(KitError, match=why):
         derived.module("older/1.34", go)
 
     assert [each for each in paths.cache().iterdir() if "older" in each.name] == []
-
-
-def test_a_release_that_is_not_served_is_told(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pin(monkeypatch, "v1.34.5", "0" * 64)
-
-    with pytest.raises(KitError, match=r"k8s\.io/kubernetes@v1\.34\.5 is not served"):
-        derived.module("older/1.34", go)
 
 
 def test_a_module_of_several_releases_takes_the_newer_libraries_and_all_checksums(
