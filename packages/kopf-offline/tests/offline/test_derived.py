@@ -14,8 +14,6 @@ GO_MOD = """module k8s.io/kubernetes
 
 go 1.24.0
 
-godebug default=go1.24
-
 require (
 \tgithub.com/google/cel-go v0.26.0
 \tk8s.io/api v0.0.0
