@@ -33,7 +33,7 @@ SAID = ("--home", "https://github.com/example/notes-operator", "--rights", "role
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     """Return the repository of an operator of whose PROJECT nothing is known."""
-    left_out = shutil.ignore_patterns("PROJECT", "tests", "__pycache__")
+    left_out = shutil.ignore_patterns("PROJECT", "tests", "build", "__pycache__")
     return shutil.copytree(NOTES, tmp_path / "notes", ignore=left_out)
 
 

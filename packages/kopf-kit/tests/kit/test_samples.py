@@ -1,10 +1,14 @@
 """kopf_kit.project.samples: what users are shown are the samples that PROJECT lists, as written."""
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import pytest
+from msgspec import Meta
 
+import kopf_runtime as kr
+from kopf_kit.crd import acceptable, declared
 from kopf_kit.project import adopted, documents, samples
 from kopf_kit.project.definition import PROJECT, Kind
 from kopf_kit.release import numbered
@@ -23,6 +27,18 @@ spec:
 
     `the second`
 """
+
+
+class BoxSpec(kr.Fields, frozen=True):
+    size: Annotated[int, Meta(ge=1, le=5)] = 1
+    wide_name: Annotated[str, Meta(pattern="^[a-z]$")] = "a"
+
+
+@kr.custom_resource("example.com", "v1", "boxes")
+class Box(kr.Resource):
+    """What has a size."""
+
+    spec: BoxSpec = BoxSpec()
 
 
 @pytest.fixture
@@ -59,7 +75,7 @@ def test_a_kind_without_samples_is_shown_only_where_all_later_ones_are(
     monkeypatch.setattr(samples, "PROJECT", msgspec.structs.replace(both, later_samples=(later,)))
 
     assert samples.first() == shown
-    assert [manifest["kind"] for manifest in samples.manifests()] == ["Note", "Undo"]
+    assert [manifest["kind"] for manifest in samples.manifests().values()] == ["Note", "Undo"]
 
 
 def test_helm_renders_the_sample_as_it_is(file: Path) -> None:
@@ -74,7 +90,7 @@ def test_chart_yaml_has_the_sample_also_the_second_time(file: Path) -> None:
     assert numbered.with_samples(once) == once
     annotations = documents.load(once)
     (listed,) = documents.load(annotations["artifacthub.io/crdsExamples"])
-    assert listed == documents.load(SAMPLE.partition("---\n")[2]) == samples.manifests()[0]
+    assert listed == documents.load(SAMPLE.partition("---\n")[2]) == samples.manifests()[file]
     assert annotations["artifacthub.io/links"] == "- {}\n"
 
 
@@ -96,3 +112,32 @@ def test_an_object_that_was_only_in_chart_yaml_does_not_vanish_in_silence(
     monkeypatch.setattr(adopted, "chart", lambda _: chart)
 
     assert numbered.dropped() == dropped
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("", "", ""),
+        ("size: 1", "size: null", ""),
+        ("example.com/v1", "example.com/v2", "apiVersion: example.com/v2 does not serve the kind"),
+        ("size: 1", "size: 9", "spec.size: 9 is greater than the maximum of 5"),
+        ("size: 1", "size: one", "spec.size: 'one' is not of type 'integer'"),
+        ("size: 1", "wide_name: a", "spec: Additional properties are not allowed ('wide_name' was"),
+        ("wideName: a", "wideName: B", "spec.wideName: 'B' does not match"),
+    ],
+    ids=["valid", "null", "version", "bound", "type", "name", "pattern"],
+)
+def test_a_sample_that_the_api_server_would_refuse_is_refused_before(
+    before: str, after: str, why: str
+) -> None:
+    text = (
+        "apiVersion: example.com/v1\nkind: Box\nmetadata: {name: a}\nspec: {size: 1, wideName: a}"
+    )
+    manager = kr.Manager("box-operator", kr.Settings)
+    manager.controller_for(Box)
+    manifest = documents.load(text.replace(before, after) if before else text)
+
+    found = [*acceptable.mistakes(declared.definitions(manager), manifest)]
+
+    assert len(found) == bool(why)
+    assert all(sentence.startswith(why) for sentence in found)

@@ -148,6 +148,8 @@ def run(arguments: list[str]) -> None:
         crd.install(cluster, client)
     for operator in crd.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
+    if not cluster.existing:
+        say(f"In another terminal: export KUBECONFIG={cluster.kubeconfig}")
     say("==> The operator runs here; press Ctrl-C to stop it")
     command = [sys.executable, *PROJECT.command[1:], *options]
     if PROJECT.adopted:

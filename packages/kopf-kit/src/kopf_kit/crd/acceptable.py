@@ -67,6 +67,35 @@ def refusals(crd: Manifest) -> Iterator[str]:
             yield from _keywords(path, part, odd)
 
 
+def mistakes(definitions: Iterable[Manifest], manifest: Manifest) -> Iterator[str]:
+    """Yield why `kubectl apply` would refuse an object of these CRDs, by their schemas."""
+    group, _, name = manifest["apiVersion"].rpartition("/")
+    specs = [crd["spec"] for crd in definitions]
+    versions = {
+        version["name"]: version["schema"]["openAPIV3Schema"]
+        for spec in specs
+        if (spec["group"], spec["names"]["kind"]) == (group, manifest["kind"])
+        for version in spec["versions"]
+        if version["served"]
+    }
+    if name not in versions:
+        yield f"apiVersion: {manifest['apiVersion']} does not serve the kind {manifest['kind']}"
+        return
+    own = {"apiVersion", "kind", "metadata"}  # the API server itself describes them
+    schema = versions[name] | {
+        "properties": {
+            field: part
+            for field, part in versions[name].get("properties", {}).items()
+            if field not in own
+        },
+        "required": [field for field in versions[name].get("required", ()) if field not in own],
+    }
+    value = {field: part for field, part in manifest.items() if field not in own}
+    for error in _errors(schema, value):
+        if error.instance is not None:  # null stands for a field that is not set
+            yield f"{error.json_path.removeprefix('$').removeprefix('.')}: {error.message}"
+
+
 def _names(crd: Manifest) -> Iterator[str]:
     spec, names = crd["spec"], crd["spec"]["names"]
     lower = {key: names[key].lower() for key in ("kind", "listKind") if key in names}
@@ -161,8 +190,11 @@ def _keyed(path: str, items: Manifest, keys: Iterable[str]) -> Iterator[str]:
 
 def _mistakes(schema: Manifest, value: Any) -> list[str]:
     """Return why a value is none of a schema's."""
-    errors = _VALIDATOR(_json_schema(schema), format_checker=_FORMATS).iter_errors(value)
-    return [error.message for error in errors]
+    return [error.message for error in _errors(schema, value)]
+
+
+def _errors(schema: Manifest, value: Any) -> list[jsonschema.ValidationError]:
+    return [*_VALIDATOR(_json_schema(schema), format_checker=_FORMATS).iter_errors(value)]
 
 
 def _json_schema(schema: Manifest) -> Manifest:

@@ -13,6 +13,7 @@ from kopf_kit.project import adopted, documents, pod_images, rbac, registered, s
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.registered import Webhook
 from kopf_kit.rig.run import KitError
+from kopf_kit.rig.steps import say
 from kopf_runtime import Manager
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.process.runtime import own, refuse_odd
@@ -66,6 +67,7 @@ def operator() -> Operator:
 def files() -> dict[Path, str]:
     """Return the texts of the generated files, by path."""
     ours, templates = operator(), PROJECT.chart / "templates"
+    _check_samples(ours.definitions)
     webhooks = registered.of(PROJECT)
     return {
         templates / "crd.yaml": chart_crd(ours.definitions, PROJECT.name, PROJECT.converted),
@@ -78,6 +80,19 @@ def files() -> dict[Path, str]:
         templates / "_images.tpl": pod_images.template(),
         templates / "_sample.tpl": samples.template(),
     }
+
+
+def _check_samples(definitions: list[generated.Manifest]) -> None:
+    """Raise KitError if the kinds' own schemas refuse a sample; of an adopted operator, say so."""
+    odd = [
+        f"{file}: {why}"
+        for file, sample in samples.manifests().items()
+        for why in acceptable.mistakes(definitions, sample)
+    ]
+    if odd and not PROJECT.adopted:
+        raise KitError("\n".join(odd))
+    for sentence in odd:
+        say(f"note: {sentence}")
 
 
 def definitions(operator: Manager[Any]) -> list[generated.Manifest]:

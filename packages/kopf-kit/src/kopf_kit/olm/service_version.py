@@ -210,7 +210,7 @@ _READY = {"observedGeneration": 1, "conditions": [{**_TRUE, "observedGeneration"
 
 def _examples(kinds: Mapping[str, Manifest]) -> list[Manifest]:
     """Return the samples with the status that the operator writes, unless only plain kopf does."""
-    examples = samples.manifests()
+    examples = [*samples.manifests().values()]
     for example in examples if not PROJECT.adopted else ():
         status = json.dumps(kinds[example["kind"]].get("status") or _READY)
         example["status"] = json.loads(status.replace("$NAME", example["metadata"]["name"]))

@@ -38,18 +38,20 @@ def first() -> str:
 
 def listed() -> str:
     """Return all samples as a list in YAML."""
-    return "".join("- " + textwrap.indent(text, "  ").removeprefix("  ") for text in _texts())
+    return "".join(
+        "- " + textwrap.indent(text, "  ").removeprefix("  ") for text in _texts().values()
+    )
 
 
-def manifests() -> list[dict[str, Any]]:
-    """Return all samples."""
-    return [documents.load(text) for text in _texts()]
+def manifests() -> dict[Path, dict[str, Any]]:
+    """Return all samples, by their file."""
+    return {file: documents.load(text) for file, text in _texts().items()}
 
 
-def _texts() -> list[str]:
+def _texts() -> dict[Path, str]:
     kinds = [kind.kind for kind in PROJECT.kinds]
-    listed = [_text(file, kind) for kind in kinds for file in PROJECT.samples[kind]]
-    return [*listed, *(_text(file, *kinds) for file in PROJECT.later_samples)]
+    listed = {file: _text(file, kind) for kind in kinds for file in PROJECT.samples[kind]}
+    return listed | {file: _text(file, *kinds) for file in PROJECT.later_samples}
 
 
 def _text(file: Path, *kinds: str) -> str:

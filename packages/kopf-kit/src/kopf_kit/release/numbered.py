@@ -89,7 +89,7 @@ def dropped() -> list[str]:
     annotations = adopted.metadata(PROJECT).get("annotations") or {}
     examples = reading.load(annotations.get(_EXAMPLES, ""), _WRITTEN) or []
     shown = reading.shaped(examples, list[Any], f"{_WRITTEN}: {_EXAMPLES}")
-    kept = {_called(manifest) for manifest in samples.manifests()}
+    kept = {_called(manifest) for manifest in samples.manifests().values()}
     return [called for called in map(_called, shown) if called not in kept]
 
 
