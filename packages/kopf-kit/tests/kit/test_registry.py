@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -127,3 +128,24 @@ def test_a_platform_that_nothing_is_built_for_is_refused(
         KitError, match=f"images cannot be built for {name}; .*linux/amd64,linux/arm64"
     ):
         dockerfiles.requested()
+
+
+@pytest.mark.parametrize("others", [(), ("theirs-control-plane",)], ids=["none", "another's"])
+def test_it_stays_while_a_cluster_of_another_checkout_pulls_from_it(
+    others: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = tmp_path / "calls"
+    docker = tmp_path / "docker"  # `foreign-control-plane` is a cluster that knows no registry
+    docker.write_text(
+        f'#!/bin/sh\necho "$@" >>{calls}\n'
+        'case "$1 $2" in\n'
+        f'  "ps "*) echo foreign-control-plane {" ".join(others)} ;;\n'
+        '  "exec foreign-control-plane") exit 1 ;;\n'
+        "esac\n"
+    )
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    registry.down()
+
+    assert (f"rm -f -v {registry.NAME}" in calls.read_text()) == (not others)

@@ -24,7 +24,7 @@ from typing import Any
 
 from kopf_kit.rig import engine, paths, public_images, tools, versions
 from kopf_kit.rig.run import Argument, KitError, answer, output, tail
-from kopf_kit.rig.steps import step
+from kopf_kit.rig.steps import say, step
 
 _ABSENT = re.compile(r"MANIFEST_UNKNOWN|NAME_UNKNOWN|status code 404")
 _SECONDS = 300
@@ -274,6 +274,9 @@ def up() -> None:
             raise KitError(f"it does not answer; its log ends:\n{tail(log)}")
 
 
+_MIRRORS = "/etc/containerd/certs.d"
+
+
 def join(node: str, host: str = ADDRESS) -> None:
     """Let a node of the cluster pull from the registry, also instead of another `host`."""
     networks = engine.docker(
@@ -281,7 +284,7 @@ def join(node: str, host: str = ADDRESS) -> None:
     )
     if _NETWORK not in json.loads(networks):
         engine.docker("network", "connect", _NETWORK, NAME)
-    folder = f"/etc/containerd/certs.d/{host}"
+    folder = f"{_MIRRORS}/{host}"
     script = f"mkdir -p {folder} && cat >{folder}/hosts.toml"
     engine.docker("exec", "-i", node, "sh", "-c", script, stdin=_HOSTS.encode())
 
@@ -298,8 +301,14 @@ def is_local(name: str) -> bool:
 
 
 def down() -> None:
-    """Remove the registry with all its contents."""
-    engine.remove_container(NAME)
+    """Remove the registry with all its contents, unless other checkouts' clusters use it."""
+    label = "io.x-k8s.kind.role=control-plane"
+    nodes = engine.docker("ps", "--filter", f"label={label}", "--format", "{{.Names}}").split()
+    joined = ("test", "-d", f"{_MIRRORS}/{ADDRESS}")
+    if pulling := [node for node in nodes if answer(["docker", "exec", node, *joined]) is not None]:
+        say(f"note: {', '.join(pulling)} still pulls from {NAME}, so this registry stays.")
+    else:
+        engine.remove_container(NAME)
 
 
 def has(image: str) -> bool:
