@@ -84,15 +84,21 @@ async def test_a_refused_event_is_dropped_and_the_next_one_posted(
     assert "TooManyRequests" in dropped[1]
 
 
-async def test_one_object_cannot_flood(server: ApiServer) -> None:
+async def test_one_object_cannot_flood(server: ApiServer, caplog: pytest.LogCaptureFixture) -> None:
     async with posting(server) as recorder:
         for number in range(200):
             recorder.normal(ABOUT, "Healed", f"again {number}")
+            recorder.normal({**ABOUT, "uid": "words"}, f"No{number}", "one")
+        recorder.warning(ABOUT, "MemberLost", "routine does not use up what failures need")
         recorder.normal({**ABOUT, "uid": "another"}, "Created", "one")
         await recorder.flush()
 
     assert counted(server).count(("Healed", 1)) == events.BURST
-    assert ("Created", 1) in counted(server)
+    assert len(server.events) == 2 * events.BURST + events.REASONS + 2
+    assert {("MemberLost", 1), ("Created", 1)} <= {*counted(server)}
+    dropped = [record.message for record in caplog.records if "some are dropped" in record.message]
+    assert len(dropped) == 2, "one line for each budget"
+    assert "Healed" in dropped[0]
 
 
 async def test_recording_never_waits_however_much_is_recorded(server: ApiServer) -> None:

@@ -2,9 +2,9 @@
 
 The modules of `reporting` record Events, and a task of `manager` posts them. Recording never waits
 and never fails. If the same Event occurs again within ten minutes, the first one's count is raised,
-as by client-go's recorder. Each object has a budget of Events; those beyond it are dropped and
-counted. Each namespace has a queue of its own, and posts one Event at a time, so that a webhook
-that hangs delays only its own namespaces.
+as by client-go's recorder. Each object has a budget of Events for each reason, so that routine does
+not use up that of a failure; those beyond it are dropped and counted. Each namespace has a queue of
+its own, and posts one Event at a time: a webhook that hangs delays only its own namespaces.
 """
 
 import asyncio
@@ -35,7 +35,10 @@ PENDING = 1000  # Events that wait to be posted, of all namespaces
 POSTING = 64  # Events that are posted at once, each of another namespace
 REMEMBERED = 1024  # posted Events that a repetition can count up, and objects with a budget
 SAME = 600.0  # seconds within which a repetition raises the count
-BURST, REFILL = 25, 300.0  # Events per object at once, and seconds for one more, as in client-go
+#: Events of an object and a reason at once, and seconds for one more. client-go has 25 and 300 for
+#: an object with all its reasons: a rolling change of a few members uses that up.
+BURST, REFILL = 25, 60.0
+REASONS = 20  # of an object that have a budget of their own; all others share one
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -51,6 +54,13 @@ class _Event(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> tuple[str, str, str, str]:
         return self.about["uid"], self.type, self.reason, self.message
+
+
+class _Budget(msgspec.Struct):
+    tokens: float
+    at: float
+    #: Whether it was empty after it was last full.
+    told: bool = False
 
 
 class _Posted(msgspec.Struct):
@@ -73,7 +83,7 @@ class Recorder:
         self._begun: asyncio.Queue[str] = asyncio.Queue()
         self._turns = asyncio.Semaphore(POSTING)
         self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
-        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._budgets: OrderedDict[str, dict[str, _Budget]] = OrderedDict()
         self._refusals: set[int] = set()  # the HTTP statuses that were logged
 
     def normal(self, about: dict[str, Any], reason: str, message: str) -> None:
@@ -92,7 +102,7 @@ class Recorder:
             self._record(_Event(about, "Warning", reason, message[:1024], fenced=False))
 
     def _record(self, event: _Event) -> None:
-        if not self._affordable(event.about["uid"]):
+        if not self._affordable(event):
             self._metrics.events_dropped.inc()
             return
         namespace = event.about["namespace"]
@@ -106,13 +116,19 @@ class Recorder:
             self._pending -= 1
             self._metrics.events_dropped.inc()
 
-    def _affordable(self, uid: str) -> bool:
-        """Take one token from the object's budget; return False if it is empty."""
-        now = time.monotonic()
-        tokens, at = self._budgets.pop(uid, (float(BURST), now))
-        tokens = min(float(BURST), tokens + (now - at) / REFILL)
-        self._budgets[uid] = (max(0.0, tokens - 1), now)
-        _expire(self._budgets, lambda budget: now - budget[1] > REFILL * (BURST - budget[0]))
+    def _affordable(self, event: _Event) -> bool:
+        """Take one token from the budget of an object's reason; return False if it is empty."""
+        now, uid = time.monotonic(), event.about["uid"]
+        budgets = self._budgets.setdefault(uid, {})
+        self._budgets.move_to_end(uid)
+        reason = event.reason if event.reason in budgets or len(budgets) < REASONS else ""
+        budget = budgets.setdefault(reason, _Budget(float(BURST), now))
+        tokens, budget.at = min(BURST, budget.tokens + (now - budget.at) / REFILL), now
+        budget.tokens = max(0.0, tokens - 1)
+        _expire(self._budgets, lambda each: all(now - b.at > REFILL * BURST for b in each.values()))
+        if tokens < 1 and not budget.told:
+            logger.warning("Too many Events of the reason %s: some are dropped", event.reason)
+        budget.told = tokens < 1 or (budget.told and tokens < BURST)
         return tokens >= 1
 
     async def run(self) -> None:
