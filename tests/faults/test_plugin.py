@@ -59,11 +59,9 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     well, taken = await run("why", "well"), await run("why", "taken")
     assert (well.code, well.first) == (0, "Message well: it is ready.")
     assert taken.code == 1
-    assert taken.first == (
-        "Message taken: somebody else's object already has the name of one that it needs."
-    )
+    assert taken.first.startswith("Message taken: Pod msg-taken exists and does not belong to")
     assert taken.part("Reason").startswith("Conflict, for ")
-    assert "does not belong to this Message" in taken.part("Details")
+    assert taken.part("Means").startswith("somebody else's object already has the name")
     assert "hand that object over as the details say" in taken.part("Do")
     assert taken.part("More").endswith("/docs/runbooks.md#messageoperatormessagesfailed")
 
@@ -94,7 +92,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert table.code == 0
     rows = {line.split()[0]: line for line in table.out.splitlines() if line}
     assert rows["message/well"].split()[1] == "True"
-    assert "Conflict: somebody else's object already has the name" in rows["message/taken"]
+    assert "Conflict: Pod msg-taken exists" in rows["message/taken"]
 
 
 async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(

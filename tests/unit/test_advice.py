@@ -9,6 +9,7 @@ from chart import helm
 from kopf_kit.kubectl import advice, checks
 from kopf_kit.kubectl.subject import Entry, Right
 from kopf_kit.release import packed
+from kopf_runtime.cluster import http
 from kopf_runtime.reporting import troubles
 from message_operator import messages
 from tests.chart.projects import bound_roles, granted
@@ -19,6 +20,10 @@ SUBJECT = packed.subject()
 KNOWN = SUBJECT.advice
 #: Said where all is well, of kinds with an outside (a Message has none), or by an Event alone.
 OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady", "AnotherInstallation"}
+#: Said of requests that no object's state tells of: a replica's that does not lead or has ended.
+UNSAID = {"Fenced", "NotConnected"}
+#: What a reason is an argument of, besides a status and a trouble.
+ERRORS = ("ApiError", "Call", "author_waits", "contradicted")
 #: What the API server says by the status of its answer, as client-go names them.
 API_SERVER = {
     *("BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Invalid", "Timeout"),
@@ -43,14 +48,16 @@ def reasons() -> set[str]:
     made = [
         argument.value
         for folder in (CHECKOUT / "operator", RUNTIME)
-        for call in calls(folder, "_stop", "Trouble", "Status")
-        for argument in call.args
+        for call in calls(folder, "_stop", "Trouble", "Status", "Wait", "NotReadableError", *ERRORS)
+        for argument in (part for given in call.args for part in getattr(given, "values", [given]))
         if isinstance(argument, ast.Constant)
     ]
     source = (CHECKOUT / "operator" / "message_operator" / "messages.py").read_text()
     returned = re.findall(r'return "(?:Pending|Failed)", "(\w+)"', source)
     words = [word for word in made if isinstance(word, str)]
-    return {word for word in words if re.fullmatch(r"[A-Z]\w+", word)} | {*returned}
+    failed = (kind.__name__.removesuffix("Error") for kind in http.HttpError.__subclasses__())
+    said = {word for word in words if re.fullmatch(r"[A-Z][a-z]\w+", word)} - UNSAID
+    return said | {*returned, *failed}
 
 
 def events() -> set[str]:
@@ -83,6 +90,7 @@ def test_each_reason_and_each_event_has_an_entry() -> None:
     assert reasons() >= {"Conflict", "BackOff", "NamespaceNotServed", "PodMissing", "Unreadable"}
     assert events() >= {"Created", "Healed", "LeftAlone", "Refused", "Conflict"}
     stopping = {*troubles.RULES} | messages.STUCK | API_SERVER
+    assert reasons() >= {"Refused", "SyncFailed", "SecretInvalid", "Disconnected", "TooLarge"}
     assert unknown(reasons() - OTHERS | stopping, KNOWN.reasons) == set()
     assert unknown(events(), KNOWN.events) == set()
 

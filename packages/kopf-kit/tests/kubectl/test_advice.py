@@ -28,6 +28,7 @@ KNOWN = SUBJECT.advice
         ("InternalError", 'Internal error: failed calling webhook "a.b"', "does not answer"),
         ("ConfigMapStuckTerminating", "held by the finalizer a/b.", "finalizer"),
         ("HostTaken", "", "another object has the value"),
+        ("Refused", "EtcdRestore later has begun first.", "EtcdRestore later has begun first"),
         ("Teapot", "short and stout", ""),
     ],
 )
@@ -36,7 +37,7 @@ def test_the_message_tells_the_causes_of_a_reason_apart(
 ) -> None:
     found = advice.find(reason, message, "main", "team")
 
-    assert says in found.says if found else not says
+    assert says in f"{found.says} {found.means}" if found else not says
 
 
 @pytest.mark.parametrize(

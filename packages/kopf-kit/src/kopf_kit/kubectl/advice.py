@@ -53,12 +53,15 @@ class Finding(NamedTuple):
     runbook: str = ""
     #: The operator that it is about, as NAMESPACE/NAME.
     about: str = ""
+    #: What the reason means in general, if it says the object's own message.
+    means: Text = Text("")
 
 
 def lines(finding: Finding, reason: str = "") -> list[str]:
     """Return the lines below a finding's sentence: whose it is, the details, what to do."""
     parts = [
         ("Reason", shown(reason)),
+        ("Means", finding.means),
         ("Operator", shown(finding.about)),
         ("Details", quoted(finding.detail)),
         ("Do", finding.todo or ""),
@@ -95,10 +98,16 @@ def complain(finding: Finding) -> None:
 
 
 def find(reason: str, message: str, name: str, namespace: str) -> Finding | None:
-    """Return what is known of an object's reason with this message, or None."""
+    """Return what is known of an object's reason with this message, or None.
+
+    An entry for any message is general: then the message itself, which is more exact, comes first.
+    """
     for entry in subject.current().advice.reasons:
         if is_called(entry, reason) and re.search(entry.message, message):
-            return _finding(entry, name, namespace)
+            found = _finding(entry, name, namespace)
+            if entry.message or not message:
+                return found._replace(detail=message)
+            return found._replace(says=Text(quoted(message).rstrip(".")), means=found.says)
     return None
 
 

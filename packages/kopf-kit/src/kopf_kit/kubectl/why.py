@@ -99,7 +99,7 @@ def _seen(now: State) -> Finding:
     known = advice.find(now.reason, now.message, now.name, now.namespace)
     if known is None:
         return Finding(FAILS, NOT_READY.format(reason=now.reason), detail=now.message)
-    return known._replace(level=FAILS, detail=now.message)
+    return known._replace(level=FAILS)
 
 
 def _with(finding: Finding, held_up: Finding | None) -> Finding:
