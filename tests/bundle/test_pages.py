@@ -11,9 +11,10 @@ import pytest
 
 from chart.helm import Manifest, helm, understood
 from kopf_kit.olm import manifests
-from kopf_kit.olm.bundle import BUNDLE, NAME
+from kopf_kit.olm.bundle import BUNDLE
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.project.releases import NAME
 from kopf_kit.rig import paths
 from message_operator.settings import PodTemplate, Settings
 

@@ -14,7 +14,7 @@ import pytest
 
 from faults.worlds import policies_served
 from kopf_kit.olm import bundle
-from kopf_kit.project import documents
+from kopf_kit.project import documents, releases
 from kopf_kit.testing import calls
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.world import World
@@ -226,7 +226,7 @@ async def uid_of_pod(here: World, name: str = "hello") -> str:
 
 def example_of_the_bundle() -> Raw:
     """Return the Message that the console offers to create."""
-    file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
+    file = bundle.BUNDLE / "manifests" / f"{releases.NAME}.clusterserviceversion.yaml"
     csv = documents.load(file.read_text())
     example: Raw = json.loads(csv["metadata"]["annotations"]["alm-examples"])[0]
     return example

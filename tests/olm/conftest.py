@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kopf_kit.olm.bundle import Release
+from kopf_kit.project.releases import Release
 from kopf_kit.release import artifacts
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import cluster as clusters

@@ -6,10 +6,11 @@ catalog are pulled as a user's cluster pulls them, so that OLM unpacks them by i
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kopf_kit.chart.templates import Manifest
 from kopf_kit.olm import bundle, catalog
-from kopf_kit.olm.bundle import Manifest, Release
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.project.releases import Release
 from kopf_kit.release import artifacts
 from kopf_kit.rig import registry
 

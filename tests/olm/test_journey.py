@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.olm.bundle import NAME
+from kopf_kit.project.releases import NAME
 from kopf_kit.release.artifacts import Published
 from kopf_kit.rig import olm
 from kopf_kit.testing import Kubectl

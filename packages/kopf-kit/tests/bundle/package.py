@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 
 from kopf_kit.olm import bundle, catalog
-from kopf_kit.olm.bundle import Release
 from kopf_kit.olm.catalog import CATALOG
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.project.releases import Release
 from kopf_offline import golang
 
 Manifest = dict[str, Any]

@@ -18,9 +18,10 @@ from kopf_kit.chart import templates
 from kopf_kit.cli import generate
 from kopf_kit.crd import declared
 from kopf_kit.olm import bundle, service_version
-from kopf_kit.olm.bundle import BUNDLE, NAME
-from kopf_kit.project import definition, documents, rbac
+from kopf_kit.olm.bundle import BUNDLE
+from kopf_kit.project import definition, documents, rbac, releases
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.project.releases import NAME
 from kopf_kit.rig import tools
 from kopf_kit.rig.run import KitError, output
 from runtime import permits
@@ -101,7 +102,7 @@ def test_every_setting_can_be_set_by_a_subscription() -> None:
 
 
 def test_the_images_are_those_that_the_chart_installs() -> None:
-    ours = bundle.current()
+    ours = releases.current()
 
     (container,) = templates.find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
     assert ours.image == container["image"]
@@ -174,7 +175,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
         return tuple(documents.load_all(output(command, timeout=60)))
 
     monkeypatch.setattr(templates, "template", template)
-    (permissions,) = bundle.csv(release("1.2.3"))["spec"]["install"]["spec"]["permissions"]
+    (permissions,) = service_version.csv(release("1.2.3"))["spec"]["install"]["spec"]["permissions"]
 
     rules = [rule for _, rule in rbac.rules(manager)]
     assert permissions["rules"][: len(rules)] == rules
@@ -203,7 +204,7 @@ def test_a_function_that_olm_cannot_have_asked_as_it_is_declared_is_refused(
     monkeypatch.setattr(type(PROJECT), "admission", tuple(manager.webhooks))
 
     with pytest.raises(KitError, match=problem):
-        bundle.csv(release("1.2.3"))
+        service_version.csv(release("1.2.3"))
 
 
 def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +218,8 @@ def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.Mon
     monkeypatch.setattr(type(PROJECT), "admission", tuple(manager.webhooks))
 
     defaulting, validating = sorted(
-        bundle.csv(release("1.2.3"))["spec"]["webhookdefinitions"], key=lambda one: one["type"]
+        service_version.csv(release("1.2.3"))["spec"]["webhookdefinitions"],
+        key=lambda one: one["type"],
     )
     names = ("type", "webhookPath", "failurePolicy", "timeoutSeconds")
     assert [[webhook[name] for name in names] for webhook in (defaulting, validating)] == [
@@ -238,7 +240,7 @@ def test_a_handler_of_kopfs_is_asked_under_olm_as_kopf_would_have_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(type(PROJECT), "admission", tuple(permits.manager.webhooks))
-    holder, day = bundle.csv(release("1.2.3"))["spec"]["webhookdefinitions"]
+    holder, day = service_version.csv(release("1.2.3"))["spec"]["webhookdefinitions"]
 
     assert (holder["type"], day["type"]) == (
         "ValidatingAdmissionWebhook",
@@ -259,7 +261,7 @@ def test_nothing_of_helm_is_left_in_it() -> None:
 def test_a_release_names_the_images_that_it_is_given() -> None:
     given = release("1.2.3")
 
-    csv = bundle.csv(given)
+    csv = service_version.csv(given)
 
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -274,7 +276,9 @@ def test_a_release_names_the_images_that_it_is_given() -> None:
 
 
 def test_versions_differ_in_what_names_them_only() -> None:
-    one, other = (json.dumps(bundle.csv(release(version))) for version in ("1.2.3", "1.2.4"))
+    one, other = (
+        json.dumps(service_version.csv(release(version))) for version in ("1.2.3", "1.2.4")
+    )
 
     assert one.replace("1.2.3", "1.2.4") == other
 
@@ -315,11 +319,11 @@ def test_all_that_nobody_describes_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    written = documents.load((bundle.WRITTEN / "csv.yaml").read_text())
+    written = documents.load((service_version.WRITTEN / "csv.yaml").read_text())
     harm(written["kinds"]["Widget"])
     (tmp_path / "csv.yaml").write_text(yaml.safe_dump(written))
     for name in ("values.yaml", "description.md"):
-        (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
+        (tmp_path / name).write_text((service_version.WRITTEN / name).read_text())
     monkeypatch.setattr(service_version, "WRITTEN", tmp_path)
 
     with pytest.raises(KitError, match=re.escape(sentence)):

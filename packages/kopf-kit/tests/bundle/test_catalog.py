@@ -13,7 +13,7 @@ from bundle.package import opm, opm_render, release, write, write_both
 from chart.helm import VERSION
 from kopf_kit.olm import bundle, catalog
 from kopf_kit.olm.catalog import CATALOG
-from kopf_kit.project import documents
+from kopf_kit.project import documents, releases
 from kopf_kit.release import artifacts
 from kopf_kit.rig.run import KitError
 
@@ -31,7 +31,7 @@ def test_it_offers_this_version() -> None:
     blobs = documents.load_all((CATALOG / "channels.yaml").read_text())
     offered = {blob["name"]: [entry["name"] for entry in blob["entries"]] for blob in blobs}
 
-    for found in bundle.channels(VERSION):
+    for found in releases.channels(VERSION):
         assert f"widget-operator.v{VERSION}" in offered[found]
 
 

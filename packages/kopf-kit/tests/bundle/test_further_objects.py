@@ -10,9 +10,10 @@ import pytest
 from bundle.package import release, rendered, write
 from kopf_kit.chart import templates as chart_templates
 from kopf_kit.olm import bundle, manifests
-from kopf_kit.olm.bundle import NAME, findings
+from kopf_kit.olm.bundle import findings
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.project.releases import NAME
 from kopf_kit.rig import tools
 from kopf_kit.rig.run import KitError, output
 

@@ -12,8 +12,8 @@ import pytest
 
 from bundle.package import release, rendered
 from kopf_kit.chart import templates
-from kopf_kit.olm import bundle
-from kopf_kit.olm.bundle import NAME
+from kopf_kit.olm import bundle, service_version
+from kopf_kit.project.releases import NAME
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.api_server import kubectl, running
 from kopf_kit.testing.requests import Raw
@@ -28,7 +28,7 @@ def by_helm(namespace: str, watched: tuple[str, ...]) -> list[Raw]:
 
 def by_olm_v0(namespace: str, watched: tuple[str, ...]) -> list[Raw]:
     """Return what OLM v0 makes: `permissions` in the operator's and in each watched namespace."""
-    spec = bundle.csv(release("1.2.3"))["spec"]["install"]["spec"]
+    spec = service_version.csv(release("1.2.3"))["spec"]["install"]["spec"]
     scopes: list[tuple[str, str | None]] = [("clusterPermissions", None)]
     scopes += [("permissions", scope) for scope in {namespace, *watched} if watched]
     scopes += [] if watched else [("permissions", None)]

@@ -8,9 +8,9 @@ import pytest
 
 from bundle.package import release, rendered
 from kopf_kit.crd.upgrades import unsafe
-from kopf_kit.olm import bundle, manifests
-from kopf_kit.olm.bundle import NAME
+from kopf_kit.olm import bundle, manifests, service_version
 from kopf_kit.project import documents
+from kopf_kit.project.releases import NAME
 
 Manifest = dict[str, Any]
 
@@ -132,7 +132,7 @@ def test_an_upgrade_that_olm_v1_takes_is_not(change: Change) -> None:
 
 def test_olm_v1_makes_of_the_bundle_the_operator_its_kind_and_its_rights() -> None:
     given = release("1.2.3")
-    install = bundle.csv(given)["spec"]["install"]["spec"]
+    install = service_version.csv(given)["spec"]["install"]["spec"]
     (permissions,), (wide,) = install["permissions"], install["clusterPermissions"]
 
     made = rendered(bundle.bundle(given), NAME)

@@ -12,10 +12,10 @@ from bundle.package import DIGEST, copy_both, release, write_both
 from chart.helm import VERSION
 from kopf_kit.cli import release as cli_release
 from kopf_kit.image import build
-from kopf_kit.olm import bundle, catalog
-from kopf_kit.olm.bundle import Release
+from kopf_kit.olm import bundle, catalog, service_version
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.project.releases import Release
 from kopf_kit.release.submission import HUBS, lay_out
 from kopf_kit.rig import engine, paths, versions
 from kopf_kit.rig.run import KitError
@@ -269,7 +269,7 @@ def test_what_is_wrong_on_the_command_line_is_said(
 def test_what_the_validators_find_is_told_as_well(
     command: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = bundle.csv
+    whole = service_version.csv
 
     def in_its_own_category(release: Release) -> dict[str, Any]:
         csv = whole(release)

@@ -15,11 +15,11 @@ from bundle.package import (
     scorecard_root,
     write_both,
 )
-from kopf_kit.olm import bundle
 from kopf_kit.olm.bundle import BUNDLE, findings
 from kopf_kit.olm.catalog import CATALOG
+from kopf_kit.project import releases
 
-NAME = bundle.NAME
+NAME = releases.NAME
 CSV = f"manifests/{NAME}.clusterserviceversion.yaml"
 
 

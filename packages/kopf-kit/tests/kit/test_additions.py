@@ -12,7 +12,7 @@ import pytest
 from kit import forked
 from kopf_kit.project import definition, documents
 from kopf_kit.rig.run import KitError
-from kopf_kit.scaffold import additions, removal, repository
+from kopf_kit.scaffold import additions, repository
 from kopf_kit.scaffold.repository import Answers
 
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
@@ -109,14 +109,14 @@ def test_f6_a_kind_is_removed_without_a_trace(written: Path) -> None:
     additions.kind(written, "Bucket")
     additions.kind(written, "Proxy", "example.org")
 
-    removal.kind(written, "Bucket")
-    removal.kind(written, "Proxy")
+    additions.remove_kind(written, "Bucket")
+    additions.remove_kind(written, "Proxy")
 
     assert contents(written) == before
     with pytest.raises(KitError, match="no kind Bucket that could be removed; it has none but"):
-        removal.kind(written, "Bucket")
+        additions.remove_kind(written, "Bucket")
     with pytest.raises(KitError, match="Cache is the first kind"):
-        removal.kind(written, "Cache")
+        additions.remove_kind(written, "Cache")
 
 
 _MIXED = "this statement names"
@@ -138,7 +138,7 @@ def test_a_kind_that_other_code_needs_stays(written: Path, code: str, sentence: 
     before = contents(written)
 
     with pytest.raises(KitError, match=sentence):
-        removal.kind(written, "Bucket")
+        additions.remove_kind(written, "Bucket")
 
     assert contents(written) == before
 
@@ -150,7 +150,7 @@ def test_a_kind_is_removed_with_each_of_its_samples(written: Path, samples: str)
     edit(written / "PROJECT", f"Bucket: {sample}", f"Bucket: {samples.format(sample)}")
     (written / "other.yaml").touch()
 
-    removal.kind(written, "Bucket")
+    additions.remove_kind(written, "Bucket")
 
     assert "Bucket" not in (written / "PROJECT").read_text()
     assert (written / "other.yaml").exists() is (written / sample).exists() is (samples == "[]")
@@ -169,7 +169,7 @@ def test_a_kind_that_cannot_be_removed_from_a_file_stays(
 
     monkeypatch.setattr(Path, "write_text", refuse)
     with pytest.raises(KitError, match="Permission denied; nothing was written"):
-        removal.kind(written, "Bucket")
+        additions.remove_kind(written, "Bucket")
 
     assert contents(written) == before
 

@@ -12,8 +12,8 @@ from kopf_kit.cli import deploy, push
 from kopf_kit.cli import release as cli_release
 from kopf_kit.image import build
 from kopf_kit.image.build import image_parts, pinned, prefix
-from kopf_kit.olm import bundle, catalog
-from kopf_kit.project import documents
+from kopf_kit.olm import catalog
+from kopf_kit.project import documents, releases
 from kopf_kit.release import artifacts as olm_images
 from kopf_kit.release import charts
 from kopf_kit.rig import cluster, dockerfiles, engine, paths, public_images, registry
@@ -127,7 +127,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
 
     A pull prints something, too, or fails. What it is called with is in the file.
     """
-    bundle.current()  # remembered: Helm renders the chart while it can still be found
+    releases.current()  # remembered: Helm renders the chart while it can still be found
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")

@@ -12,7 +12,7 @@ from rich.prompt import Prompt
 
 from kopf_kit.rig.run import KitError
 from kopf_kit.rig.steps import say
-from kopf_kit.scaffold import additions, adoption, discovery, removal, repository
+from kopf_kit.scaffold import additions, adoption, discovery, repository
 from kopf_kit.scaffold.repository import Answers, check_group, check_kind, check_name
 
 _EXAMPLE = "kopf-kit new memcached-operator --kind Memcached --group cache.example.com"
@@ -117,7 +117,7 @@ def remove_command(what: str, name: str) -> None:
 
     What else names it stays; `kopf-kit check` finds that. Clusters keep its CRD and its objects.
     """
-    for file in removal.kind(repository.find(Path.cwd()), name):
+    for file in additions.remove_kind(repository.find(Path.cwd()), name):
         say(f"{file} changed or removed")
 
 

@@ -9,41 +9,12 @@ from pathlib import Path
 
 from kopf_kit.chart import templates
 from kopf_kit.chart.templates import Manifest
-from kopf_kit.olm.service_version import WRITTEN, crds, csv, objects
+from kopf_kit.olm.service_version import crds, csv, objects
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.releases import (
-    CANDIDATE,
-    NAME,
-    STABLE,
-    Release,
-    channels,
-    current,
-    default_channel,
-)
+from kopf_kit.project.releases import NAME, Release, channels, current, default_channel
 from kopf_kit.rig import tools, versions
 from kopf_kit.rig.run import output
-
-__all__ = [
-    "CANDIDATE",
-    "NAME",
-    "STABLE",
-    "WRITTEN",
-    "Manifest",
-    "Release",
-    "annotations",
-    "bundle",
-    "channels",
-    "crds",
-    "csv",
-    "current",
-    "default_channel",
-    "dockerfile",
-    "dump",
-    "files",
-    "findings",
-    "leftovers",
-]
 
 BUNDLE = PROJECT.built / "bundle"
 DOCKERFILE = PROJECT.built / "bundle.Dockerfile"

@@ -13,12 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.olm import bundle
-from kopf_kit.olm.bundle import NAME, Manifest, Release
-from kopf_kit.project import releases as project_releases
-from kopf_kit.project import written
+from kopf_kit.chart.templates import Manifest
+from kopf_kit.olm import bundle, service_version
+from kopf_kit.project import releases, written
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.releases import Place
+from kopf_kit.project.releases import NAME, Place, Release
 from kopf_kit.rig import reading, versions
 from kopf_kit.rig.run import KitError
 
@@ -54,12 +53,12 @@ def order(version: str) -> tuple[Any, ...]:
 
 def package(versions: Iterable[str]) -> Manifest:
     """Return the package of a catalog with these versions."""
-    shown = bundle.csv(bundle.current())["spec"]
+    shown = service_version.csv(releases.current())["spec"]
     (icon,) = shown["icon"]
     return {
         "schema": "olm.package",
         "name": NAME,
-        "defaultChannel": bundle.default_channel(versions),
+        "defaultChannel": releases.default_channel(versions),
         "description": shown["description"],
         "icon": {"base64data": icon["base64data"], "mediatype": icon["mediatype"]},
     }
@@ -75,7 +74,7 @@ def channels(versions: Iterable[str]) -> list[Manifest]:
     """
     offered: dict[str, list[str]] = {}
     for version in sorted(versions, key=order):
-        for channel in bundle.channels(version):
+        for channel in releases.channels(version):
             offered.setdefault(channel, []).append(version)
     return [
         {
@@ -109,7 +108,7 @@ def placed(release: Release) -> Release:
     (own,) = (
         channel
         for channel in channels(versions)
-        if channel["name"] == bundle.channels(release.version)[-1]
+        if channel["name"] == releases.channels(release.version)[-1]
     )
     (entry,) = (entry for entry in own["entries"] if entry["name"] == release.name)
     before = entry.get("replaces", "")
@@ -137,7 +136,7 @@ def _entry(version: str, line: Sequence[str]) -> Manifest:
 
 def entry(release: Release) -> Manifest:
     """Return a bundle's entry in a catalog, the same that `opm render` would make of its image."""
-    csv = bundle.csv(release)
+    csv = service_version.csv(release)
     spec = csv["spec"]
     owned = spec["customresourcedefinitions"]["owned"]
     metadata = {
@@ -225,7 +224,7 @@ def check_records(version: str) -> None:
     if not PROJECT.has_olm:
         return
     recorded = {version, *known()}
-    released = {tag for tag in project_releases.tagged(CATALOG.parent) if VERSION.fullmatch(tag)}
+    released = {tag for tag in releases.tagged(CATALOG.parent) if VERSION.fullmatch(tag)}
     if missing := sorted(released - recorded, key=order):
         tags = ", ".join(f"v{tag}" for tag in missing)
         raise KitError(
@@ -333,7 +332,7 @@ def recorded_image(version: str) -> str | None:
 
 def files() -> dict[Path, str]:
     """Return the texts of the catalog's files, except the records of releases, which stay."""
-    texts = with_release(bundle.current())
+    texts = with_release(releases.current())
     if _recorded(PROJECT.version):
         del texts[file(PROJECT.version)]
     return {**{CATALOG / path: text for path, text in texts.items()}, DOCKERFILE: dockerfile()}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kopf_kit.chart.templates import Manifest, rendered_again, template
-from kopf_kit.olm import bundle
-from kopf_kit.project import documents
+from kopf_kit.olm import bundle, service_version
+from kopf_kit.project import documents, releases
 from kopf_kit.project.definition import PROJECT, Kind
 from kopf_kit.rig.run import KitError
 
@@ -58,7 +58,7 @@ def _texts(value: Any) -> Iterator[str]:
 NAME = PROJECT.name
 #: What the bundle omits, because OLM would refuse it without the Prometheus Operator.
 _MONITORING_KINDS = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
-_MONITORING_VALUES = bundle.WRITTEN / "monitoring-values.yaml"
+_MONITORING_VALUES = service_version.WRITTEN / "monitoring-values.yaml"
 
 
 def files() -> dict[Path, str]:
@@ -139,7 +139,7 @@ def _users_roles() -> list[Manifest]:
 
 
 def _extension() -> Manifest:
-    catalog = {"packageName": NAME, "channels": [bundle.STABLE]}
+    catalog = {"packageName": NAME, "channels": [releases.STABLE]}
     return {
         "apiVersion": "olm.operatorframework.io/v1",
         "kind": "ClusterExtension",

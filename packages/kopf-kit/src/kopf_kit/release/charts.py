@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from kopf_kit.image.build import image_parts
-from kopf_kit.olm import bundle
+from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import Release
 from kopf_kit.rig import paths, registry, tools
@@ -49,7 +49,7 @@ def write(folder: Path, release: Release, collection: str) -> Path:
 
 def _collection() -> str:
     """Return the collection that the chart in git names: beside the project's own image."""
-    repository, _, _ = bundle.current().image.rpartition("/")
+    repository, _, _ = releases.current().image.rpartition("/")
     return f"oci://{repository}/charts"
 
 
@@ -68,7 +68,7 @@ def _name_images(chart: Path, release: Release) -> None:
             },
         )
     )
-    ours = bundle.current()
+    ours = releases.current()
     metadata = chart / "Chart.yaml"  # Artifact Hub shows the images that it lists
     text = metadata.read_text().replace(f"image: {ours.image}\n", f"image: {release.image}\n")
     for name, ref in ours.pod_images.items():

@@ -17,9 +17,10 @@ https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/fbc_autore
 import shutil
 from pathlib import Path
 
-from kopf_kit.olm import bundle, catalog
-from kopf_kit.olm.bundle import NAME, Manifest, Release
-from kopf_kit.project import written
+from kopf_kit.chart.templates import Manifest
+from kopf_kit.olm import bundle, catalog, service_version
+from kopf_kit.project import releases, written
+from kopf_kit.project.releases import NAME, Release
 from kopf_kit.rig import reading
 
 TEMPLATE = "basic.yaml"
@@ -52,7 +53,7 @@ def lay_out(release: Release, folder: Path) -> list[Path]:
 def _files(release: Release) -> dict[str, dict[str, str]]:
     """Return the texts of the files below operators/<name>/, for each hub."""
     common = {f"{release.version}/{path}": text for path, text in bundle.bundle(release).items()}
-    said = reading.document(bundle.WRITTEN / "csv.yaml", written.ServiceVersion)
+    said = reading.document(service_version.WRITTEN / "csv.yaml", written.ServiceVersion)
     reviewers = {"reviewers": said["reviewers"]} if said.get("reviewers") else {}
     plain, prod = HUBS
     return {
@@ -96,7 +97,7 @@ def _release_config(release: Release) -> Manifest:
         {
             "template_name": TEMPLATE,
             "channels": [channel["name"]],
-            "defaultChannel": bundle.default_channel(versions),
+            "defaultChannel": releases.default_channel(versions),
             **{key: value for key, value in channel["entries"][-1].items() if key != "name"},
         }
         for channel in catalog.headed(release.version)
