@@ -47,76 +47,54 @@ def forget() -> Iterator[None]:
     public_images.are_in_reach.cache_clear()
 
 
-@pytest.fixture
-def can_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "FROM_SOURCE", ())
+NO, REFUSED = _UNREACHABLE[0], _REFUSING[0]
+#: Why nothing can be pulled, IMAGES, whether images can be built; and what is the outcome.
+CASES = [
+    *(
+        (reason, "", True, f"built; no image registry can be reached: {reason}")
+        for reason in _UNREACHABLE
+    ),
+    (
+        NO,
+        "",
+        False,
+        f"this machine lacks Debian. Use another; no image registry can be reached: {NO}",
+    ),
+    *(
+        (reason, "", True, f"cannot be pulled: {reason}\nTo build all images")
+        for reason in _REFUSING
+    ),
+    (REFUSED, "build", True, "built"),
+    (NO, "pull", True, f"cannot be pulled: {NO}\nTo build all images here instead"),
+    (
+        NO,
+        "bulid",
+        True,
+        "IMAGES=bulid is not valid. Use IMAGES=pull to pull public images only, or",
+    ),
+]
 
 
-@pytest.fixture
-def cannot_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    need = preflight.Need("Debian", lambda: False, "Use another machine.")
+@pytest.mark.parametrize(("reason", "choice", "can_build", "outcome"), CASES)
+def test_images_are_pulled_or_built_and_why_not_is_said(
+    reason: str,
+    choice: str,
+    can_build: bool,
+    outcome: str,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    engine(reason)
+    monkeypatch.setenv("IMAGES", choice)
+    need = preflight.Need("Debian", lambda: can_build, "Use another")
     monkeypatch.setattr(preflight, "FROM_SOURCE", (need,))
 
+    try:
+        said = "" if public_images.are_in_reach() else "built"
+    except KitError as error:
+        said = str(error)
 
-@pytest.mark.usefixtures("can_build")
-@pytest.mark.parametrize("reason", _UNREACHABLE)
-def test_where_no_registry_is_in_reach_images_are_built_and_the_reason_is_said(
-    reason: str, engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
-    engine(reason)
-
-    assert not public_images.are_in_reach()
-
-    assert reason in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("cannot_build")
-def test_where_images_can_neither_be_pulled_nor_built_both_is_said(
-    engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
-    engine(_UNREACHABLE[0])
-
-    with pytest.raises(KitError, match=r"lacks Debian. Use another machine."):
-        public_images.are_in_reach()
-
-    assert "no image registry can be reached: Get" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("can_build")
-@pytest.mark.parametrize("reason", _REFUSING)
-def test_a_registry_that_refuses_is_quoted_and_nothing_is_built(
-    reason: str, engine: Engine
-) -> None:
-    engine(reason)
-
-    with pytest.raises(KitError, match=r"busybox:\S+ cannot be pulled: ") as failure:
-        public_images.are_in_reach()
-
-    assert reason in str(failure.value)
-    assert "IMAGES=build" in str(failure.value)
-
-
-@pytest.mark.usefixtures("can_build")
-def test_one_may_ask_for_building_whatever_is_in_reach(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine(_REFUSING[0])
-    monkeypatch.setenv("IMAGES", "build")
-
-    assert not public_images.are_in_reach()
-
-
-@pytest.mark.usefixtures("can_build")
-def test_one_may_ask_for_pulling_only(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine(_UNREACHABLE[0])
-    monkeypatch.setenv("IMAGES", "pull")
-
-    with pytest.raises(KitError, match=r"cannot be pulled: .*no such host"):
-        public_images.are_in_reach()
-
-
-def test_a_wrong_choice_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("IMAGES", "bulid")
-
-    with pytest.raises(KitError, match=r"IMAGES=bulid .*IMAGES=pull.*IMAGES=build"):
-        public_images.are_in_reach()
+    first, _, printed = outcome.partition("; ")
+    assert first in said
+    assert printed in capsys.readouterr().err

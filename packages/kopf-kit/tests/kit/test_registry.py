@@ -45,6 +45,8 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_an_image_is_named_by_the_digest_that_the_registry_tells() -> None:
     assert pinned(f"{registry.ADDRESS}/known:1.0") == f"{registry.ADDRESS}/known@{DIGEST}"
     assert pinned(f"{registry.ADDRESS}/unknown:1.0") == f"{registry.ADDRESS}/unknown:1.0"
+    with pytest.raises(KitError, match=r"cannot say whether it has ill:1\.0: .*500"):
+        pinned(f"{registry.ADDRESS}/ill:1.0")
 
 
 @pytest.mark.usefixtures("answering")
@@ -59,12 +61,6 @@ def test_an_image_that_is_given_and_not_there_is_refused_with_what_puts_it_there
         f"with IMG={given}, put an image of the operator there, and without IMG the image is "
         "built here"
     )
-
-
-@pytest.mark.usefixtures("answering")
-def test_a_registry_in_trouble_is_not_taken_for_one_without_the_image() -> None:
-    with pytest.raises(KitError, match=r"cannot say whether it has ill:1\.0: .*500"):
-        pinned(f"{registry.ADDRESS}/ill:1.0")
 
 
 def test_a_registry_that_does_not_answer_is_told_with_what_to_do(
