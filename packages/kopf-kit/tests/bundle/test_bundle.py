@@ -190,7 +190,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     ("name", "declared_with", "problem"),
     [
         # OLM makes a label of the name, and only the API server of a user would refuse it.
-        ("k" * 50, {}, "has 75 characters, and OLM, which makes a label of it, takes at most 63"),
+        ("k" * 50, {}, "has 75 characters, and OLM, which makes a label of it, takes at most 63")
     ],
 )
 def test_a_function_that_olm_cannot_have_asked_as_it_is_declared_is_refused(
@@ -310,7 +310,7 @@ def rename_two_fields(kind: dict[str, Any]) -> None:
             rename_two_fields,
             "olm/csv.yaml: Widget: specDescriptors: remove words, which the CRD does not have\n"
             "olm/csv.yaml: Widget: statusDescriptors: remove stage, which the CRD does not have",
-        ),
+        )
     ],
 )
 def test_all_that_nobody_describes_is_named(

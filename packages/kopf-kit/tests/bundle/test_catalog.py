@@ -64,8 +64,7 @@ def test_candidates_are_in_their_own_channel_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("versions", "default"),
-    [(("0.1.0-rc.1",), "candidate"), (("0.1.0", "0.2.0-rc.1"), "stable")],
+    ("versions", "default"), [(("0.1.0-rc.1",), "candidate"), (("0.1.0", "0.2.0-rc.1"), "stable")]
 )
 def test_the_default_channel_is_one_that_there_is(versions: tuple[str, ...], default: str) -> None:
     assert catalog.package(versions)["defaultChannel"] == default

@@ -158,7 +158,4 @@ def test_what_is_applied_has_namespace_and_users_roles_and_the_extension_last() 
         if any("aggregate-to" in label for label in found["metadata"].get("labels", {}))
     ] == [f"widgets.acme.example.com-{role}" for role in ("view", "edit", "admin")]
     assert applied[-1]["kind"] == "ClusterExtension"
-    assert applied[-1]["spec"]["source"]["catalog"] == {
-        "packageName": NAME,
-        "channels": ["stable"],
-    }
+    assert applied[-1]["spec"]["source"]["catalog"] == {"packageName": NAME, "channels": ["stable"]}

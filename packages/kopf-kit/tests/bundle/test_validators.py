@@ -5,16 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bundle.package import (
-    CHROOT,
-    SCORECARD,
-    edit,
-    opm,
-    run,
-    scorecard,
-    scorecard_root,
-    write_both,
-)
+from bundle.package import CHROOT, SCORECARD, edit, opm, run, scorecard, scorecard_root, write_both
 from kopf_kit.olm.bundle import BUNDLE, findings
 from kopf_kit.olm.catalog import CATALOG
 from kopf_kit.project import releases

@@ -72,10 +72,7 @@ def test_extra_arguments_come_last_so_that_they_prevail() -> None:
     [
         ({}, f"ghcr.io/example/widget-operator:{VERSION}"),
         ({"registry": "quay.io"}, f"quay.io/example/widget-operator:{VERSION}"),
-        (
-            {"registry": "", "repository": "localhost:5001/mine"},
-            f"localhost:5001/mine:{VERSION}",
-        ),
+        ({"registry": "", "repository": "localhost:5001/mine"}, f"localhost:5001/mine:{VERSION}"),
         ({"tag": "v2"}, "ghcr.io/example/widget-operator:v2"),
         ({"digest": DIGEST}, f"ghcr.io/example/widget-operator@{DIGEST}"),
         ({"tag": "v2", "digest": DIGEST}, f"ghcr.io/example/widget-operator:v2@{DIGEST}"),

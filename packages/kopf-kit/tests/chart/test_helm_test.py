@@ -13,16 +13,7 @@ from typing import ClassVar
 import pytest
 import trustme
 
-from chart.helm import (
-    FULLNAME,
-    NAMESPACE,
-    Manifest,
-    container,
-    find,
-    names,
-    pod,
-    render,
-)
+from chart.helm import FULLNAME, NAMESPACE, Manifest, container, find, names, pod, render
 
 HOST = f"{FULLNAME}-metrics.{NAMESPACE}.svc"
 

@@ -7,15 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from chart.helm import (
-    CHART,
-    FULLNAME,
-    NAMESPACE,
-    Values,
-    find,
-    kind_schema,
-    render,
-)
+from chart.helm import CHART, FULLNAME, NAMESPACE, Values, find, kind_schema, render
 from kopf_kit.project import documents
 
 README = CHART / "README.md"

@@ -130,13 +130,7 @@ def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_widgets() -> None
     assert granted(view) == {("acme.example.com", "widgets"): {"get", "list", "watch"}}
     assert aggregated_to(edit) == {"edit", "admin"}
     assert granted(edit) == {
-        ("acme.example.com", "widgets"): {
-            "create",
-            "update",
-            "patch",
-            "delete",
-            "deletecollection",
-        }
+        ("acme.example.com", "widgets"): {"create", "update", "patch", "delete", "deletecollection"}
     }
 
 

@@ -59,10 +59,7 @@ def test_it_can_be_switched_on_and_off_by_its_parent(parent: Path) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_null_takes_away_can_be_taken_away_without_it(parent: Path, program: str) -> None:
     # Helm 4 loses a null in the values of a parent chart (Helm's pull request 32538).
-    ours = {
-        "startupProbe": {"enabled": False},
-        "livenessProbe": {"tcpSocket": {"port": "health"}},
-    }
+    ours = {"startupProbe": {"enabled": False}, "livenessProbe": {"tcpSocket": {"port": "health"}}}
     (parent / "values.yaml").write_text(json.dumps({"widgets": ours}))
 
     deployment = find(rendered(parent, {}, program), "Deployment", "platform-widgets")

@@ -8,16 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from chart.helm import (
-    CHART,
-    HELM_4_IN_TIME,
-    PROGRAMS,
-    Manifest,
-    container,
-    find,
-    refusal,
-    render,
-)
+from chart.helm import CHART, HELM_4_IN_TIME, PROGRAMS, Manifest, container, find, refusal, render
 from kopf_kit.chart import values as chart_values
 from kopf_kit.cli import generate
 from kopf_kit.project import documents

@@ -203,7 +203,7 @@ def test_what_webhooks_need_is_in_chart_and_bundle(notes: Path) -> None:
     assert webhook["clientConfig"]["service"]["path"] == "/validating/short"
     assert objects["Service"]["metadata"]["name"] == webhook["clientConfig"]["service"]["name"]
     assert [each["name"] for each in webhook["matchConditions"]] == [
-        *("not-the-control-plane", "not-the-operator"),
+        *("not-the-control-plane", "not-the-operator")
     ]
     assert container["command"][:2] == ["python3", "-c"]
     assert container["command"][-2:] == ["-m", "main"]
@@ -218,7 +218,7 @@ def test_what_webhooks_need_is_in_chart_and_bundle(notes: Path) -> None:
     # kopf makes no certificate that the API server would trust.
     schema = json.loads((built / "charts/notes-operator/values.schema.json").read_text())
     assert schema["properties"]["webhooks"]["properties"]["certificate"]["enum"] == [
-        *("certManager", "secret", "olm"),
+        *("certManager", "secret", "olm")
     ]
 
     (file,) = built.glob("bundle/manifests/*.clusterserviceversion.yaml")
@@ -426,7 +426,7 @@ def test_a_kind_in_no_namespace_and_of_another_group_is_packaged_for_the_whole_c
     assert kit(notes, "generate")[0] == 0
 
     assert [kind.crd for kind in definition.load(notes).kinds] == [
-        *("notes.example.dev", "drafts.other.example.org"),
+        *("notes.example.dev", "drafts.other.example.org")
     ]
     (file,) = notes.glob("build/generated/bundle/manifests/*.clusterserviceversion.yaml")
     modes = documents.load(file.read_text())["spec"]["installModes"]

@@ -158,10 +158,7 @@ def test_kubernetes_chooses_the_node_s_image(minor: str, monkeypatch: pytest.Mon
     ],
 )
 def test_a_cluster_of_another_kubernetes_is_created_again(
-    chosen: str,
-    runs: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    chosen: str, runs: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KUBERNETES", chosen)
     monkeypatch.setattr(engine, "container", lambda *_: _STATE.format(runs))

@@ -144,8 +144,7 @@ def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
 #: A status with a name of the runtime's, one that says nothing of itself, and an odd one.
 _NAMED = msgspec.defstruct("Odd", [("conditions", list[str])])
 _BARE = msgspec.defstruct(
-    "Bare",
-    [("one", Annotated[int, Meta(extra_json_schema={"x-kubernetes-list-map-keys": ["a"]})])],
+    "Bare", [("one", Annotated[int, Meta(extra_json_schema={"x-kubernetes-list-map-keys": ["a"]})])]
 )
 
 

@@ -116,10 +116,7 @@ def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.Monke
         ),
         (["etcd"], r"this needs etcd v\d\S+: put it on the PATH or into .* KUBEBUILDER_ASSETS, or"),
         (["olm-validate"], r"this needs olm-validate v0\.\d+\.\d+: install kopf-offline \("),
-        (
-            ["kube-apiserver-1.35"],
-            r"this needs kube-apiserver-1\.35 v1\.35\.\d+: install",
-        ),
+        (["kube-apiserver-1.35"], r"this needs kube-apiserver-1\.35 v1\.35\.\d+: install"),
     ],
 )
 def test_what_is_missing_is_told_in_a_sentence_where_nothing_builds_it(

@@ -87,12 +87,7 @@ def deployment(*arguments: str, namespace: str = HOME) -> Raw:
     helm = {RELEASE: "demo", RELEASE_NAMESPACE: namespace}
     spec = {"serviceAccountName": "widget", "containers": [container]}
     return {
-        "metadata": {
-            "name": NAME,
-            "namespace": namespace,
-            "labels": labels,
-            "annotations": helm,
-        },
+        "metadata": {"name": NAME, "namespace": namespace, "labels": labels, "annotations": helm},
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": {"app": NAME}},
@@ -114,10 +109,7 @@ def crd(kind: Kind) -> Raw:
     helm = {RELEASE: "demo", RELEASE_NAMESPACE: HOME}
     labels = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/version": "0.1.0"}
     versions = [{"name": kind.version, "served": True}]
-    return {
-        **named(kind.resource, annotations=helm, labels=labels),
-        "spec": {"versions": versions},
-    }
+    return {**named(kind.resource, annotations=helm, labels=labels), "spec": {"versions": versions}}
 
 
 def healthy() -> Objects:

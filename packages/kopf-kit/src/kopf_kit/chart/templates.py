@@ -126,10 +126,7 @@ def leftovers() -> list[Path]:
 
 def _shared() -> Iterator[tuple[Path, Path]]:
     """Yield the shared files, with where they are in the project if they are for its kind."""
-    folders = {
-        "chart": PROJECT.chart,
-        **({"olm": PROJECT.olm} if PROJECT.has_olm else {}),
-    }
+    folders = {"chart": PROJECT.chart, **({"olm": PROJECT.olm} if PROJECT.has_olm else {})}
     for name, folder in folders.items():
         theirs = shared.FOLDER / name
         for file in sorted(theirs.rglob("*")):

@@ -97,11 +97,7 @@ def _alerts() -> list[str]:
 #: The schema of each kind that `# @schema <kind>` can select.
 KINDS: dict[str, Schema] = {
     "affinity": closed(nodeAffinity=OBJECT, podAffinity=OBJECT, podAntiAffinity=OBJECT),
-    "alerts": {
-        "type": "array",
-        "uniqueItems": True,
-        "items": {"enum": _alerts()},
-    },
+    "alerts": {"type": "array", "uniqueItems": True, "items": {"enum": _alerts()}},
     "authorization": closed(type=TEXT, credentials=_KEY),
     "countOrPercentage": {**_COUNT_OR_PERCENTAGE, "pattern": "^([0-9]{1,3}%)?$"},
     "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},

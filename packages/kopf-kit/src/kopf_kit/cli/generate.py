@@ -19,11 +19,7 @@ def _written() -> dict[Path, str]:
 
 
 def _of_the_chart_s_sources() -> dict[Path, str]:
-    return {
-        **declared.files(),
-        **values.files(PROJECT.chart),
-        **dashboard.files(),
-    }
+    return {**declared.files(), **values.files(PROJECT.chart), **dashboard.files()}
 
 
 def _of_the_chart() -> dict[Path, str]:

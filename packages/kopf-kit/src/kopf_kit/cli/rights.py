@@ -33,7 +33,7 @@ _EVERYBODYS: tuple[Rule, ...] = (
     {
         "apiGroups": ["authentication.k8s.io", "authorization.k8s.io"],
         "resources": [
-            *("selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+            *("selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews")
         ],
         "verbs": ["create"],
     },

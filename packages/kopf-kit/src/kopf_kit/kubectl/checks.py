@@ -132,10 +132,7 @@ def leads(operator: Operator) -> Finding:
     holder = holder.partition("_")[0]
     ours = holder in [pod["metadata"]["name"] for pod in operator.pods]
     if ours and (since or 0) < SILENT:
-        return Finding(
-            WELL,
-            Text("{holder} leads").format(holder=holder),
-        )
+        return Finding(WELL, Text("{holder} leads").format(holder=holder))
     detail = f"Lease {lease}: "
     if operator.lease is None:
         detail += "-"
@@ -193,10 +190,7 @@ def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Find
     except KubectlError as error:
         if error.key != "forbidden":
             raise
-        return Finding(
-            UNKNOWN,
-            Text("you may not ask what the operator may do"),
-        )
+        return Finding(UNKNOWN, Text("you may not ask what the operator may do"))
     if not lacks:
         return Finding(WELL, Text("the operator has all its rights"))
     return Finding(

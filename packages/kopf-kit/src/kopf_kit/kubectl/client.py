@@ -77,12 +77,7 @@ SLOW = Refusal(
     Text("kubectl has not answered in time."),
     Text("Is the cluster reachable? Try: kubectl get --raw /readyz"),
 )
-OTHER = Refusal(
-    "other",
-    r"",
-    Text("kubectl has failed."),
-    Text("What it says is below."),
-)
+OTHER = Refusal("other", r"", Text("kubectl has failed."), Text("What it says is below."))
 #: The first one whose pattern matches is used; of a login and the like, kubectl itself says enough.
 REFUSALS = (
     Refusal(

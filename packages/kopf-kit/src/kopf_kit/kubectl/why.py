@@ -182,8 +182,7 @@ def _events(kubectl: Kubectl, now: State) -> list[str]:
             event
             for kind, name, uid in about[: MAX_PODS + 1]
             for event in in_namespace.list(
-                "events",
-                f"--field-selector=involvedObject.name={name},involvedObject.kind={kind}",
+                "events", f"--field-selector=involvedObject.name={name},involvedObject.kind={kind}"
             )
             if event["involvedObject"].get("uid") in (None, uid)
         ]

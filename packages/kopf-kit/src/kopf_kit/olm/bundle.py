@@ -125,10 +125,7 @@ def leftovers(generated: Collection[Path]) -> list[Path]:
     return sorted({*folder.glob("*")} - ours) if ours else []
 
 
-def dump(
-    *manifests: Manifest,
-    by: str = "kopf_kit/olm/bundle.py of the chart and of olm/",
-) -> str:
+def dump(*manifests: Manifest, by: str = "kopf_kit/olm/bundle.py of the chart and of olm/") -> str:
     """Return documents as YAML, with the header of generated files."""
     return documents.dump(*manifests, by=by)
 

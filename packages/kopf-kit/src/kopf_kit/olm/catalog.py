@@ -170,10 +170,7 @@ def entry(release: Release) -> Manifest:
             {"type": "olm.package", "value": {"packageName": NAME, "version": release.version}},
             {"type": "olm.csv.metadata", "value": dict(sorted(metadata.items()))},
         ],
-        "relatedImages": [
-            *spec["relatedImages"],
-            {"name": "", "image": release.bundle_image},
-        ],
+        "relatedImages": [*spec["relatedImages"], {"name": "", "image": release.bundle_image}],
     }
 
 
@@ -190,10 +187,7 @@ def _dump(*documents: Manifest) -> str:
 
 
 def _graph(versions: Collection[str]) -> dict[str, str]:
-    return {
-        "package.yaml": _dump(package(versions)),
-        "channels.yaml": _dump(*channels(versions)),
-    }
+    return {"package.yaml": _dump(package(versions)), "channels.yaml": _dump(*channels(versions))}
 
 
 def file(version: str) -> str:

@@ -144,10 +144,7 @@ def _extension() -> Manifest:
         "apiVersion": "olm.operatorframework.io/v1",
         "kind": "ClusterExtension",
         "metadata": {"name": NAME},
-        "spec": {
-            "namespace": NAME,
-            "source": {"sourceType": "Catalog", "catalog": catalog},
-        },
+        "spec": {"namespace": NAME, "source": {"sourceType": "Catalog", "catalog": catalog}},
     }
 
 
@@ -197,7 +194,7 @@ def schema(crd: Manifest, version: Manifest) -> str:
                 "title": crd["spec"]["names"]["kind"],
                 **closed,
                 "required": ["apiVersion", "kind", "metadata"],
-            },
+            }
         )
         + "\n"
     )

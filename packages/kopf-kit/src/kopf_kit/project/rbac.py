@@ -34,11 +34,7 @@ CHANGE = {
     Update.APPLY: ("create", "patch", "delete"),
     Update.CREATE: ("create", "patch", "delete"),
 }
-HOW = {
-    Update.RECREATE: "replaced",
-    Update.APPLY: "changed in place",
-    Update.CREATE: "created once",
-}
+HOW = {Update.RECREATE: "replaced", Update.APPLY: "changed in place", Update.CREATE: "created once"}
 
 
 def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:

@@ -221,10 +221,7 @@ def raised(version: str, packages: Path = PACKAGES) -> dict[Path, str]:
 def _of_examples(version: str, names: str, examples: Path) -> dict[Path, str]:
     """Return what an example's author writes to use a version of the distributions."""
     patterns = {
-        "pyproject.toml": (
-            rf'"((?:{names})(?:\[[^\]]*\])?)>=[^"]*"',
-            rf'"\1{specifier(version)}"',
-        ),
+        "pyproject.toml": (rf'"((?:{names})(?:\[[^\]]*\])?)>=[^"]*"', rf'"\1{specifier(version)}"'),
         "PROJECT": (r"^cliVersion: .*$", f"cliVersion: {version}"),
     }
     return {

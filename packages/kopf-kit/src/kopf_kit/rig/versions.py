@@ -40,11 +40,7 @@ OLDER = {
     "1.36": "v1.36.4",
 }
 #: Each etcd that is built, by its minor version; the newest is the control plane's.
-ETCDS = {
-    "3.5": "v3.5.35",
-    "3.6": "v3.6.16",
-    "3.7": "v3.7.3",
-}
+ETCDS = {"3.5": "v3.5.35", "3.6": "v3.6.16", "3.7": "v3.7.3"}
 
 
 def minor(version: str) -> str:

@@ -16,14 +16,7 @@ _NO_CONTENT = ("apiVersion", "kind", "metadata", "status")
 #: Parts that get no defaults, so nothing may be there that was not planned.
 _WHOLE = ("data", "binaryData")
 #: Fields that Kubernetes chooses for each object.
-_CHOSEN = (
-    "clusterIP",
-    "clusterIPs",
-    "healthCheckNodePort",
-    "nodeName",
-    "nodePort",
-    "volumeName",
-)
+_CHOSEN = ("clusterIP", "clusterIPs", "healthCheckNodePort", "nodeName", "nodePort", "volumeName")
 
 
 def as_stored(manifest: Raw) -> Raw:

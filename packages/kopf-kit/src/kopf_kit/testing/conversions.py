@@ -48,10 +48,7 @@ def _assert_lossless(
     versions: Versions, old: CustomResource, new: CustomResource, examples: int
 ) -> None:
     @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(objects(old))
     def check(raw: Raw) -> None:
