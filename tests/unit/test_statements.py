@@ -69,7 +69,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     (
         "docs/external",
         r"a minimum of up to\s+(\w+ minutes)",
-        r"대기 시간\(최대 (\d+분)\)",
+        r"대기 시간을 (\d+분)까지",
         errors.MAX_RETRY_SECONDS,
     ),
     ("docs/olm", r"REGISTRY=(\S+)", r"REGISTRY=(\S+)", registry.ADDRESS),
