@@ -15,7 +15,7 @@ from kopf_kit.olm.bundle import findings
 from kopf_kit.project import documents
 from kopf_kit.project.definition import Project
 from kopf_runtime.declaring import settings
-from tests.chart.projects import declared_rules, every_bundle, every_bundle_on_runtime
+from tests.chart.projects import every_bundle, every_bundle_on_runtime
 
 Manifest = dict[str, Any]
 
@@ -56,15 +56,6 @@ def test_the_operator_starts_with_the_environment_of_the_deployment(
     assert found.leader_elect is True
     for image in project.images:
         assert getattr(found, image.flag.replace("-", "_")) == related[image.name]
-
-
-@every_bundle
-def test_the_operator_may_do_there_what_its_declaration_says(
-    project: Project, csv: Manifest
-) -> None:
-    (permissions,) = csv["spec"]["install"]["spec"]["permissions"]
-
-    assert permissions["rules"] == declared_rules(project)
 
 
 @every_bundle

@@ -7,10 +7,9 @@ import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
-import jsonschema
 import pytest
 
-from chart.helm import CHART, container, find, kind_schema, render
+from chart.helm import CHART, container, find, render
 from kopf_kit.project import documents
 from kopf_kit.rig.paths import CHECKOUT
 from message_operator import __version__
@@ -35,14 +34,6 @@ def test_the_kind_is_shown_as_it_is() -> None:
     assert shown["description"]
 
 
-def test_the_examples_are_messages_that_fit() -> None:
-    kinds = {crd["kind"] for crd in annotation("crds")}
-
-    for example in annotation("crdsExamples"):
-        jsonschema.validate(example, kind_schema())
-        assert example["kind"] in kinds
-
-
 def test_the_images_are_those_that_run() -> None:
     images = {image["name"]: image["image"] for image in annotation("images")}
 
@@ -56,15 +47,6 @@ def test_the_level_is_one_that_artifact_hub_knows() -> None:
         *("Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot")
     }
     assert annotation("operator") is True
-
-
-def test_the_changes_are_of_known_kinds() -> None:
-    kinds = {"added", "changed", "deprecated", "removed", "fixed", "security"}
-
-    assert annotation("changes")
-    for change in annotation("changes"):
-        assert change["kind"] in kinds
-        assert change["description"]
 
 
 @pytest.mark.parametrize("link", annotation("links"), ids=lambda link: link["name"])

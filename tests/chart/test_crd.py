@@ -36,52 +36,6 @@ RULES = {
 }
 
 
-def test_a_message_is_namespaced_and_has_a_short_name() -> None:
-    spec = crd()["spec"]
-
-    assert spec["group"] == "myorg.dev"
-    assert spec["scope"] == "Namespaced"
-    assert spec["names"] == {
-        "kind": "Message",
-        "listKind": "MessageList",
-        "plural": "messages",
-        "singular": "message",
-        "shortNames": ["msg"],
-    }
-
-
-def test_the_only_version_is_served_stored_and_has_a_status() -> None:
-    (version,) = crd()["spec"]["versions"]
-
-    assert (version["name"], version["served"], version["storage"]) == ("v1", True, True)
-    assert version["subresources"] == {"status": {}}
-
-
-def test_kubectl_shows_text_and_state_and_with_wide_output_where_and_why() -> None:
-    (version,) = crd()["spec"]["versions"]
-    columns = version["additionalPrinterColumns"]
-
-    assert [c["name"] for c in columns if not c.get("priority")] == [
-        *("Text", "Phase", "Ready", "Age")
-    ]
-    assert [c["name"] for c in columns if c.get("priority")] == ["Pod", "Node", "Reason"]
-
-
-@pytest.mark.parametrize("path", ALL)
-def test_every_field_is_described(path: str) -> None:
-    # The API server forbids a description of metadata: it has its own.
-    if path != ".metadata":
-        assert ALL[path].get("description"), f"kubectl explain would say nothing about {path}"
-
-
-def test_a_message_without_a_spec_says_hello_every_ten_seconds() -> None:
-    assert kind_schema()["properties"]["spec"]["default"] == {}
-    assert {name: field["default"] for name, field in SPEC.items()} == {
-        "text": "Hello from Operator!",
-        "intervalSeconds": 10,
-    }
-
-
 def test_the_longest_text_fits_into_the_environment_with_every_dollar_doubled() -> None:
     # Linux: MAX_ARG_STRLEN, one string of the environment with its name and the NUL at its end.
     linux = 131072

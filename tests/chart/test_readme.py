@@ -213,10 +213,3 @@ def test_the_chart_takes_the_values_of_the_gitops_tools(tmp_path: Path) -> None:
     ):
         file.write_text(yaml.safe_dump(values))
         assert "replicas: 2" in helm("template", "message-operator", CHART, "--values", file)
-
-
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
-def test_both_languages_have_the_same_objects(page: Path) -> None:
-    korean = page.with_name(page.name.replace(".md", ".ko.md"))
-    if korean.exists():
-        assert yaml_of(korean) == yaml_of(page)

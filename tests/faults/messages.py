@@ -1,4 +1,4 @@
-"""The operators under faults: the Message as the fault suite sees it, and one of twenty lines."""
+"""The operator under faults: the Message as the fault suite sees it."""
 
 import asyncio
 import copy
@@ -15,7 +15,6 @@ from kopf_kit.testing.requests import Cluster, Raw
 from kopf_kit.testing.under_test import Parent, lose
 from kopf_kit.testing.world import World
 from message_operator import operator
-from runtime import greetings
 from tests.support.plugin import Plugin, Said
 
 #: What the chart installs, and a control plane that knows it beside the kit's own.
@@ -142,23 +141,5 @@ async def why(here: World, name: str = "hello", **environment: str) -> Said:
     return await asyncio.to_thread(ask)
 
 
-class Greetings(Parent):
-    """The operator of twenty lines."""
-
-    program = (greetings.__file__,)
-    manager = greetings.manager
-    quick = ("edit",)
-    thorough = False
-
-    def spec(self, text: str) -> Raw:
-        return {"name": text}
-
-    def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
-        data = child.get("data"), {"text": f"Hello, {text}!"}
-        return {**super().facts(found, child, text), "data": data}
-
-
 MESSAGE = Messages()
-#: The tier `faults` tries the whole suite on the first, and the quick part of it on the others;
-#: The tier `faults-long` tries the rest.
-SUBJECTS: tuple[Parent, ...] = (MESSAGE, Greetings())
+SUBJECTS: tuple[Parent, ...] = (MESSAGE,)

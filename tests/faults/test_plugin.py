@@ -19,7 +19,7 @@ from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.testing.requests import Raw, RefusedError
 from kopf_kit.testing.webhook import webhook
 from kopf_kit.testing.world import World
-from tests.faults.messages import foreign_pod
+from tests.faults.messages import foreign_pod, running
 from tests.support.plugin import Plugin, Said, support_bundle
 
 
@@ -173,6 +173,21 @@ async def test_when_it_cannot_tell_it_says_why_and_ends_with_3(
         assert lines[what][0] == "kubectl message: kubectl has failed."
         assert word in said[what].err
     assert lines["no kubectl"][0] == "kubectl message: kubectl is not installed."
+
+
+def test_the_plugin_says_that_the_kind_is_missing(tmp_path: Path) -> None:
+    with running() as plane:
+        plugin = Plugin(tmp_path, tools.path("kubectl"), plane.kubeconfig(ADMIN))
+        status, doctor = plugin("status"), plugin("doctor")
+
+    assert (status.code, status.err.splitlines()[0]) == (
+        3,
+        "kubectl message: The cluster does not know the kind Message: its CRD is missing.",
+    )
+    assert doctor.code == 1
+    assert "✗ Kind         the CRD messages.myorg.dev is missing" in doctor.out
+    assert "✗ Operator     no operator is installed" in doctor.out
+    assert "runbooks.md#messageoperatorunserved" in doctor.out
 
 
 async def test_r1_an_administrators_token_goes_nowhere(

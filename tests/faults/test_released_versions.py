@@ -18,11 +18,13 @@ from pathlib import Path
 import pytest
 import trustme
 
-from chart.helm import HELM_3_IN_TIME
+from chart.helm import HELM_3_IN_TIME, helm, render
 from kopf_kit.project import nested
 from kopf_kit.project.definition import load
 from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import ADMIN
 from kopf_kit.rig.paths import CHECKOUT
+from kopf_kit.testing.api_server import kubectl
 from kopf_kit.testing.requests import Cluster, RefusedError
 from kopf_runtime.declaring.kinds import Kind
 
@@ -183,3 +185,21 @@ async def test_without_an_operator_the_kind_is_left_with_its_stored_version(
     async with asyncio.timeout(120):
         while await release.api.find(f"/api/v1/namespaces/{release.namespace}"):
             await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("example", ["etcd", "flightticket", "memcached"])
+def test_helm_installs_an_example(api: Cluster, example: str) -> None:
+    """The API server asks the last two, so their charts have more than the first and ours."""
+    plane, chart = api.plane, nested.ensure(load(CHECKOUT / "examples" / example)).chart
+    where = ("--namespace", example, "--kubeconfig", plane.kubeconfig(ADMIN))
+    made = [
+        m for m in render(chart=chart, release=example, namespace=example) if m["kind"] != "Pod"
+    ]
+
+    helm("install", example, chart, "--create-namespace", *where)
+
+    found = kubectl(plane, "get", "--output=name", "--filename=-", stdin=made)
+    assert len(found.split()) == len(made)
+    helm("uninstall", example, *where)
+    kinds = [m for m in made if m["kind"] in ("CustomResourceDefinition", "ClusterRole")]
+    kubectl(plane, "delete", "--ignore-not-found", "--filename=-", stdin=kinds)

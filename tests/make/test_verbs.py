@@ -338,9 +338,3 @@ def test_the_chart_that_was_pushed_needs_no_value_to_run_what_was_pushed_with_it
     assert operator["image"].startswith(f"{destination}/message-operator@sha256:")
     assert printer["image"].startswith(f"{destination}/busybox@sha256:")
     assert chart in helm("show", "readme", chart, *of)
-
-
-def test_what_is_no_registry_is_refused_before_anything_is_built(make: Make) -> None:
-    refusal = make.refused("push", "REGISTRY=https://ghcr.io/you")
-
-    assert "is not a valid registry; use host" in refusal

@@ -1,7 +1,6 @@
 """`make release`: it goes on where it was interrupted, and refuses what cannot be a release."""
 
 import gzip
-import http.server
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -171,12 +170,3 @@ def test_keys_that_are_there_are_not_overwritten(clone: Clone, keys: Keys) -> No
     assert done.returncode == 1
     assert "is not empty" in done.stderr
     assert keys.private.read_bytes() == before
-
-
-def test_what_does_not_answer_as_a_registry_is_told(clone: Clone) -> None:
-    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
-        closed = f"localhost:{server.server_port}"
-
-    sentence = clone.refused(__version__, REGISTRY=closed)
-
-    assert sentence.startswith(f"REGISTRY={closed} cannot be read")

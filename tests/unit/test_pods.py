@@ -24,10 +24,6 @@ def with_template(**fields: Any) -> Settings:
     return replace(SETTINGS, message_pod=msgspec.convert(fields, PodTemplate))
 
 
-def test_the_pod_is_named_after_its_message() -> None:
-    assert build()["metadata"]["name"] == "msg-hello"
-
-
 @pytest.mark.parametrize(
     "text", ["$(HOME)", "$$", "`id`", "; rm -rf /", "-n", "%s", "\\n", "a\r\nb\n", "🙂‮מ", ""]
 )
@@ -66,28 +62,6 @@ def test_m7_a_node_with_a_message_pod_can_be_removed_and_windows_gets_none() -> 
     assert pod["metadata"]["annotations"][safe] == "true"
 
 
-def test_m7_what_a_cluster_asks_of_pods_can_be_set() -> None:
-    settings = with_template(
-        nodeSelector={"pool": "small"},
-        tolerations=[{"key": "spot"}],
-        priorityClassName="low",
-        resources={"requests": {"cpu": "10m"}},
-        labels={"team": "blue"},
-        annotations={"a": "b"},
-        securityContext={"readOnlyRootFilesystem": False},
-    )
-
-    pod = build(settings=settings)
-
-    assert pod["spec"]["nodeSelector"] == {"pool": "small"}
-    assert pod["spec"]["tolerations"] == [{"key": "spot"}]
-    assert pod["spec"]["priorityClassName"] == "low"
-    assert container(pod)["resources"] == {"requests": {"cpu": "10m"}}
-    assert pod["metadata"]["labels"]["team"] == "blue"
-    assert pod["metadata"]["annotations"]["a"] == "b"
-    assert container(pod)["securityContext"]["readOnlyRootFilesystem"] is False
-
-
 def test_m7_a_label_of_the_cluster_does_not_replace_one_of_the_operator() -> None:
     pod = build(settings=with_template(labels={"app.kubernetes.io/name": "other"}))
 
@@ -115,13 +89,6 @@ def test_the_image_is_pulled_when_and_with_what_it_is_told() -> None:
     assert container(build(settings=settings))["imagePullPolicy"] == "Always"
     secrets = build(settings=settings)["spec"]["imagePullSecrets"]
     assert secrets == [{"name": "first"}, {"name": "second"}]
-
-
-@pytest.mark.parametrize(("said", "user"), [("auto", 65532), (7, 7), (None, None)])
-def test_the_user_is_65532_unless_somebody_else_says_it(said: Any, user: int | None) -> None:
-    spec = build(settings=replace(SETTINGS, message_user=said))["spec"]
-
-    assert spec["securityContext"].get("runAsUser") == user
 
 
 @pytest.mark.parametrize("name", ["a" * 63, "a" * 64, "b" * 150, "a.b"])
@@ -245,13 +212,6 @@ def test_every_image_that_a_pod_takes_is_accepted(image: str) -> None:
 
 def test_the_greatest_user_of_kubernetes_is_accepted() -> None:
     assert parse(["--message-user=2147483647"]).message_user == 2147483647
-
-
-def test_the_pod_template_is_json() -> None:
-    found = parse(['--message-pod={"nodeSelector": {}, "tolerations": [{"key": "spot"}]}'])
-
-    assert found.message_pod.node_selector == {}
-    assert found.message_pod.tolerations == [{"key": "spot"}]
 
 
 @pytest.mark.parametrize(

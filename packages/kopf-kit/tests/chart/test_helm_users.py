@@ -24,6 +24,7 @@ from chart.helm import (
     helm,
     render,
 )
+from kopf_kit.olm.manifests import texts
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.rig import tools
@@ -292,3 +293,93 @@ def test_an_interrupted_installation_is_tried_again(users: Helm) -> None:
 
     assert '"deployed"' in users("status", "--output=json")
     assert users.uid() == uid
+
+
+# --- the kind, which belongs to one release or to nobody ------------------------------------------
+
+CRDS = documents.load_all(texts()["crds.yaml"])
+WITHOUT = "--set=crds.install=false"
+
+
+@pytest.mark.long
+def test_the_kind_leaves_a_release_and_comes_back(users: Helm) -> None:
+    reused = ("upgrade", CHART, "--reset-then-reuse-values")
+    users.install()
+    uid = users.uid()
+
+    users(*reused, WITHOUT)
+    assert users.uid() == uid
+    kubectl(users.plane, "apply", "--filename=-", stdin=CRDS)
+    users(*reused)
+    assert users.uid() == uid
+
+    users(*reused, "--set=crds.install=true", "--take-ownership", *users.forced)
+    users("uninstall")
+    assert users.uid() == uid
+
+
+def test_a_release_beside_crds_yaml_does_not_take_the_kind_unless_it_is_told(users: Helm) -> None:
+    kubectl(users.plane, "apply", "--filename=-", stdin=CRDS)
+    uid = users.uid()
+
+    with pytest.raises(HelmError, match="invalid ownership metadata"):
+        users.install()
+
+    users("upgrade", CHART, "--install", "--create-namespace", WITHOUT)
+    users("uninstall")
+    assert users.uid() == uid
+
+
+def test_kubectl_prunes_no_kind_that_is_no_longer_applied(plane: ControlPlane) -> None:
+    manifests = [m for m in render() if m["kind"] != "Pod"]  # without that of `helm test`
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    ours = f"--selector=app.kubernetes.io/name={CHART.name}"
+    kubectl(plane, "apply", "--filename=-", stdin=[home, *manifests])
+    uid = Helm(plane, "helm3").uid()
+    rest = [m for m in manifests if not m["metadata"]["name"].startswith(CRD)]
+    rest = [m for m in rest if m["kind"] != "Service"]
+
+    said = kubectl(plane, "apply", "--prune", ours, "--filename=-", stdin=rest)
+
+    assert f"service/{FULLNAME}-metrics pruned" in said
+    assert Helm(plane, "helm3").uid() == uid
+    # It deletes what one names to it, whatever annotations there are: docs/install.md says so.
+    crds = "--prune-allowlist=apiextensions.k8s.io/v1/CustomResourceDefinition"
+    command = ("apply", "--prune", crds, ours, "--dry-run=server", "--filename=-")
+    assert f"{CRD} pruned (server dry run)" in kubectl(plane, *command, stdin=rest)
+    kubectl(plane, "delete", "--ignore-not-found", "--filename=-", stdin=manifests)
+
+
+def test_j6_a_second_installation_over_the_same_namespaces_is_told_of_the_first(
+    plane: ControlPlane,
+) -> None:
+    config = ("--kubeconfig", plane.kubeconfig(ADMIN))
+
+    def install(release: str, *options: str) -> str:
+        where = ("--namespace", release, "--create-namespace", *config)
+        return helm("install", release, CHART, *where, WITHOUT, *options)
+
+    group, name = "rbac.authorization.k8s.io", f"{CHART.name}.v0.1.0-abc"
+    by_olm = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name, "labels": {"olm.owner": f"{CHART.name}.v0.1.0"}},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": CHART.name, "namespace": "olm"}],
+    }
+    warning = f"another {CHART.name}, installed in the namespace {{}}, serves"
+
+    assert "WARNING" not in install("first")
+    second = install("second")
+    kubectl(plane, "create", "-f", "-", stdin=[by_olm])
+    third = install("third", "--set=watchNamespaceSelector=a=b")
+    apart = install("apart", "--set=watchNamespaces={apart}")
+
+    assert warning.format("first") in second
+    assert second.count("WARNING") == 1
+    others = ("first", "second", "olm")
+    assert [other for other in others if warning.format(other) in third] == [*others]
+    assert "WARNING" not in apart
+    for release in ("apart", "third", "second", "first"):
+        helm("uninstall", release, "--namespace", release, *config)
+    kubectl(plane, "delete", "clusterrolebinding", name)

@@ -1,6 +1,6 @@
 """Argo CD and Flux prune neither the kind nor its users' roles, whatever has them.
 
-`tests/faults/test_installing.py` has Helm and kubectl do it for real.
+`test_helm_users.py` has Helm and kubectl do it for real.
 """
 
 import pytest

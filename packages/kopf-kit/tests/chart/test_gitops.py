@@ -10,27 +10,31 @@ from typing import Any
 import pytest
 
 from chart import foreign_kinds
-from chart.helm import Manifest, Values, render
-from faults.worlds import is_before
+from chart.helm import CHART, Manifest, Values, render
+from chart.scenarios import SCENARIOS
 from kopf_kit.olm import manifests
 from kopf_kit.project import documents
-from kopf_kit.rig.control_plane import ControlPlane
-from kopf_kit.testing.api_server import kubectl
-from tests.chart.projects import SCENARIOS
-from tests.faults.messages import running
+from kopf_kit.rig import versions
+from kopf_kit.rig.control_plane import ControlPlane, chosen
+from kopf_kit.testing.api_server import kubectl, running
 
 pytestmark = pytest.mark.api
 
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[ControlPlane]:
-    """Have an API server that knows the kinds of others, and no Message yet."""
+    """Have an API server that knows the kinds of others, and not the operator's yet."""
     with running() as plane:
         crds = foreign_kinds.crds(*foreign_kinds.SCHEMAS)
         kubectl(plane, "apply", "--server-side", "-f", "-", stdin=crds)
         names = (f"crd/{crd['metadata']['name']}" for crd in crds)
         kubectl(plane, "wait", "--for=condition=Established", *names)
         yield plane
+
+
+def minor() -> int:
+    """Return the minor version of Kubernetes 1 that was chosen."""
+    return int(chosen().removeprefix("1."))
 
 
 def differences(rendered: Any, live: Any, path: str = "") -> Iterator[str]:
@@ -81,7 +85,7 @@ def remove(plane: ControlPlane, objects: list[Manifest]) -> None:
 def test_what_is_rendered_and_applied_comes_back_as_it_is(
     empty: ControlPlane, values: Values
 ) -> None:
-    if is_before(33):  # which drops the field, unless a feature gate is set
+    if minor() < 33:  # which drops the field, unless a feature gate is set
         values = {name: value for name, value in values.items() if name != "hostUsers"}
     # Argo CD and Flux leave out the Pod of `helm test`.
     objects = [manifest for manifest in render(values) if manifest["kind"] != "Pod"]
@@ -101,3 +105,34 @@ def test_so_does_what_is_made_for_those_without_helm(empty: ControlPlane, file: 
     expect_no_difference(empty, objects)
 
     remove(empty, objects)
+
+
+# --- versions of Kubernetes -----------------------------------------------------------------------
+
+
+def test_the_api_server_is_of_the_version_that_was_chosen(empty: ControlPlane) -> None:
+    said = json.loads(kubectl(empty, "version", "--output=json"))
+
+    assert said["serverVersion"]["gitVersion"] == versions.PROVED[chosen()]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "since"),
+    [
+        ("appArmorProfile", {"type": "Unconfined"}, 30),
+        ("seLinuxChangePolicy", "Recursive", 33),
+        ("supplementalGroupsPolicy", "Strict", 33),
+    ],
+)
+def test_an_older_kubernetes_leaves_out_what_the_notes_say(
+    empty: ControlPlane, field: str, value: object, since: int
+) -> None:
+    spec = {"containers": [{"name": "main", "image": "i"}], "securityContext": {field: value}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+    how = ("--dry-run=server", "--validate=false", "--output=yaml", "--filename=-")
+
+    made = kubectl(empty, "create", *how, stdin=[pod])
+
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    assert (field in made) == (minor() >= since)
+    assert f'"{field}" "1.{since}"' in notes
