@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from faults.subjects import STORE, SUBJECTS
+from faults.holders import STORE, SUBJECTS
 from faults.worlds import own_world as _own_world
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.requests import Cluster

@@ -54,7 +54,7 @@ def definition(kind: Kind, **fields: Any) -> Raw:
 class Stores(Parent):
     """An operator of children that hold data, of which it has to delete none."""
 
-    program = (stores.__file__,)
+    program: tuple[str, ...] = (stores.__file__,)
     manager = stores.manager
     keeps = True
     quick = ("alter", "heal")
@@ -70,3 +70,8 @@ class Stores(Parent):
     def writes(self) -> Mapping[str, int]:
         every = self._children + 1
         return {**super().writes, "edit": every, "burst": every}
+
+
+STORE = Stores()
+#: Whose operators the conformance suite has.
+SUBJECTS = (STORE,)

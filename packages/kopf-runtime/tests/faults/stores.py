@@ -6,12 +6,15 @@
 from collections.abc import Iterable
 from typing import Annotated, Any
 
+import kopf
 from msgspec import Meta
 
 import kopf_runtime as kr
 
 CLAIM = kr.kinds.PERSISTENT_VOLUME_CLAIM
 PART = kr.Kind("example.dev", "v1", "parts", "Part")
+#: What handlers of kopf are for, beside Pods, and the annotation of what one has seen.
+NOTE, SEEN = kr.Kind("neighbours.example.dev", "v1", "notes", "Note"), "seen"
 
 
 class Spec(kr.Fields, frozen=True):
@@ -51,7 +54,7 @@ def desired(store: Store, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]
                 "serviceName": "store",
                 "selector": {"matchLabels": labels},
                 "template": template,
-            },
+            }
         },
         kr.kinds.JOB: {"spec": {"backoffLimit": 0, "template": once}},
         PART: {"spec": {"members": members}},
@@ -62,6 +65,22 @@ def desired(store: Store, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]
             "annotations": {"text": store.spec.text},
         }
         yield {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
+
+
+def run_with_handlers() -> int:
+    """Run the operator with handlers of kopf beside it, for test_neighbours.py."""
+
+    @kopf.on.startup()
+    async def scan(settings: kopf.OperatorSettings, **_: Any) -> None:
+        settings.scanning.disabled = False  # so kopf notices kinds that come and go, if it may
+
+    @kopf.on.event("pods")
+    @kopf.on.event(NOTE.group, NOTE.version, NOTE.plural)
+    async def see(annotations: kopf.Annotations, patch: kopf.Patch, **_: Any) -> None:
+        if SEEN not in annotations:
+            patch.metadata.annotations[SEEN] = "yes"
+
+    return manager.run()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import pytest
 
 from faults.test_versions import BETA, NEWEST, Festivals, festival
 from kopf_kit.project import registered
+from kopf_kit.testing.api_server import granted
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.requests import Cluster, Raw, RefusedError
 from kopf_kit.testing.under_test import Subject
@@ -22,7 +23,7 @@ from kopf_runtime.declaring.kinds import (
     SECRET,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
-from runtime import permits, rotating
+from runtime import permits
 
 pytestmark = pytest.mark.api
 
@@ -39,7 +40,17 @@ FLAGS = (f"--webhook-secret={NAME}", f"--webhook-service={NAME}", f"--webhook-co
 class Rotating(Festivals):
     """An operator whose certificate is replaced every few seconds."""
 
-    program = (rotating.__file__,)
+    program = (
+        "-c",
+        """
+from kopf_runtime.endpoints import certificates
+from runtime import festivals
+
+certificates.LIFE, certificates.RENEW = 3600.0, 3598.0
+certificates.LOOK, certificates.TRUST, certificates.TRUST_SETTLES = 0.3, 1.0, 3.0
+raise SystemExit(festivals.manager.run())
+""",
+    )
 
 
 SUBJECT = Rotating()
@@ -84,35 +95,18 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-def rights(user: str) -> Iterator[Raw]:
-    """Yield what the operator may, beside what it may do with its objects: no more than needed."""
-    group = "rbac.authorization.k8s.io"
-    admission = "admissionregistration.k8s.io"
-    rules: dict[str, list[tuple[str, str, str, list[str]]]] = {
-        "Role": [("", "secrets", NAME, ["get", "create", "patch"])],
-        "ClusterRole": [
-            *((admission, kind.plural, NAME, ["get", "patch"]) for kind in CONFIGURATIONS.values()),
-            ("apiextensions.k8s.io", "customresourcedefinitions", str(NEWEST), ["get", "patch"]),
-        ],
-    }
-    for kind, granted in rules.items():
-        metadata = {"name": NAME} | ({"namespace": SPACE} if kind == "Role" else {})
-        yield {
-            "apiVersion": f"{group}/v1",
-            "kind": kind,
-            "metadata": metadata,
-            "rules": [
-                {"apiGroups": [g], "resources": [r], "resourceNames": [n], "verbs": v}
-                for g, r, n, v in granted
-            ],
-        }
-        yield {
-            "apiVersion": f"{group}/v1",
-            "kind": f"{kind}Binding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": kind, "name": NAME},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-        }
+def rights(user: str) -> list[Raw]:
+    """Return what the operator may, beside what it may do with its objects: no more than needed."""
+
+    def rule(group: str, plural: str, name: str, *verbs: str) -> Raw:
+        named = {"apiGroups": [group], "resources": [plural], "resourceNames": [name]}
+        return {**named, "verbs": ["get", "patch", *verbs]}
+
+    admission = [(kind.group, kind.plural, NAME) for kind in CONFIGURATIONS.values()]
+    crd = "apiextensions.k8s.io", "customresourcedefinitions", str(NEWEST)
+    wide = [rule(group, plural, name) for group, plural, name in (*admission, crd)]
+    own = [rule("", "secrets", NAME, "create")]
+    return [*granted(NAME, own, user, SPACE), *granted(NAME, wide, user, None)]
 
 
 def configurations(here: World, where: Raw) -> Iterator[Raw]:

@@ -496,15 +496,18 @@ async def test_b1_what_others_add_to_a_set_that_admission_changes(kinds: Cluster
     assert not one.written
 
 
-async def test_b1_what_nobody_is_recorded_for_is_written_again(kinds: Cluster) -> None:
+async def made(kinds: Cluster, data: Raw) -> tuple[Search, Child]:
+    """Have an operator make a ConfigMap that others have not edited."""
     one = Search(kinds, Update.APPLY, Draw("no edits"))
     await one.begin()
-    await one.create(
-        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"a": "x"}}]
-    )
+    await one.create([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": data}])
     async with one.operator() as engine:
         await one.settle(engine)
-    (child,) = one.children
+    return one, one.children[0]
+
+
+async def test_b1_what_nobody_is_recorded_for_is_written_again(kinds: Cluster) -> None:
+    one, child = await made(kinds, {"a": "x"})
     await kinds.patch(one.path(child), {"metadata": {"managedFields": [{}]}})
     async with one.operator() as engine:
         await one.settle(engine)
@@ -514,13 +517,8 @@ async def test_b1_what_nobody_is_recorded_for_is_written_again(kinds: Cluster) -
 
 
 async def test_b1_a_null_that_others_have_applied_too_stays_what_it_was(kinds: Cluster) -> None:
-    one = Search(kinds, Update.APPLY, Draw("no edits"))
-    await one.begin()
+    one, child = await made(kinds, {"x": None})
     null = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": None}}
-    await one.create([{**null, "metadata": {}}])
-    async with one.operator() as engine:
-        await one.settle(engine)
-    (child,) = one.children
     query = "fieldManager=someone&force=true"
     await kinds.ask("PATCH", one.path(child, query), null, APPLY_PATCH)
     async with one.operator() as engine:

@@ -143,8 +143,7 @@ async def test_a_dry_run_prints_what_kubectl_diff_prints(case: Case, compared: C
 
 
 @pytest.mark.parametrize(
-    ("mode", "situation"),
-    [("create", situations.owner_removed), ("chosen", situations.is_to_keep)],
+    ("mode", "situation"), [("create", situations.owner_removed), ("chosen", situations.is_to_keep)]
 )
 async def test_a_dry_run_prints_whose_a_child_is_to_be(
     case: Case, compared: Compared, situation: Callable[[Case], Awaitable[None]]

@@ -95,27 +95,6 @@ def state(service: Raw) -> str:
     return told
 
 
-async def test_a_service_is_served_and_then_left_as_it_was(there: Here) -> None:
-    await there.make()
-    async with there.operated():
-        served = await there.until(lambda it: state(it).startswith("Reconciled"))
-        assert served["spec"]["publishNotReadyAddresses"]
-        assert served["metadata"]["labels"]["team"] == "a"
-        assert served["metadata"]["finalizers"] == [f"{NAME}/{NAME}"]
-        assert await there.child()
-        version = served["metadata"]["resourceVersion"]
-    async with there.operated():  # a restart changes nothing
-        await asyncio.sleep(2)
-        now = await there.until(bool)
-        assert now["metadata"]["resourceVersion"] == version
-        await there.cluster.patch(there.path, {"metadata": {"labels": {"mirror": "no"}}})
-        left = await there.until(lambda it: "team" not in it["metadata"]["labels"])
-        left = await there.until(lambda it: not it["metadata"].get("finalizers"))
-    assert left["metadata"]["labels"] == {"mirror": "no"}
-    assert not left["spec"].get("publishNotReadyAddresses")
-    assert not await there.child()
-
-
 async def test_what_another_manager_has_set_stays_and_the_state_says_so(there: Here) -> None:
     await there.make(team="theirs")
     async with there.operated():

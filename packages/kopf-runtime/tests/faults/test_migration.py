@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from signal import Signals
 from typing import Any
 
@@ -12,13 +12,12 @@ import pytest
 
 from faults.test_versions import ALPHA, NEWEST, Festivals, festival, until_converted
 from faults.test_versions import flags as converting
-from faults.worlds import is_before, policies_served, scraped
+from faults.worlds import is_before, scraped
+from kopf_kit.testing.api_server import granted
 from kopf_kit.testing.conformance.replicas import holds
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.requests import Raw, RefusedError
+from kopf_kit.testing.requests import Raw
 from kopf_kit.testing.world import ELECT, World
-from kopf_runtime.declaring.kinds import Kind
-from runtime import migrating
 
 pytestmark = pytest.mark.api
 flags = converting
@@ -30,6 +29,18 @@ LEFT = ("poisoned",) if is_before(30) else ()
 #: What a tenant writes into an annotation that only a conversion should write.
 FORGED = {f"{NEWEST.group}/conversion": '{"v1alpha1":{"whole":{}},"v1":{"whole":{"spec":{}}}}'}
 SUBJECT = Festivals()
+#: Its next release, which stores v1, and rewrites slowly what is stored.
+NEXT = """
+from dataclasses import replace
+from kopf_runtime.declaring.declaration import _ATTRIBUTE, declared
+from kopf_runtime.working import migration
+from runtime import festivals
+
+migration.RATE, migration.CRD_SETTLES = 30.0, 1.0
+for type_, stored in ((festivals.Alpha, False), (festivals.Festival, True)):
+    setattr(type_, _ATTRIBUTE, replace(declared(type_), storage=stored))
+raise SystemExit(festivals.manager.run())
+"""
 
 
 async def store(here: World, version: str) -> None:
@@ -76,32 +87,16 @@ async def until_rewritten(here: World, left: tuple[str, ...] = ()) -> None:
             await asyncio.sleep(0.1)
 
 
-def rights(user: str, kind: Kind = NEWEST) -> Iterator[Raw]:
-    """Yield what the operator needs for it, as the chart grants it."""
-    group, name = "rbac.authorization.k8s.io", f"{kind.plural}-migration"
-    crds, crd = "customresourcedefinitions", [str(kind)]
-    rules: tuple[Raw, ...] = (
-        {"apiGroups": ["apiextensions.k8s.io"], "resources": [crds], "verbs": ["get"]},
-        {
-            "apiGroups": ["apiextensions.k8s.io"],
-            "resources": [f"{crds}/status"],
-            "verbs": ["patch"],
-        },
-    )
-    own = {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list", "patch"]}
-    yield {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": name},
-        "rules": [*(rule | {"resourceNames": crd} for rule in rules), own],
-    }
-    yield {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-    }
+def rights(user: str) -> list[Raw]:
+    """Return what the operator needs for it, as the chart grants it."""
+    crds, crd = "customresourcedefinitions", {"resourceNames": [str(NEWEST)]}
+    extensions = {"apiGroups": ["apiextensions.k8s.io"], **crd}
+    rules: list[Raw] = [
+        {**extensions, "resources": [crds], "verbs": ["get"]},
+        {**extensions, "resources": [f"{crds}/status"], "verbs": ["patch"]},
+        {"apiGroups": [NEWEST.group], "resources": [NEWEST.plural], "verbs": ["list", "patch"]},
+    ]
+    return granted(f"{NEWEST.plural}-migration", rules, user, None)
 
 
 @pytest.fixture
@@ -133,7 +128,7 @@ async def older(here: World, flags: Any, number: int) -> AsyncIterator[tuple[str
     await here.operator.stop()
     here.operators.clear()
     await store(here, NEWEST.version)
-    here.subject.program = (migrating.__file__,)
+    here.subject.program = ("-c", NEXT)
     yield flags
     await here.cluster.remove(NEWEST.path(here.namespace))
     await store(here, ALPHA.version)
@@ -201,59 +196,3 @@ async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
     await here.wait_until_ready("poisoned")
     await here.wait_until_ready("later")
     await until_rewritten(here)
-
-
-async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(
-    here: World, older: tuple[str, ...]
-) -> None:
-    path, kind = NEWEST.path(here.namespace), "ValidatingAdmissionPolicy"
-    served = [await policies_served(here.cluster, each) for each in (kind, f"{kind}Binding")]
-    policy = {
-        "kind": kind,
-        "metadata": {"name": "frozen-festival"},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [NEWEST.group],
-                        "apiVersions": ["*"],
-                        "operations": ["UPDATE"],
-                        "resources": [NEWEST.plural],
-                        "resourceNames": ["f-007"],
-                    }
-                ]
-            },
-            "validations": [{"expression": "false", "message": "it is frozen"}],
-        },
-    }
-    binding = {
-        "kind": f"{kind}Binding",
-        "metadata": {"name": "frozen-festival"},
-        "spec": {"policyName": "frozen-festival", "validationActions": ["Deny"]},
-    }
-    for (version, root), manifest in zip(served, (policy, binding), strict=True):
-        await here.cluster.ask("POST", root, {"apiVersion": version, **manifest})
-    try:
-        await here.start(*older)
-        async with here.within(60, "frozen"):
-            while True:
-                try:
-                    await here.cluster.patch(f"{path}/f-007?dryRun=All", {})
-                except RefusedError as error:
-                    if "it is frozen" in str(error):
-                        break
-                await asyncio.sleep(0.2)
-        await here.operator.stop()
-        here.operators.clear()
-        await here.start(*MIGRATE, *older)
-        async with here.within(90, "told"):
-            also = " (and 1 more)" if LEFT else ""
-            while f"f-007{also} cannot be rewritten: " not in here.operator.log.read_text():
-                await asyncio.sleep(0.1)
-        assert "it is frozen" in here.operator.log.read_text()
-        assert ALPHA.version in await stored_versions(here)
-    finally:
-        for _, root in reversed(served):
-            await here.cluster.remove(f"{root}/frozen-festival")
-
-    await until_rewritten(here, LEFT)

@@ -6,10 +6,8 @@ from signal import SIGKILL
 
 import pytest
 
-from faults import neighbours
 from faults.holders import Stores, definition
-from faults.neighbours import NOTE, SEEN
-from faults.stores import PART
+from faults.stores import NOTE, PART, SEEN
 from kopf_kit.project.rbac import SCANNING
 from kopf_kit.testing.api_server import granted
 from kopf_kit.testing.requests import Raw
@@ -19,9 +17,9 @@ from kopf_runtime.declaring.kinds import POD, Kind
 
 
 class Neighbours(Stores):
-    """The operator of neighbours.py, which may watch CRDs or not."""
+    """The operator of stores.py beside handlers of kopf, which may watch CRDs or not."""
 
-    program = (neighbours.__file__,)
+    program = ("-c", "from faults import stores; raise SystemExit(stores.run_with_handlers())")
     keeps = False
     pod_security = "privileged"
 

@@ -3,14 +3,11 @@
 import asyncio
 import base64
 import json
-import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
 from kopf_kit.testing.calls import Proxy
 from kopf_kit.testing.process import free_port
@@ -30,7 +27,7 @@ APPLY = "application/apply-patch+yaml"
 class Festivals(Subject):
     """The operator of festivals.py, which stores v1alpha1 and serves v1."""
 
-    program = (festivals.__file__,)
+    program: tuple[str, ...] = (festivals.__file__,)
     manager = festivals.manager
     creates = Kind("", "v1", "events", "Event")
 
@@ -119,30 +116,6 @@ async def test_each_version_is_read_written_and_watched(here: World, flags: Any)
         assert found["status"]["conditions"][0]["status"] == "True"
 
 
-async def test_an_object_that_cannot_be_converted_fails_alone(here: World, flags: Any) -> None:
-    await here.start(*flags)
-    await until_converted(here)
-    for name, stage in (("bad", "poison"), ("good", "main")):
-        made = festival(ALPHA, name, stageName=stage)
-        await here.cluster.ask("POST", ALPHA.path(here.namespace), made)
-
-    listed = await here.cluster.items(NEWEST.path(here.namespace))
-    assert {raw["metadata"]["name"]: raw["spec"].get("stages") for raw in listed} == {
-        "bad": None,
-        "good": [{"name": "main", "seats": 100}],
-    }
-    await here.wait_until_ready("good")
-    told = await here.until_reason("Unreadable", "bad")
-    assert "RuntimeError: no stage may be poisoned" in told["message"]
-    spec = {"stages": [{"name": "new"}]}
-    with pytest.raises(RefusedError, match="it is shown in part; change it as v1alpha1"):
-        await here.cluster.patch(NEWEST.path(here.namespace, "bad"), {"spec": spec})
-    found = await here.cluster.ask("GET", ALPHA.path(here.namespace, "bad"))
-    assert found["spec"]["stageName"] == "poison"
-    await here.cluster.patch(ALPHA.path(here.namespace, "bad"), {"spec": {"stageName": "cured"}})
-    await here.wait_until_ready("bad")
-
-
 async def test_a_manifest_of_the_old_version_is_followed_by_one_of_the_new(
     here: World, flags: Any
 ) -> None:
@@ -177,63 +150,3 @@ async def test_a_standby_converts_before_it_has_listed_anything(here: World, fla
 
 async def _never(*_: Any) -> None:
     await asyncio.sleep(600)
-
-
-async def test_the_stored_version_is_there_without_an_operator(here: World, flags: Any) -> None:
-    await here.start(*flags)
-    await until_converted(here)
-    made = festival(ALPHA, "one", stageName="main")
-    await here.cluster.ask("POST", ALPHA.path(here.namespace), made)
-    await here.operator.stop()
-    # Also for an API server that starts before its webhook does.
-    plane = here.cluster.plane
-    plane.stop("kube-apiserver")
-    plane.start_api_server()
-    await asyncio.to_thread(plane.wait)
-    await here.cluster.serves(ALPHA)
-
-    began = time.monotonic()
-    with pytest.raises(RefusedError, match="conversion webhook for example"):
-        await here.cluster.ask("GET", NEWEST.path(here.namespace, "one"))
-    assert time.monotonic() - began < 30  # the API server's own limit
-    assert await here.cluster.items(ALPHA.path(here.namespace))
-    await here.cluster.patch(ALPHA.path(here.namespace, "one"), {"spec": {"opensAt": "7"}})
-    here.operators.clear()
-    await here.start(*flags)
-    async with here.within(60, "converted again"):
-        found = await here.cluster.ask("GET", NEWEST.path(here.namespace, "one"))
-    assert found["spec"]["hours"]["opens"] == "7"
-
-
-async def test_an_expired_certificate_is_named_and_its_successor_is_used_at_once(
-    here: World, flags: Any, tmp_path: Path
-) -> None:
-    await here.start(*flags)
-    await until_converted(here)
-    made = festival(ALPHA, "one", stageName="main")
-    await here.cluster.ask("POST", ALPHA.path(here.namespace), made)
-    files = [tmp_path / "tls.key", tmp_path / "tls.crt"]
-    good = [file.read_bytes() for file in files]
-    authority = trustme.CA()
-    expired = authority.issue_cert("127.0.0.1", not_after=datetime(2020, 1, 1, tzinfo=UTC))
-    chain = b"".join(blob.bytes() for blob in expired.cert_chain_pems)
-    for file, content in zip(files, (expired.private_key_pem.bytes(), chain), strict=True):
-        file.write_bytes(content)
-    # With another authority, the API server connects again.
-    bundle = base64.b64encode(good[1] + authority.cert_pem.bytes()).decode()
-    client = {"webhook": {"clientConfig": {"caBundle": bundle}}}
-    await here.cluster.patch(here.subject.crd, {"spec": {"conversion": client}})
-
-    async def read() -> None:
-        while True:
-            await here.cluster.ask("GET", NEWEST.path(here.namespace, "one"))
-            await asyncio.sleep(0.1)
-
-    with pytest.raises(RefusedError, match="certificate has expired"):
-        await asyncio.wait_for(read(), 60)
-    assert await here.cluster.items(ALPHA.path(here.namespace))
-
-    for file, content in zip(files, good, strict=True):
-        file.write_bytes(content)
-    found = await here.cluster.ask("GET", NEWEST.path(here.namespace, "one"))
-    assert found["spec"]["stages"][0]["name"] == "main"

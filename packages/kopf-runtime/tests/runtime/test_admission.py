@@ -1,11 +1,16 @@
-"""Admission: what is declared, and what the API server is answered."""
+"""Admission: what is declared, what the API server is answered, and when it may ask.
+
+tests/faults/test_admission.py has a real API server, and rotates the certificate.
+"""
 
 import asyncio
 import base64
 import contextlib
+import dataclasses
 import json
 import logging
 import ssl
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
@@ -27,8 +32,10 @@ from kopf_runtime.converting.versions import Versions
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import ApiError, DeclarationError
+from kopf_runtime.declaring.kinds import VALIDATING_WEBHOOK_CONFIGURATION
 from kopf_runtime.declaring.settings import Settings
-from kopf_runtime.endpoints import reviews
+from kopf_runtime.endpoints import certificates, reviews
+from kopf_runtime.endpoints.certificates import Certificates
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import Server
 from kopf_runtime.process import beside_kopf, kopf_admission
@@ -37,6 +44,7 @@ from runtime.festivals import Festival
 from runtime.support.api_server import ApiServer
 from runtime.support.certificates import trust_in
 from runtime.support.running import at_work, operating
+from runtime.support.waiting import until
 
 # --- what is declared -----------------------------------------------------------------------------
 
@@ -52,40 +60,6 @@ def test_the_kit_reads_what_is_declared() -> None:
     assert (names.failure_policy, slow.failure_policy) == ("Fail", "Ignore")
     assert "kube-system" in names.match_conditions["not-the-control-plane"]
     assert names.timeout_seconds == 10  # five for the function
-
-
-def accepts(_: Any, __: Any) -> None: ...
-
-
-async def yields(_: Any, __: Any) -> AsyncIterator[str]:
-    yield "no"
-
-
-@pytest.mark.parametrize(
-    ("declare", "told"),
-    [
-        (
-            lambda c: c.validate(operations=())(accepts),
-            r"operations=\(\): use a tuple of create, update, delete",
-        ),
-        (
-            lambda c: c.validate(operations="create")(accepts),
-            "operations='create': use a tuple of create",
-        ),
-        (lambda c: c.default(operations=("delete",))(accepts), "use a tuple of create, update$"),
-        (lambda c: c.validate(failure_policy="Fail")(accepts), "use 'fail' or 'ignore'"),
-        (lambda c: c.validate(timeout=30)(accepts), "more than 0 and at most 25 seconds"),
-        (lambda c: c.validate()(yields), "return the warnings, or yield them in `def`"),
-        (lambda c: c.validate()(lambda *_: None), "call the function after what it checks"),
-        (lambda c: [c.validate()(accepts) for _ in "ab"], "another function is the webhook accept"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(
-    declare: Callable[[kr.Controller], object], told: str
-) -> None:
-    controller = kr.Manager("o", kr.Settings).controller_for(Festival)
-    with pytest.raises((TypeError, ValueError), match=told):
-        declare(controller)
 
 
 # --- what is answered -----------------------------------------------------------------------------
@@ -573,3 +547,114 @@ def _alpha(status: bytes) -> bytes:
         b'{"apiVersion": "example.dev/v1alpha1", "kind": "Festival", "metadata": {"name": "one"}, '
         b'"spec": {"stageName": "a"}, "status": ' + status + b"}"
     )
+
+
+# --- when a replica may be asked: once the API server trusts its certificate ---------------------
+
+KIND = festivals.controller.kind
+SETTINGS = dataclasses.replace(
+    kr.Settings(),
+    own_namespace="ours",
+    webhook_secret="tls",
+    webhook_service="hooks",
+    webhook_configuration="ours.festivals",
+)
+CONFIGURATION = VALIDATING_WEBHOOK_CONFIGURATION.path(name="ours.festivals")
+CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{KIND}"
+
+
+class Kube:
+    """An API kube with some objects, of which some may not be read."""
+
+    manager = "festival-operator"
+
+    def __init__(self, **objects: Any) -> None:
+        self.objects: dict[str, Any] = {}
+        self.forbidden: set[str] = set()
+        self.patched: list[tuple[str, Any]] = []
+
+    def now(self) -> float:
+        return time.time()
+
+    async def ask(self, method: str, path: str, body: Any = None, **_: Any) -> dict[str, Any]:
+        if path in self.forbidden:
+            raise ApiError(method, path, 403, "Forbidden", "no right")
+        if method == "PATCH" and "/secrets/" in path:
+            self.objects[path] = {"metadata": {"resourceVersion": "1"}, "data": body["data"]}
+        elif method == "PATCH":
+            self.patched.append((path, body))
+        if path not in self.objects:
+            raise ApiError(method, path, 404, "NotFound", "it is not there")
+        found: dict[str, Any] = self.objects[path]
+        return found
+
+
+def asking(service: str) -> dict[str, Any]:
+    """Return whom the API kube asks."""
+    return {"clientConfig": {"service": {"namespace": "ours", "name": service}}}
+
+
+def converting(service: str) -> dict[str, Any]:
+    spec = {"conversion": {"webhook": asking(service)}}
+    return {"metadata": {"resourceVersion": "1"}, "spec": spec}
+
+
+@contextlib.asynccontextmanager
+async def running(kube: Kube, settings: kr.Settings = SETTINGS) -> AsyncIterator[Certificates]:
+    webhooks = [webhook for webhook in festivals.manager.webhooks if webhook.kind == "validating"]
+    found = Certificates(kube, settings, webhooks, [KIND])  # type: ignore[arg-type]
+    task = asyncio.create_task(found.run())
+    try:
+        yield found
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def kube(monkeypatch: pytest.MonkeyPatch) -> Kube:
+    monkeypatch.setattr(certificates, "LOOK", 0.02)
+    one = Kube()
+    one.objects[CRD] = converting("hooks")
+    names = [each.name for each in festivals.manager.webhooks if each.kind == "validating"]
+    webhooks = [{"name": name, **asking("hooks")} for name in names]
+    one.objects[CONFIGURATION] = {"metadata": {"resourceVersion": "1"}, "webhooks": webhooks}
+    return one
+
+
+async def test_it_is_ready_once_all_that_asks_it_was_told(kube: Kube) -> None:
+    configuration = kube.objects.pop(CONFIGURATION)  # Helm installs it last
+    async with running(kube) as one:
+        await until(lambda: "has no webhook of ours yet" in one.untrusted)
+        kube.objects[CONFIGURATION] = configuration
+        await until(lambda: not one.untrusted)
+    bundle = dict(kube.patched)[CONFIGURATION]["webhooks"][0]["clientConfig"]["caBundle"]
+    assert base64.b64decode(bundle).startswith(b"-----BEGIN CERTIFICATE-----")
+
+
+async def test_what_asks_another_release_is_left_alone(
+    kube: Kube, caplog: pytest.LogCaptureFixture
+) -> None:
+    kube.objects[CRD] = converting("of-another-release")
+    with caplog.at_level(logging.WARNING):
+        async with running(kube) as one:
+            await until(lambda: not one.untrusted)
+    assert CRD not in dict(kube.patched)
+    assert f"{KIND} is converted by somebody else" in caplog.text
+
+
+async def test_without_a_right_to_the_crd_it_is_ready_where_namespaces_are_selected(
+    kube: Kube, caplog: pytest.LogCaptureFixture
+) -> None:
+    kube.forbidden.add(CRD)
+    selected = dataclasses.replace(SETTINGS, namespaces=("team-a",))
+    with caplog.at_level(logging.WARNING):
+        async with running(kube, selected) as one:
+            await until(lambda: not one.untrusted)
+    assert "they write ca.crt of the Secret tls into its" in caplog.text
+
+    async with running(kube) as one:  # it should have that right, and may get it
+        await until(lambda: "Forbidden: no right" in caplog.text)
+        assert one.untrusted
+        kube.forbidden.clear()
+        await until(lambda: not one.untrusted)

@@ -2,26 +2,34 @@
 
 import asyncio
 import itertools
-import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
 
 import kopf_runtime as kr
-from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.controller import Controller
-from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import build, caches, connected, leading, operating
+from runtime.support.running import caches, leading, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, ready, retry_after, text, widget
+from runtime.widgets import (
+    WIDGET,
+    Raw,
+    Widget,
+    edit,
+    manifest,
+    ready,
+    reconciled,
+    retry_after,
+    text,
+    widget,
+    working_on,
+)
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 
@@ -38,8 +46,7 @@ class Progress(kr.Fields, frozen=True):
 
 
 def config_map(name: str, text: str = "") -> Raw:
-    meta = {"name": name}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"text": text}}
+    return manifest(CONFIG_MAP, name, data={"text": text})
 
 
 def counted(number: int, raw: Raw) -> None:
@@ -68,8 +75,7 @@ async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> 
         if thing.spec.text == "bad":
             context.event("member added", "")
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: len(server.events) == 3)  # the child's is the third
         server.edit(WIDGET, KEY, edit("bad"))
         await until(lambda: reported(server)[0] == "SyncFailed")
@@ -86,29 +92,6 @@ async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> 
 # --- planning at each reconcile -------------------------------------------------------------------
 
 
-async def test_a_stepwise_plan_goes_on_once_a_child_has_changed(server: ApiServer) -> None:
-    one = Controller(WIDGET, Widget, None)
-    one.owns(CONFIG_MAP, ConfigMap, transform=lambda child: child.data.get("formed"))
-
-    @one.desired(stepwise=True)
-    def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
-        yield config_map("first")
-        if context.children and context.children[0].view:
-            yield config_map("second")
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
-        assert server.get(CONFIG_MAP, ("ns", "second")) is None
-
-        server.edit(CONFIG_MAP, ("ns", "first"), lambda raw: raw["data"].update(formed="yes"))
-
-        await until(lambda: server.get(CONFIG_MAP, ("ns", "second")))
-    async with operating(server, one):  # a restart loses nothing of it
-        await asyncio.sleep(0.3)
-        assert server.get(CONFIG_MAP, ("ns", "second"))
-
-
 async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -> None:
     one = widgets.otherwise(widgets.controller())
 
@@ -122,8 +105,7 @@ async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -
     def status(_: Any, seen: kr.Observed) -> kr.Status:
         return kr.Status(True, "Formed", "So many.", Progress(member_count=len(seen.children)))
 
-    server.put(WIDGET, widget(text="3"))
-    async with operating(server, one):
+    async with working_on(server, widget(text="3"), one):
         await until(lambda: server.get(CONFIG_MAP, ("ns", "member-2")))
         server.edit(WIDGET, KEY, edit("1"))
         await until(lambda: len(caches(one).children[CONFIG_MAP].cache) == 1)
@@ -141,8 +123,7 @@ async def test_a_stepwise_object_that_differs_each_time_is_written_once_a_second
     else:
         one.desired(stepwise=True)(lambda _, context: [config_map("first", str(context.now))])
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         reason = "Fine" if what == "status" else "BackOff"
         await until(lambda: reported(server)[0] == reason)
         before = len(server.writes)
@@ -153,8 +134,7 @@ async def test_a_stepwise_object_that_differs_each_time_is_written_once_a_second
 async def test_a_time_that_cannot_be_meant_is_told(server: ApiServer) -> None:
     one = widgets.controller()
     one.sync(every=lambda *_: 0)(_no_call)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         why = "ValueError: the time between two calls of sync must be above 0 seconds"
         why = why.replace("sync", _no_call.__name__)
         await until(
@@ -186,8 +166,7 @@ async def test_children_stay_while_an_author_waits(server: ApiServer, where: str
         async def sync(thing: Widget, _: object) -> None:
             wait(thing)
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: text(server) == "hello")
 
         server.edit(WIDGET, KEY, edit("wait"))
@@ -203,35 +182,6 @@ async def test_children_stay_while_an_author_waits(server: ApiServer, where: str
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
 
 
-@pytest.mark.parametrize("where", ["desired", "sync"])
-async def test_an_author_who_waits_0_seconds_keeps_no_worker(server: ApiServer, where: str) -> None:
-    one, calls = widgets.otherwise(widgets.controller()), list[int]()
-
-    def wait() -> None:
-        calls.append(1)
-        raise kr.Wait("QuorumLost", "Members come back.", after=0)
-
-    if where == "sync":
-
-        @one.sync()
-        async def sync(*_: object) -> None:
-            wait()
-
-    else:
-
-        @one.desired(stepwise=True)
-        def desired(*_: object) -> Iterable[Raw]:
-            wait()
-            return ()
-
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: reported(server)[0] == "QuorumLost")
-        before = len(calls)
-        await asyncio.sleep(1.5)
-        assert 0 < len(calls) - before < 4
-
-
 async def test_a_plan_that_waits_is_made_again_after_its_time_without_any_change(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,8 +195,7 @@ async def test_a_plan_that_waits_is_made_again_after_its_time_without_any_change
         return widgets.config_map(thing)
 
     one = widgets.controller(desired)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: len(asked) >= 4)
         busy.clear()
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
@@ -280,8 +229,7 @@ async def test_the_next_process_knows_a_recorded_intent(server: ApiServer) -> No
         outside.append("called")
         return "fine"
 
-    server.put(WIDGET, widget())
-    async with operating(server, controller(never)):
+    async with working_on(server, widget(), controller(never)):
         await until(lambda: (server.get(WIDGET, KEY) or {}).get("status"))
     assert not outside
 
@@ -312,9 +260,8 @@ async def test_a_recorded_intent_leaves_the_other_fields_of_its_class(server: Ap
         except ValueError as error:
             failed.append(str(error))
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    async with reconciled(server, widget(), one):
+        pass
     kept = {"booking": "B1", "count": 3, "names": ["a"]}
     assert seen == [{**kept, "joiningNow": "m-1"}, kept]
     assert failed
@@ -338,8 +285,7 @@ async def test_a_status_that_overwrites_a_record_is_refused(
         return one
 
     server.put(WIDGET, widget(text="begin"))
-    server.put(WIDGET, widget("two"))
-    async with operating(server, recording()):
+    async with working_on(server, widget("two"), recording()):
         why = "it would overwrite what context.record has stored in begun; return a class without"
         await until(lambda: reported(server)[0] == "InvalidStatus" and why in reported(server)[1])
         server.edit(WIDGET, ("ns", "two"), edit("again"))
@@ -364,9 +310,8 @@ async def test_what_changed_is_read_again_before_a_call_outside(server: ApiServe
         await context.record(Progress(begun="now"))
         outside.append(context.stored["theirs"])
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    async with reconciled(server, widget(), one):
+        pass
     assert outside == ["first"]
     assert not any(event["reason"] == "SyncFailed" for event in server.events)
 
@@ -380,8 +325,7 @@ async def test_a_call_that_never_records_is_told_and_made_less_often(server: Api
         server.edit(WIDGET, KEY, lambda raw: raw.setdefault("status", {}).update(of=len(calls)))
         await context.record({"begun": "yes"})
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         reason = "SyncFailed", "it changed before anything was recorded"
         await until(lambda: reported(server) == reason)
         before = len(calls)
@@ -401,8 +345,7 @@ async def test_an_intent_that_the_api_server_does_not_keep_ends_the_call(server:
         outside.append("called")
 
     server.admission = drop
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: reported(server)[0] == "SyncFailed")
     assert "does not keep these fields of the status: ['begun']" in reported(server)[1]
     assert not outside
@@ -418,8 +361,7 @@ async def test_a_change_of_a_child_calls_sync_at_most_once_a_second(server: ApiS
     async def sync(*_: Any) -> None:
         calls.append(asyncio.get_running_loop().time())
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: text(server) == "hello")
         for number in range(20):
             server.edit(CONFIG_MAP, CHILD, partial(counted, number))
@@ -450,9 +392,7 @@ async def test_a_call_because_of_a_child_that_fails_is_made_again_soon(
             raise error
 
     (one.sync if what == "sync" else one.check)(every=3600, on=[CONFIG_MAP])(call)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    async with reconciled(server, widget(), one):
         await asyncio.sleep(0.3)  # our own creation is a change, too
         down.append(True)
         server.edit(CONFIG_MAP, CHILD, partial(counted, 1))
@@ -471,19 +411,10 @@ async def test_the_outcome_may_say_how_soon_sync_is_called_again(server: ApiServ
         calls.append(1)
         return len(calls)
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: len(calls) == 3)
         await asyncio.sleep(0.3)
     assert len(calls) == 3
-
-
-async def test_a_kind_that_is_not_watched_cannot_call_sync(server: ApiServer) -> None:
-    one = widgets.controller()
-    one.sync(on=[POD])(_no_call)
-    async with connected(server) as client:
-        with pytest.raises(DeclarationError, match="on=Pod: a Widget neither owns nor watches"):
-            build(client, Metrics("tester"), kr.Settings(), one)
 
 
 @pytest.mark.parametrize("every", [0.05, 1e-6], ids=["", "due before the reconcile ends"])
@@ -505,39 +436,12 @@ async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_eac
         calls.append(1)
         return "taken" if len(calls) < 15 else "free"  # the delays of retries would have grown
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: reported(server) == ("InvalidPlan", "the hostname is taken"))
         await until(lambda: text(server) == "hello")
 
 
 # --- what cannot be seen --------------------------------------------------------------------------
-
-
-async def test_a_kind_that_is_missing_is_not_taken_for_one_without_children(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kopf_runtime.declaring.context.UNSEEN", 0.5)
-    one, seen = widgets.controller(), list[Any]()
-    one.owns(POD, update=kr.RECREATE)
-
-    @one.sync()
-    async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
-        seen.append([child.key for child in context.children_of(CONFIG_MAP)])
-        list(context.children)
-        seen.append("all")
-
-    server.put(WIDGET, widget())
-    refused = server.refuse("GET", "/pods", RefusedError(404, "NotFound"), math.inf)
-    async with operating(server, one):
-        await until(lambda: reported(server)[0] == "KindNotServed")
-        assert reported(server)[1].startswith(
-            "pods cannot be seen: the API server does not know it"
-        )
-        assert seen == [[]]
-        server.answers.clear()
-        await until(lambda: seen[-1] == "all")
-    assert refused
 
 
 async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(
@@ -554,8 +458,7 @@ async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(
     def resize(size: str) -> Callable[[Raw], None]:
         return lambda raw: raw["metadata"]["annotations"].update({size: "1"})
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(
             lambda: "cannot be seen: ns/w-one cannot be read: KeyError" in str(reported(server))
         )
@@ -572,8 +475,7 @@ async def test_c18_after_a_takeover_sync_sees_the_former_leaders_child(server: A
     async def sync(_: Widget, context: kr.CallContext[Any]) -> None:
         seen.append(context.child and context.child.key)
 
-    server.put(WIDGET, widget())
-    async with operating(server, one, working=False) as standby:
+    async with working_on(server, widget(), one, working=False) as standby:
         await until(lambda: standby.synced)
         server.mute = True  # its watches fall behind
         async with operating(server, former):
@@ -612,24 +514,6 @@ async def test_after_a_takeover_an_index_knows_what_others_gave_up(server: ApiSe
 async def _no_call(*_: Any) -> None: ...
 
 
-async def test_a_replica_that_takes_over_is_ready_while_it_lists(server: ApiServer) -> None:
-    one = widgets.controller()
-    one.sync()(_no_call)
-    async with operating(server, one, working=False) as standby:
-        await until(lambda: standby.synced)
-        late = asyncio.Event()
-
-        async def answer(request: web.Request) -> None:
-            if request.path.endswith("/configmaps"):
-                await late.wait()
-
-        server.answers.append(answer)
-        async with leading(one):
-            await until(lambda: caches(one).why_unserved("ns"))  # so nothing is reconciled
-            assert caches(one).unserved() == ([], 1)
-            late.set()
-
-
 # --- check ----------------------------------------------------------------------------------------
 
 
@@ -658,8 +542,7 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
     def status(_: Any, seen: kr.Observed) -> kr.Status:
         return kr.Status(True, "Checked", str(seen.check_result))
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: reported(server) == ("Checked", "answers"))
         await until(lambda: text(server) == "hello answers")
         assert found == [(["w-one"], "hello")]
@@ -681,8 +564,7 @@ async def test_a_check_that_found_half_of_the_children_is_called_again(server: A
         return len(context.children)
 
     refused = server.refuse("PATCH", "/w-two$", RefusedError(500, "InternalError"))
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: text(server) == "hello 2")
     assert refused
 
@@ -706,8 +588,7 @@ async def test_children_stay_while_a_check_fails_or_makes_the_plan_impossible(
             raise kr.RetryError("It does not answer.")
         return state[0]
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: reported(server) == ("CheckFailed", "It does not answer."))
         assert text(server) == "hello"
         state[0] = "well"
@@ -741,8 +622,7 @@ def if_formed(state: list[str], *, checks: list[int]) -> Controller:
 
 async def test_an_edit_keeps_what_is_there_because_of_the_check(server: ApiServer) -> None:
     checks: list[int] = []
-    server.put(WIDGET, widget())
-    async with operating(server, if_formed(["formed"], checks=checks)):
+    async with working_on(server, widget(), if_formed(["formed"], checks=checks)):
         await until(lambda: server.get(CONFIG_MAP, ("ns", "data")))
         server.edit(WIDGET, KEY, edit("changed"))
         await until(lambda: text(server) == "changed formed" and len(checks) == 2)
@@ -755,8 +635,7 @@ async def test_a_restart_keeps_what_is_there_because_of_the_check_until_it_answe
 ) -> None:
     monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
     state = ["formed"]
-    server.put(WIDGET, widget())
-    async with operating(server, if_formed(state, checks=[])):
+    async with working_on(server, widget(), if_formed(state, checks=[])):
         await until(lambda: server.get(CONFIG_MAP, ("ns", "data")))
     state.clear()
     server.remove(CONFIG_MAP, CHILD)
@@ -778,7 +657,7 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
     def controller() -> Controller:
         def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
             if context.check_result:
-                yield {**config_map("data"), "apiVersion": "batch/v1", "kind": "Job", "spec": job}
+                yield manifest(kr.kinds.JOB, "data", spec=job)
 
         one = widgets.otherwise(if_formed(state, checks=checks))
         one.owns(kr.kinds.JOB, optional=True)
@@ -786,8 +665,7 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
         return one
 
     async with ApiServer(WIDGET, CONFIG_MAP, kr.kinds.JOB).running() as server:
-        server.put(WIDGET, widget())
-        async with operating(server, controller()):
+        async with working_on(server, widget(), controller()):
             await until(lambda: server.get(kr.kinds.JOB, ("ns", "data")))
         state.clear()
         server.refuse("GET", "/jobs$", RefusedError(404, "NotFound"))
@@ -807,7 +685,6 @@ async def test_an_unchecked_object_follows_its_plan(server: ApiServer) -> None:
     def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         yield config_map("w-one", f"{len(context.children)} there")
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: reported(server)[0] == "CheckFailed")
         await until(lambda: text(server) == "1 there")

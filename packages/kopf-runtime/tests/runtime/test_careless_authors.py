@@ -7,7 +7,7 @@ import json
 import secrets
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,7 +31,19 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, Operator, at_work, build, caches, connected, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, is_ready, readiness, ready, widget
+from runtime.widgets import (
+    WIDGET,
+    Raw,
+    Widget,
+    edit,
+    is_ready,
+    owning,
+    readiness,
+    ready,
+    reconciled,
+    widget,
+    working_on,
+)
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
 #: A half of a character, which JSON may hold and UTF-8 may not.
@@ -56,36 +68,8 @@ async def test_c13_a_manager_without_a_controller_is_refused_in_words(
         await manager._start(kopf.OperatorSettings())
 
 
-def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
-    manager = kr.Manager("gadget-operator", kr.Settings)
-    gadgets = manager.controller_for(Gadget)
-    gadgets.owns(CONFIG_MAP)
-
-    gadgets.gauge("size", "Its size.", lambda _: 1)
-    with pytest.raises(ValueError, match="the gauge size is declared twice for Gadget"):
-        gadgets.gauge("size", "Its size.", lambda _: 1)
-    with pytest.raises(ValueError, match="'its-size' cannot name a metric: use a-z, 0-9 and _"):
-        gadgets.gauge("its-size", "Its size.", lambda _: 1)
-
-    for workers in (0, 1001, 1.5, True):
-        with pytest.raises(ValueError, match=f"workers={workers}: use a whole number from 1 to"):
-            manager.controller_for(Gadget, workers=workers)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="print must be a coroutine function: write `async def"):
-        manager.task(print)  # type: ignore[type-var]
-    with pytest.raises(TypeError, match="print must be a coroutine function: write `async def"):
-        manager.adapt(print)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="ConfigMap is declared twice for Gadget"):
-        gadgets.owns(CONFIG_MAP)
-    with pytest.raises(TypeError, match=r"'Secret' is not a kr\.Kind; kr\.kinds has"):
-        gadgets.owns("Secret")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"update='apply': use kr\.RECREATE or"):
-        gadgets.owns(SECRET, update="apply")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="Secret is created once: leave out finished="):
-        gadgets.owns(SECRET, update=kr.CREATE, finished=lambda _: "")
-    with pytest.raises(TypeError, match=r"'Pod' is not a kr\.Kind"):
-        gadgets.descendants("Pod", transform=lambda _: None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="Namespace has no namespace: a Gadget, which has one, c"):
-        gadgets.owns(NAMESPACE)
+class Service(kr.Object):
+    status: dict[str, Any] = {}  # noqa: RUF012
 
 
 async def waits(*_: object) -> None: ...
@@ -93,6 +77,129 @@ async def waits(*_: object) -> None: ...
 
 async def yields(*_: object) -> AsyncIterator[None]:
     yield
+
+
+def accepts(_: Any, __: Any) -> None: ...
+
+
+MANAGER: Any = kr.Manager("gadget-operator", kr.Settings)
+
+
+def of_others(type_: Any = Service, **how: Any) -> Any:
+    """Declare a controller of a kind that others define."""
+    return MANAGER.controller_for(kr.kinds.SERVICE, type_, **how)
+
+
+def ordered(one: Controller, **after: tuple[Kind, ...]) -> None:
+    """Have kinds come after others."""
+    for name, kinds in after.items():
+        one.owns({"configs": CONFIG_MAP, "secrets": SECRET}[name], after=kinds)
+    one.desired(widgets.config_map)
+    one.declaration.check_complete()
+
+
+RETAINED: Any = {"deletion_policy": kr.RETAIN, "update": kr.RECREATE}
+#: What cannot be meant, and what is said of it.
+REFUSED: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda c: [c.gauge("size", "", len) for _ in "ab"], "the gauge size is declared twice for Wi"),
+    (lambda c: c.gauge("its-size", "", len), "'its-size' cannot name a metric: use a-z, 0-9 and _"),
+    *(
+        (lambda _, n=n: MANAGER.controller_for(Gadget, workers=n), f"workers={n}: use a whole num")
+        for n in (0, 1001, 1.5, True)
+    ),
+    (lambda _: MANAGER.task(print), "print must be a coroutine function: write `async def"),
+    (lambda _: MANAGER.adapt(print), "print must be a coroutine function: write `async def"),
+    (lambda _: kr.custom_resource("a.b", "v1", "as")(type("A", (), {})), r"class A\(kr.Resource\)"),
+    *((lambda c, b=b: c.limits(backoff=b), "use ") for b in ((0, 1), (2, 1), (1, 601))),
+    (lambda c: c.limits(rate=0), "use "),
+    # children
+    (lambda c: [c.owns(CONFIG_MAP) for _ in "ab"], "ConfigMap is declared twice for Widget"),
+    (lambda c: c.owns("Secret"), r"'Secret' is not a kr\.Kind; kr\.kinds has"),
+    (lambda c: c.owns(SECRET, dict), "dict can read no object: derive it from kr.Object"),
+    (lambda c: c.owns(SECRET, "Secret"), "'Secret' is not a class of objects"),
+    (lambda c: c.owns(NAMESPACE), "Namespace has no namespace: a Widget, which has one, c"),
+    (lambda c: c.owns(SECRET, update="apply"), r"update='apply': use kr\.RECREATE or"),
+    (
+        lambda c: c.owns(SECRET, update=kr.CREATE, finished=str),
+        "is created once: leave out finished=",
+    ),
+    (lambda c: c.owns(SECRET, after=CONFIG_MAP), "use a tuple of kinds"),
+    (lambda c: c.owns(SECRET, after=("configmaps",)), "use a tuple of kinds"),
+    (lambda c: c.owns(SECRET, prune=kr.ORPHAN), "prune=.*: use True or False"),
+    (lambda c: c.owns(SECRET, prune=lambda _: True), "prune=.*: use True or False"),
+    (
+        lambda c: c.owns(SECRET, deletion_policy=Update.APPLY),
+        "deletion_policy=.*: use kr.DELETE or",
+    ),
+    (lambda c: c.owns(SECRET, **RETAINED), "it cannot be retained"),
+    (lambda c: c.owns(SECRET, **RETAINED | {"deletion_policy": str}), "it cannot be retained"),
+    (
+        lambda c: c.owns(SECRET, on_immutable=kr.RETAIN),
+        "on_immutable=.*: use kr.RECREATE or kr.ORP",
+    ),
+    (lambda c: c.owns(SECRET, on_immutable=kr.ORPHAN, update=kr.CREATE), "is not changed in place"),
+    (lambda c: ordered(c, configs=(SECRET,)), "after= names Secret; declare it with owns"),
+    (lambda c: ordered(c, configs=(SECRET,), secrets=(CONFIG_MAP,)), "after= is a circle: "),
+    (lambda c: ordered(c, configs=(CONFIG_MAP,)), "ConfigMap after ConfigMap"),
+    # what is read
+    (lambda c: c.descendants("Pod", transform=str), r"'Pod' is not a kr\.Kind"),
+    (lambda c: c.descendants(SECRET, transform="one"), "transform='one': use a function"),
+    (lambda c: c.reads("secrets", keys=str, transform=str), "'secrets' is not a kr.Kind"),
+    (lambda c: c.reads(SECRET, keys=["s"], transform=str), r"keys=\['s'\]: use a function"),
+    (lambda c: c.reads(SECRET, transform=str), r"reads\(Secret\) needs either keys= or labels="),
+    (lambda c: c.reads(SECRET, keys=str, labels=dict, transform=str), "either keys= or labels="),
+    (lambda c: c.reads(SECRET, labels={"a": "b"}, transform=str), "labels={'a': 'b'}: use a fu"),
+    (
+        lambda c: c.reads(SECRET, labels=dict, transform=str, every=5),
+        "every= asks for objects by their names: leave it out with labels=",
+    ),
+    (lambda c: c.reads(SECRET, keys=str, transform=str, every=0.5), "every=0.5: use at least 1"),
+    (lambda c: [c.reads(SECRET, keys=str, transform=str) for _ in "ab"], "declared twice"),
+    (lambda c: c.watches(SECRET, transform=str, to="one"), "to='one': use a function"),
+    (lambda c: c.index("host"), r"index\('host'\): use a function"),
+    (lambda c: c.unique("Host", str), "'Host' cannot name what is unique"),
+    (lambda c: c.unique("host", "host"), r"unique\('host'\): use a function"),
+    (lambda c: c.unique("host", str, on_taken=kr.ORPHAN), "on_taken=.*: use kr.DELETE or"),
+    (lambda c: [c.unique("host", str) for _ in "ab"], "declared twice for Widget"),
+    # calls outside
+    (lambda c: c.sync(timeout=600)(waits), "the timeout of waits must be at most 240 seconds"),
+    (lambda c: c.sync(timeout=0)(waits), "the timeout of waits must be at most 240 seconds"),
+    (lambda c: c.sync(every=0)(waits), "the time between two calls of waits must be above 0 sec"),
+    (lambda c: c.sync(every=float("nan"))(waits), "two calls of waits must be above 0 seconds"),
+    (lambda c: c.finalize()(accepts), "write `async def accepts`"),
+    (
+        lambda c: (c.sync(on=[POD])(waits), c.declaration.check_complete()),
+        "on=Pod: a Widget neither owns nor watches",
+    ),
+    # webhooks
+    (lambda c: c.validate(operations=())(accepts), r"operations=\(\): use a tuple of create, upda"),
+    (lambda c: c.validate(operations="create")(accepts), "operations='create': use a tuple of cre"),
+    (lambda c: c.default(operations=("delete",))(accepts), "use a tuple of create, update$"),
+    (lambda c: c.validate(failure_policy="Fail")(accepts), "use 'fail' or 'ignore'"),
+    (lambda c: c.validate(timeout=30)(accepts), "more than 0 and at most 25 seconds"),
+    (lambda c: c.validate()(yields), "return the warnings, or yield them in `def`"),
+    (lambda c: c.validate()(lambda *_: None), "call the function after what it checks"),
+    (lambda c: [c.validate()(accepts) for _ in "ab"], "another function is the webhook accept"),
+    # kinds of others
+    (lambda _: of_others().validate(), "a kind of others: it cannot have webhooks"),
+    (lambda _: of_others().unique("host", str), "cannot have unique values"),
+    (lambda _: of_others(where={"fields": {}}), "'fields' selects nothing"),
+    (lambda _: of_others(where={"labels": {"a b": "c"}}), "no label that an object can have"),
+    (lambda _: of_others(annotation="a b"), "cannot name an annotation"),
+    (lambda _: of_others(condition="a b"), "no type of a condition"),
+    (lambda _: of_others(annotation="a", condition="b"), "use one of them"),
+    (lambda _: of_others(kr.Object, condition="a"), "whose status has the conditions"),
+    # the second one reads no reason
+    (lambda _: of_others(kr.Conditioned, condition="a"), "whose status has the conditions"),
+]
+
+
+@pytest.mark.parametrize(("declare", "why"), REFUSED, ids=[why for _, why in REFUSED])
+def test_a_declaration_that_cannot_be_meant_is_refused_at_once(
+    declare: Callable[[Any], Any], why: str
+) -> None:
+    with pytest.raises((TypeError, ValueError, DeclarationError), match=why):
+        declare(Controller(WIDGET, Widget, None))
 
 
 @pytest.mark.parametrize("name", ["desired", "status", "session"])
@@ -138,14 +245,6 @@ async def test_an_operator_that_owns_and_plans_nothing_ends_at_once(server: ApiS
             build(client, metrics, kr.Settings(), taken)
         with pytest.raises(DeclarationError, match="which objects of ConfigMap a Widget should"):
             build(client, metrics, kr.Settings(), forgotten)
-
-
-@pytest.mark.parametrize(
-    "limits", [{"backoff": (0, 1)}, {"backoff": (2, 1)}, {"backoff": (1, 601)}, {"rate": 0}]
-)
-def test_limits_that_cannot_be_meant_are_refused(limits: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="use "):
-        Controller(WIDGET, Widget, None).limits(**limits)
 
 
 def test_an_author_says_why_the_operator_is_not_ready() -> None:
@@ -204,16 +303,6 @@ async def test_a_gauge_that_fails_for_an_object_costs_the_others_no_value(
         server.remove(WIDGET, ("ns", "a"))
         await until(lambda: len(list(one.owners)) == 3)
         assert sizes(operator) == {}
-
-
-def test_f6_a_class_that_is_no_resource_and_an_after_of_no_child_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"write class Site\(kr.Resource\)"):
-        kr.custom_resource("example.dev", "v1", "sites")(type("Site", (), {}))
-    odd = Controller(WIDGET, Resource, None)
-    odd.owns(CONFIG_MAP, after=(kr.kinds.SECRET,))
-    odd.desired(widgets.config_map)
-    with pytest.raises(DeclarationError, match="after= names Secret; declare it with owns"):
-        odd.declaration.check_complete()
 
 
 def test_f6_a_metric_has_the_name_that_its_author_gives_it() -> None:
@@ -280,8 +369,7 @@ async def test_a_status_that_fails_does_not_hide_that_a_request_needs_time(
     server.answers.append(slow)
     one = widgets.controller(widgets.pod)
     one.status(careless)
-    server.put(WIDGET, widget())
-    async with operating(server, one) as operator:
+    async with working_on(server, widget(), one) as operator:
         operator.client._timeout = 0.3
 
         await until(lambda: server.get(POD, CHILD))
@@ -312,9 +400,7 @@ async def test_a_plan_that_differs_each_time_is_told(server: ApiServer) -> None:
         for manifest in widgets.config_map(thing):
             yield {**manifest, "data": {"password": secrets.token_hex(8)}}
 
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(by_chance)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(), widgets.controller(by_chance)):
         server.remove(CONFIG_MAP, CHILD)
 
         await until(lambda: readiness(server).get("reason") == "InvalidPlan")
@@ -335,8 +421,7 @@ async def test_a_field_that_the_server_does_not_know_is_told_in_its_words(
         return None
 
     server.answers.append(decode)
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(update=update)):
+    async with working_on(server, widget(), widgets.controller(update=update)):
         await until(lambda: readiness(server).get("reason") == "BadRequest")
 
     assert readiness(server)["message"] == unknown.message
@@ -367,17 +452,10 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
     made: list[str] = []
     reasons: list[str] = []
     server.answers.append(watched)
-    one = Controller(WIDGET, Widget, None)
-    one.owns(
-        POD,
-        widgets.Pod,
-        update=kr.RECREATE,
-        transform=lambda thing: thing.status.phase,
-        finished=lambda phase: phase if phase == "Failed" else "",
-    )
-    one.desired(two)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    ended = {"finished": lambda phase: phase if phase == "Failed" else ""}
+    phase: Raw = {"type_": widgets.Pod, "transform": lambda pod: pod.status.phase, **ended}
+    one = owning(two, POD, update=kr.RECREATE, **phase)
+    async with working_on(server, widget(), one):
         await until(lambda: made.count("a-one") == 7)  # after a pause of a second
         assert set(reasons) == {"Forbidden"}
         full = False
@@ -396,9 +474,7 @@ def synced(calls: list[int], value: Any) -> Controller:
         for manifest in widgets.config_map(thing):
             yield {**manifest, "data": {"text": context.sync_result}}
 
-    one = Controller(WIDGET, Widget, None)
-    one.owns(CONFIG_MAP)
-    one.desired(desired)
+    one = widgets.controller(desired)
 
     @one.sync(every=300)
     async def sync(thing: Widget, _: object) -> Any:
@@ -413,9 +489,7 @@ async def test_an_outcome_that_no_request_can_carry_is_told(server: ApiServer) -
         return json.loads('"\\ud83d"')
 
     calls: list[int] = []
-    server.put(WIDGET, widget())
-    async with operating(server, synced(calls, half)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(), synced(calls, half)):
         server.edit(WIDGET, KEY, edit("again"))
 
         await until(lambda: readiness(server).get("reason") == "InvalidPlan")
@@ -465,9 +539,7 @@ async def test_a_sync_that_awaits_what_was_cancelled_has_failed(
         return await renewal
 
     calls: list[int] = []
-    server.put(WIDGET, widget())
-    async with operating(server, synced(calls, cancelled)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(), synced(calls, cancelled)):
         server.edit(WIDGET, KEY, edit("again"))
 
         await until(lambda: (server.get(CONFIG_MAP, CHILD) or {})["data"]["text"] == "fine again")
@@ -615,18 +687,6 @@ def test_a_child_of_a_clusterwide_object_says_its_namespace_if_it_needs_one() ->
     assert made[0].template
 
 
-def test_another_manifest_makes_another_template_and_another_generation_does_not() -> None:
-    one, same, other = (make([{**child(), "data": {"a": text}}])[0] for text in ("1", "1", "2"))
-    made = templates([child()])
-    sooner, later = (
-        made.make(Widget(ObjectMeta("one", "uid-1", "7", "ns", generation)))[0].template
-        for generation in (1, 2)
-    )
-
-    assert one.template == same.template != other.template
-    assert sooner == later
-
-
 def test_the_marks_of_a_kind_of_any_length_are_names_of_labels() -> None:
     def names(kind: str) -> list[str]:
         marks = Marks("tester", Kind("example.dev", "v1", "longs", kind))
@@ -664,8 +724,7 @@ async def test_a_standby_keeps_no_manifest_that_is_not_wanted_any_more(server: A
         return [at_work(standby).templates.body(child) is not None for child in children]
 
     standby = widgets.controller()
-    server.put(WIDGET, widget(text="old"))
-    async with operating(server, standby, working=False):
+    async with working_on(server, widget(text="old"), standby, working=False):
         await until(lambda: kept(wanted()) == [True])
         old = wanted()
         server.edit(WIDGET, ONE, edit("new"))
@@ -690,31 +749,6 @@ def test_a_plan_that_waits_keeps_nothing_of_its_object_in_memory() -> None:
     assert isinstance(wait_kept, kr.Wait)
     assert (wait_kept.reason, wait_kept.message, wait_kept.after) == ("Busy", "It is busy.", 5)
     assert things[0]() is None
-
-
-@pytest.mark.parametrize("bad", ["two of one name", "an exception", "labels that are a list"])
-async def test_a_bad_plan_is_a_condition_and_holds_up_no_other(server: ApiServer, bad: str) -> None:
-    def desired(thing: Widget, _: object) -> Iterable[Raw]:
-        manifests: Any = BAD[bad][0]
-        if thing.spec.text == "bad":
-            return manifests(thing) if callable(manifests) else manifests  # type: ignore[no-any-return]
-        return widgets.config_map(thing)
-
-    def kinds_of_events() -> set[tuple[str, str]]:
-        return {(event["type"], event["reason"]) for event in server.events}
-
-    server.put(WIDGET, widget("bad", text="bad"))
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(desired)):
-        await until(lambda: server.get(CONFIG_MAP, ("ns", "w-one")))
-        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "bad"))))
-        told = widgets.ready(server.get(WIDGET, ("ns", "bad")))
-
-        server.edit(WIDGET, ("ns", "bad"), widgets.edit("good"))
-        await until(lambda: server.get(CONFIG_MAP, ("ns", "w-bad")))
-        await until(lambda: ("Warning", "InvalidPlan") in kinds_of_events())
-
-    assert (told["status"], told["reason"]) == ("False", "InvalidPlan")
 
 
 def test_d15_the_next_version_of_the_api_replaces_no_child() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -24,10 +23,16 @@ from runtime.widgets import (
     Raw,
     Widget,
     edit,
+    manifest,
+    otherwise,
+    owning,
     readiness,
     ready,
+    reconciled,
+    reference,
     resynced,
     widget,
+    working_on,
 )
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
@@ -36,15 +41,7 @@ LABELS = (MANAGED, UID, "app")
 #: The metadata of a child whose object of the same name is gone.
 OF_A_FORMER_OBJECT: dict[str, Any] = {
     "labels": {MANAGED: "message-operator", UID: "former"},
-    "ownerReferences": [
-        {
-            "apiVersion": "example.dev/v1",
-            "kind": "Widget",
-            "name": "one",
-            "uid": "former",
-            "controller": True,
-        }
-    ],
+    "ownerReferences": [reference("former")],
 }
 
 
@@ -76,8 +73,7 @@ async def quiet(server: ApiServer) -> None:
 @pytest.fixture
 async def made(server: ApiServer, how: Any) -> Any:
     """A Widget with its child, and the operator that made it."""
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(how)) as operator:
+    async with working_on(server, widget(), widgets.controller(how)) as operator:
         await until(lambda: text(server) == "hello" and readiness(server).get("status") == "True")
         yield operator
 
@@ -92,16 +88,10 @@ replaced = pytest.mark.parametrize("how", [widgets.pod], ids=["replace"])
 async def test_a_child_is_made_with_its_owner_and_told_once(server: ApiServer) -> None:
     await quiet(server)
     owner = server.get(WIDGET, KEY) or {}
-    (reference,) = child(server)["metadata"]["ownerReferences"]
 
     # Nothing more: blockOwnerDeletion would require the right to finalize the owner.
-    assert reference == {
-        "apiVersion": WIDGET.api_version,
-        "kind": WIDGET.kind,
-        "name": "one",
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-    }
+    uid = owner["metadata"]["uid"]
+    assert child(server)["metadata"]["ownerReferences"] == [reference(uid)]
     assert owner["status"]["observedGeneration"] == 1
     assert len(server.writes) == 2  # the child and the status
     await until(lambda: events(server))
@@ -220,9 +210,8 @@ async def test_l6_what_was_altered_while_no_operator_ran_is_put_right_however_sl
     server: ApiServer, how: Any, label: str
 ) -> None:
     kind = POD if how is widgets.pod else CONFIG_MAP
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(how)):
-        await until(lambda: readiness(server).get("status") == "True")
+    async with reconciled(server, widget(), widgets.controller(how)):
+        pass
     server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].pop(label))
 
     async def slow(request: Any) -> None:
@@ -236,21 +225,6 @@ async def test_l6_what_was_altered_while_no_operator_ran_is_put_right_however_sl
     looks = [asked for asked in server.requests if str(asked) == f"GET {kind.at(CHILD)}"]
     # Before it was made, what was altered, and whose it is without its mark.
     assert len(looks) <= 2 + (label != "app")
-
-
-@both
-@pytest.mark.usefixtures("made")
-async def test_an_object_of_a_former_one_s_name_begins_afresh(server: ApiServer, how: Any) -> None:
-    kind = POD if how is widgets.pod else CONFIG_MAP
-    server.edit(kind, CHILD, lambda raw: raw["metadata"]["annotations"].update({REPLACED: "99"}))
-    server.remove(WIDGET, KEY)
-    server.remove(kind, CHILD)  # the garbage collector
-    server.put(WIDGET, widget(text="new"))
-
-    await until(lambda: text(server) == "new")
-    await until(lambda: len(events(server)) == 2)
-    assert [reason for reason, _ in events(server)] == ["Created", "Created"]
-    assert REPLACED not in child(server)["metadata"]["annotations"]
 
 
 async def test_m2_a_child_that_admission_gives_away_comes_back_slower(server: ApiServer) -> None:
@@ -267,8 +241,7 @@ async def test_m2_a_child_that_admission_gives_away_comes_back_slower(server: Ap
 
     server.admission = give_away
     server.answers.append(collect)
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)):
+    async with working_on(server, widget(), widgets.controller(widgets.pod)):
         await until(lambda: readiness(server).get("reason") == "BackOff")
 
     assert len([write for write in server.writes if write.startswith("POST")]) <= 8
@@ -322,18 +295,6 @@ async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
     async with operating(server, widgets.controller(how), settings=settings):
         await resynced(server)
         assert server.writes == writes
-
-
-async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiServer) -> None:
-    one = Controller(WIDGET, kr.Resource, lambda _: None)
-    server.put(WIDGET, widget())
-    settings = kr.Settings(resync_period=0.05)
-
-    async with operating(server, one, settings=settings):
-        await until(lambda: readiness(server).get("status") == "True")
-        await resynced(server)
-
-    assert len(server.writes) == 1
 
 
 @applied
@@ -408,9 +369,7 @@ async def test_what_is_not_ours_is_left_and_told_once(
 ) -> None:
     kind, foreign = theirs(how, **meta)
     server.put(kind, foreign)
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(how)):
+    async with working_on(server, widget(), widgets.controller(how)):
         await until(lambda: readiness(server).get("reason") == "Conflict")
         await until(lambda: events(server))
         assert child(server)["data"] == {"text": "x"}
@@ -440,9 +399,7 @@ async def test_r5_a_former_child_that_does_not_end_is_told(
         deletionTimestamp="2020-01-01T00:00:00Z",
     )
     server.put(kind, former)
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(widgets.pod)):
+    async with working_on(server, widget(), widgets.controller(widgets.pod)):
         await until(lambda: readiness(server).get("reason") == "PodStuckTerminating")
         await until(lambda: events(server))
 
@@ -450,29 +407,11 @@ async def test_r5_a_former_child_that_does_not_end_is_told(
     assert events(server) == [("PodStuckTerminating", readiness(server)["message"])]
 
 
-# --- old news -----------------------------------------------------------------------------------
-
-
 # --- several children ---------------------------------------------------------------------------
 
 
 def one_a_word(thing: Widget, _: object) -> Iterable[Raw]:
-    for word in thing.spec.text.split():
-        yield {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": word},
-            "data": {"a": word},
-        }
-
-
-async def test_one_child_that_is_refused_does_not_hold_up_the_others(server: ApiServer) -> None:
-    server.refuse("PATCH", "/configmaps/a$", RefusedError(403, "Forbidden", "not a"), float("inf"))
-    server.put(WIDGET, widget(text="a b"))
-
-    async with operating(server, widgets.controller(one_a_word)):
-        await until(lambda: server.get(CONFIG_MAP, ("ns", "b")))
-        await until(lambda: readiness(server).get("reason") == "Forbidden")
+    return (manifest(CONFIG_MAP, word, data={"a": word}) for word in thing.spec.text.split())
 
 
 # --- edited meanwhile ---------------------------------------------------------------------------
@@ -498,8 +437,7 @@ async def test_an_edit_during_the_work_is_not_told_as_done(server: ApiServer, ho
                 said.append((condition["observedGeneration"], text(server)))
 
     server.answers.append(edit_meanwhile)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: text(server) == "edited" and readiness(server).get("status") == "True")
         await quiet(server)
 
@@ -507,29 +445,6 @@ async def test_an_edit_during_the_work_is_not_told_as_done(server: ApiServer, ho
 
 
 # --- what is told of the next one ---------------------------------------------------------------
-
-
-@replaced
-@pytest.mark.usefixtures("made")
-async def test_an_edit_whose_deletion_is_not_answered_is_carried_out(server: ApiServer) -> None:
-    def write(raw: Raw) -> None:
-        raw["metadata"]["annotations"][REPLACED] = "99"
-        half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
-        raw["metadata"]["creationTimestamp"] = half_a_minute_ago.isoformat()
-
-    async def lose(request: Any) -> Any:
-        if request.method == "DELETE":
-            server.answers.clear()
-            await server._serve(request)
-            return RefusedError(504, "Timeout", "the answer was lost").response()
-        return None
-
-    server.edit(POD, CHILD, write)
-    server.answers.append(lose)
-    server.edit(WIDGET, KEY, edit("edited"))
-
-    await until(lambda: text(server) == "edited")
-    await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
 
 
 @replaced
@@ -557,8 +472,7 @@ async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer
     def counts() -> dict[str, int]:
         return {event["message"]: event["count"] for event in server.events}
 
-    server.put(WIDGET, widget(text="a b"))
-    async with operating(server, widgets.controller(one_a_word)):
+    async with working_on(server, widget(text="a b"), widgets.controller(one_a_word)):
         await until(lambda: is_there("b"))
         server.edit(WIDGET, KEY, edit("a"))
         await until(lambda: not is_there("b"))
@@ -573,16 +487,8 @@ async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer
 
 async def test_m2_an_applied_child_that_ends_backs_off_across_a_restart(server: ApiServer) -> None:
     def job() -> Controller:
-        one = Controller(WIDGET, Widget, None)
-        one.owns(
-            POD,
-            widgets.Pod,
-            update=Update.APPLY,
-            transform=lambda thing: thing.status.phase,
-            finished=lambda phase: phase,
-        )
-        one.desired(widgets.pod)
-        return one
+        phases: Raw = {"transform": lambda pod: pod.status.phase, "finished": lambda phase: phase}
+        return owning(widgets.pod, POD, type_=widgets.Pod, update=Update.APPLY, **phases)
 
     def fail(kind: kr.Kind, raw: Raw) -> None:
         if kind == POD:
@@ -592,8 +498,7 @@ async def test_m2_an_applied_child_that_ends_backs_off_across_a_restart(server: 
         return len([write for write in server.writes if write.startswith("DELETE")])
 
     server.admission = fail
-    server.put(WIDGET, widget())
-    async with operating(server, job()):
+    async with working_on(server, widget(), job()):
         await until(lambda: readiness(server).get("reason") == "BackOff")
     server.edit(  # so that the pause outlasts the test, however slow the machine is
         POD, CHILD, lambda raw: raw["metadata"]["annotations"].update({REPLACED: "50"}), NAME
@@ -607,9 +512,7 @@ async def test_m2_an_applied_child_that_ends_backs_off_across_a_restart(server: 
 
 
 async def test_a_change_in_place_keeps_the_count_of_replacements(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()):
-        await until(lambda: readiness(server).get("status") == "True")
+    async with reconciled(server, widget(), widgets.controller()):
         server.remove(CONFIG_MAP, CHILD)
         await until(lambda: text(server) == "hello")
         server.edit(WIDGET, KEY, edit("edited"))
@@ -644,8 +547,7 @@ async def test_a_reconcile_of_many_children_is_not_stuck(server: ApiServer) -> N
             await go_on[len(posts) - 1].wait()
 
     server.answers.append(hang)
-    server.put(WIDGET, widget(text="a b"))
-    async with operating(server, one := widgets.controller(one_a_word)):
+    async with working_on(server, widget(text="a b"), one := widgets.controller(one_a_word)):
         await until(lambda: len(posts) == 1)
         await asyncio.sleep(0.3)
         go_on[0].set()
@@ -665,9 +567,7 @@ async def test_a_reconcile_of_many_children_is_not_stuck(server: ApiServer) -> N
 )
 async def test_l9_who_holds_an_object_is_told(server: ApiServer, finalizer: str, held: str) -> None:
     """The finalizers of the garbage collector have no owner that a user could ask."""
-    server.put(WIDGET, widget(finalizers=[finalizer]))
-    async with operating(server, widgets.controller()):
-        await until(lambda: readiness(server).get("status") == "True")
+    async with reconciled(server, widget(finalizers=[finalizer]), widgets.controller()):
         server.delete(WIDGET, KEY)
         await until(lambda: readiness(server).get("reason") == "Terminating")
     assert readiness(server)["message"] == f"The Widget is being deleted; {held}."
@@ -678,16 +578,11 @@ async def test_children_that_are_larger_together_than_what_is_kept_are_all_made(
     server: ApiServer, stepwise: bool
 ) -> None:
     def desired(*_: object) -> Iterable[Raw]:
-        for name in names:
-            meta = {"name": name}
-            data = {"text": "x" * 900_000}
-            yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+        return (manifest(CONFIG_MAP, name, data={"text": "x" * 900_000}) for name in names)
 
     names = [f"c-{number}" for number in range(6)]
-    one = Controller(WIDGET, Widget, None)
-    one.owns(CONFIG_MAP)
+    one = otherwise(widgets.controller())
     one.desired(stepwise=stepwise)(desired)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: ready(server.get(WIDGET, ("ns", "one"))).get("status") == "True")
+    async with reconciled(server, widget(), one):
+        pass
     assert all(server.get(CONFIG_MAP, ("ns", name)) for name in names)

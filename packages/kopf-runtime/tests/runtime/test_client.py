@@ -25,7 +25,8 @@ from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.failures import describe_error
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
-from runtime.support.connecting import connecting_slowly
+from runtime.support.api_server import listening
+from runtime.support.waiting import connecting_slowly
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NOWHERE = kopf.ConnectionInfo(server="http://127.0.0.1:9")  # the discard port
@@ -45,25 +46,27 @@ async def serving(
     if authority is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         authority.issue_cert("127.0.0.1").configure_cert(tls)
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    server = f"{'http' if tls is None else 'https'}://127.0.0.1:{runner.addresses[0][1]}"
     client = Client("tester", "1", timeout, metrics or Metrics("tester"))
     client.may_write = lambda: True
-    client.open(Credentials(kopf.ConnectionInfo(server=server, token=token, ca_path=ca)))
-    try:
-        yield client
-    finally:
-        await client.close()
-        await runner.cleanup()
+    async with listening(handler, tls) as url:
+        client.open(Credentials(kopf.ConnectionInfo(server=url, token=token, ca_path=ca)))
+        try:
+            yield client
+        finally:
+            await client.close()
 
 
 def refusal(code: int, reason: str, **headers: str) -> web.Response:
     body = {"kind": "Status", "reason": reason, "message": f"{reason}: no"}
     return web.json_response(body, status=code, headers=headers)
+
+
+async def empty(_: web.Request) -> web.Response:
+    return web.json_response({})
+
+
+async def unauthorized(_: web.Request) -> web.Response:
+    return refusal(401, "Unauthorized")
 
 
 async def test_an_answer_is_the_object() -> None:
@@ -189,10 +192,7 @@ async def test_congestion_the_first_late_request_gives_those_under_way_twice_the
 
 
 async def test_congestion_who_does_not_even_connect_is_given_no_more_time() -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({})
-
-    async with serving(answer, timeout=0.2) as client:
+    async with serving(empty, timeout=0.2) as client:
         async with connecting_slowly():
             for _ in range(3):
                 async with asyncio.timeout(30):  # not PATIENT
@@ -407,12 +407,9 @@ async def test_m4_credentials_are_read_again_once_a_second_at_most(
         reads += 1
         return found("first")()
 
-    async def answer(_: web.Request) -> web.Response:
-        return refusal(401, "Unauthorized")
-
     monkeypatch.setattr(credentials, "find", find)
     monkeypatch.setattr(credentials, "UNAUTHORIZED", 3600.0)
-    async with serving(answer) as client:
+    async with serving(unauthorized) as client:
         for _ in range(50):
             with pytest.raises(ApiError):
                 await client.request("GET", "/x")
@@ -425,29 +422,13 @@ async def test_a_token_file_that_is_away_is_no_end(monkeypatch: pytest.MonkeyPat
     def find() -> kopf.ConnectionInfo:
         raise FileNotFoundError("token")
 
-    async def answer(_: web.Request) -> web.Response:
-        return refusal(401, "Unauthorized")
-
     monkeypatch.setattr(credentials, "find", find)
-    async with serving(answer) as client:
+    async with serving(unauthorized) as client:
         with pytest.raises(ApiError, match="401"):
             await client.request("GET", "/x")
 
 
 # --- the fence ----------------------------------------------------------------------------------
-
-
-async def test_a_write_is_stopped_at_the_fence_and_a_question_is_not() -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({})
-
-    async with serving(answer) as client:
-        client.may_write = lambda: False
-
-        with pytest.raises(ApiError, match="Fenced"):
-            await client.request("DELETE", "/x", {})
-        await client.request("GET", "/x")
-        await client.request("PUT", "/lease", {}, fenced=False)
 
 
 async def test_a_write_whose_connection_outlasts_the_lease_is_not_sent() -> None:

@@ -16,7 +16,7 @@ from kopf_runtime.reporting import troubles
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, Operator, caches, operating
 from runtime.support.waiting import until
-from runtime.widgets import Raw, ready, retry_after
+from runtime.widgets import Raw, manifest, ready, retry_after
 
 TENANT = kr.Kind("example.dev", "v1", "tenants", "Tenant", namespaced=False)
 KEY = ("", "one")
@@ -35,8 +35,7 @@ class Tenant(kr.Resource):
 
 def desired(tenant: Tenant, _: object) -> Iterable[Raw]:
     for namespace in tenant.spec.namespaces:
-        meta = {"name": tenant.metadata.name, "namespace": namespace}
-        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        yield manifest(CONFIG_MAP, tenant.metadata.name, {"namespace": namespace})
 
 
 def controller() -> Controller:

@@ -4,6 +4,8 @@ import dataclasses
 import doctest
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,6 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.cluster.metrics import Metrics
 from runtime import public, widgets
-from runtime.support.typing import check_types
 
 OWNER: Any = SimpleNamespace(key=("ns", "one"))
 
@@ -24,6 +25,8 @@ from collections.abc import Iterable
 from typing import Any
 import kopf_runtime as kr
 from kopf_runtime import Settings
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources.core_v1 import ConfigMap, Secret
 
 Raw = dict[str, Any]
 controller: kr.Controller
@@ -66,7 +69,51 @@ def added(_: kr.Object, context: kr.Context[Settings]) -> kr.Manifest | None: ..
 
 @kr.Manager("a", Settings).task  # Value of type variable "Task"
 async def swapped(settings: Settings, client: kr.Client) -> None: ...
+
+controller.owns(kr.kinds.CONFIG_MAP, ConfigMap, transform=lambda found: found.data)
+
+@controller.desired
+def desired(_: kr.Resource, context: kr.Context[kr.Settings]) -> Iterable[ConfigMap]:
+    yield ConfigMap(metadata=ObjectMeta(name="one"), data={"a": "b"})
+    yield ConfigMap(metadata=ObjectMeta(name="two"), data=5)  # Argument "data" to "ConfigMap"
+    yield Secret()  # Incompatible types in "yield"
+
+@controller.desired
+def several(_: kr.Resource, context: kr.Context[kr.Settings]) -> Iterable[kr.Manifest]:
+    yield ConfigMap()
+    yield {"apiVersion": "v1", "kind": "ConfigMap"}
+    yield "ConfigMap"  # Incompatible types in "yield"
+
+@controller.desired  # Value of type variable
+def texts(_: kr.Resource, context: kr.Context[kr.Settings]) -> Iterable[str]:
+    return ["ConfigMap"]
 """
+
+
+#: As this repository has its types checked, so that mypy knows the packages from there.
+CONFIG = "[mypy]\nstrict = true\npython_version = 3.11\n"
+
+
+def check_types(text: str, tmp_path: Path) -> None:
+    """Fail unless mypy says of a snippet just what the comments of its lines do."""
+    pytest.importorskip("mypy")
+    (snippet := tmp_path / "snippet.py").write_text(text)
+    (config := tmp_path / "mypy.ini").write_text(CONFIG)
+
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", config, "--no-error-summary", snippet],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    said = {
+        int(line.split(":")[1]): line for line in run.stdout.splitlines() if ": error: " in line
+    }
+    lines = enumerate(text.splitlines(), start=1)
+    wanted = {at: line.partition("  # ")[2] for at, line in lines if "  # " in line}
+    assert said.keys() == wanted.keys(), run.stdout
+    assert all(wanted[at] in line for at, line in said.items())
 
 
 def test_a_type_checker_sees_what_a_function_does_not_get(tmp_path: Path) -> None:
@@ -112,7 +159,9 @@ def test_a_test_of_status_says_only_what_matters_to_it() -> None:
 
     assert kr.default_status(seen).reason == "Refused"
     assert kr.default_status(dataclasses.replace(seen, trouble=None)).ready
-    assert kr.default_status(kr.Observed(None, missing=1)).transient  # so it is written later
+    lacking = kr.default_status(kr.Observed(None, missing=1))
+    assert (lacking.ready, lacking.message) == (False, "1 of its objects are missing.")
+    assert lacking.transient  # so it is written later
 
 
 def test_a_test_says_who_has_a_value_of_an_index() -> None:

@@ -28,10 +28,14 @@ from runtime.widgets import (
     Widget,
     edit,
     is_ready,
+    owning,
     readiness,
     ready,
+    reconciled,
     widget,
+    working_on,
 )
+from runtime.widgets import manifest as named
 
 PVC = kr.kinds.PERSISTENT_VOLUME_CLAIM
 MONITOR = kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor")
@@ -42,15 +46,11 @@ KINDS = (WIDGET, PVC, MONITOR, SECRET, DEPLOYMENT, CONFIG_MAP, OTHERS)
 
 def claim(thing: Widget, _: object) -> Iterable[Raw]:
     spec = {"resources": {"requests": {"storage": thing.spec.text}}}
-    meta = {"name": f"w-{thing.metadata.name}"}
-    yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    yield named(PVC, f"w-{thing.metadata.name}", spec=spec)
 
 
 def claims(desired: widgets.Desired = claim, surplus: bool | None = True) -> Controller:
-    controller = Controller(WIDGET, Widget, None)
-    controller.owns(PVC, prune=surplus)
-    controller.desired(desired)
-    return controller
+    return owning(desired, PVC, prune=surplus)
 
 
 def stored(server: ApiServer, kind: kr.Kind, key: tuple[str, str]) -> Raw:
@@ -72,9 +72,7 @@ async def test_a_plan_that_is_refused_without_a_word_deletes_nothing(
             raise kr.PlanError(*text)
         return claim(thing, _)
 
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, claims(desired)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="1Gi"), claims(desired)):
         server.edit(WIDGET, KEY, edit("bad"))
         await until(lambda: readiness(server).get("reason") == "InvalidPlan")
 
@@ -91,9 +89,7 @@ async def test_d1_a_claim_of_a_living_object_is_not_taken(server: ApiServer, tex
     labels = {"app.kubernetes.io/managed-by": "message-operator", UID: other["metadata"]["uid"]}
     meta = {"namespace": "ns", "name": "w-one", "labels": labels, "annotations": {TEMPLATE: "x"}}
     server.put(PVC, {"metadata": meta, "spec": {"theirs": True}})
-    server.put(WIDGET, widget(text="1Gi"))
-
-    async with operating(server, claims()):
+    async with working_on(server, widget(text="1Gi"), claims()):
         await until(lambda: readiness(server).get("reason") == "Conflict")
     assert stored(server, PVC, CLAIM)["spec"] == {"theirs": True}
 
@@ -104,10 +100,8 @@ async def test_d1_a_claim_restored_in_another_namespace_is_adopted(server: ApiSe
     labels = {"app.kubernetes.io/managed-by": "message-operator", UID: other["metadata"]["uid"]}
     meta = {"namespace": "ns", "name": "w-one", "labels": labels, "annotations": {TEMPLATE: "x"}}
     before = server.put(PVC, {"metadata": meta, "spec": {}})
-    server.put(WIDGET, widget(text="1Gi"))
-
-    async with operating(server, claims()):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="1Gi"), claims()):
+        pass
 
     now = stored(server, PVC, CLAIM)["metadata"]
     assert now["uid"] == before["metadata"]["uid"]
@@ -149,16 +143,12 @@ async def deceived(server: ApiServer, past: Past, controller: Controller) -> Non
 
 
 def so_many(thing: Widget, _: object) -> Iterable[Raw]:
-    for number in range(int(thing.spec.text)):
-        meta = {"name": f"w-{number}"}
-        yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {}}
+    return (named(PVC, f"w-{number}", spec={}) for number in range(int(thing.spec.text)))
 
 
 async def test_d2_what_its_user_kept_in_the_last_moment_is_not_deleted(server: ApiServer) -> None:
     """The watch of the claims is late: they are not the object's any more."""
-    server.put(WIDGET, widget(text="2"))
-    async with operating(server, claims(so_many)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="2"), claims(so_many)):
         server.mute = True
         server.edit(PVC, ("ns", "w-1"), lambda raw: raw["metadata"].pop("ownerReferences"))
         server.mute = False
@@ -171,9 +161,7 @@ async def test_d2_what_its_user_kept_in_the_last_moment_is_not_deleted(server: A
 async def test_what_changed_unseen_is_read_again_and_deleted_with_what_belongs_to_it(
     server: ApiServer,
 ) -> None:
-    server.put(WIDGET, widget(text="2"))
-    async with operating(server, claims(so_many)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="2"), claims(so_many)):
         server.mute = True
         server.edit(PVC, ("ns", "w-1"), lambda raw: raw["metadata"].update(finalizers=[]))
         server.mute = False
@@ -185,21 +173,15 @@ async def test_what_changed_unseen_is_read_again_and_deleted_with_what_belongs_t
 
 def by_annotation(thing: Widget, _: object) -> Iterable[Raw]:
     image = (thing.metadata.annotations or {}).get("image", "old")
-    spec = {"containers": [{"name": "main", "image": image}]}
-    yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-one"}, "spec": spec}
+    yield named(POD, "w-one", spec={"containers": [{"name": "main", "image": image}]})
 
 
-def pods() -> Controller:
-    controller = Controller(WIDGET, Widget, None)
-    controller.owns(POD, update=kr.RECREATE, unready=lambda _: "")
-    controller.desired(by_annotation)
-    return controller
+def replaced(desired: widgets.Desired) -> Controller:
+    return owning(desired, POD, update=kr.RECREATE, unready=lambda _: "")
 
 
 async def test_s3_a_stale_view_changes_no_child_in_place(server: ApiServer) -> None:
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, claims()):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="1Gi"), claims()):
         past = Past(server)
         server.edit(WIDGET, KEY, edit("2Gi"))
         await until(lambda: readiness(server).get("observedGeneration") == 2 and is_ready(server))
@@ -215,15 +197,13 @@ async def test_d3_a_stale_view_of_an_annotation_replaces_no_child(server: ApiSer
         pod = server.get(POD, CLAIM) or {"spec": {"containers": [{"image": ""}]}}
         return str(pod["spec"]["containers"][0]["image"])
 
-    server.put(WIDGET, widget())
-    async with operating(server, pods()):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(), replaced(by_annotation)):
         past = Past(server)
         server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(annotations={"image": "new"}))
         await until(lambda: image() == "new" and is_ready(server))
     pod, written = stored(server, POD, CLAIM), len(server.writes)
 
-    await deceived(server, past, pods())
+    await deceived(server, past, replaced(by_annotation))
 
     assert [write for write in server.writes[written:] if "/pods" in write] == []
     assert stored(server, POD, CLAIM) == pod
@@ -296,8 +276,7 @@ async def test_d2_a_stale_view_of_what_is_read_deletes_no_child(
     controller = claims(untaken)
     controller.reads(SECRET, Secret, transform=lambda secret: secret.data["text"], **reads)
     server.put(SECRET, taking("1"))
-    server.put(WIDGET, widget(text="3"))
-    async with operating(server, controller):
+    async with working_on(server, widget(text="3"), controller):
         await until(lambda: is_ready(server) and server.get(PVC, ("ns", "w-1")))
         await edited_after_a_missed(server, change, "2")  # two are untaken again
 
@@ -309,9 +288,7 @@ async def test_what_came_unseen_in_the_place_of_a_child_is_not_changed(server: A
         server.remove(PVC, CLAIM)
         server.put(PVC, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {"theirs": 1}})
 
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, claims()):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="1Gi"), claims()):
         await edited_after_a_missed(server, is_another, "2Gi")
     assert stored(server, PVC, CLAIM)["spec"] == {"theirs": 1}
 
@@ -326,9 +303,7 @@ async def test_d3_a_stale_view_of_what_is_read_replaces_no_child(server: ApiServ
     controller = replaced(sums)
     controller.reads(SECRET, Secret, transform=lambda secret: secret.data["text"], **BY_NAME)
     server.put(SECRET, taking("1"))
-    server.put(WIDGET, widget(text="1"))
-    async with operating(server, controller):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="1"), controller):
         await edited_after_a_missed(server, is_edited, "2")
 
     assert deletions(server) == []
@@ -338,9 +313,7 @@ async def test_what_deletes_nothing_asks_for_nothing_that_is_read_again(server: 
     controller = claims(untaken)
     controller.reads(SECRET, Secret, transform=lambda secret: secret.data["text"], **BY_NAME)
     server.put(SECRET, taking("1"))
-    server.put(WIDGET, widget(text="2"))
-    async with operating(server, controller):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="2"), controller):
         server.edit(WIDGET, KEY, edit("3"))
         await until(lambda: is_ready(server) and server.get(PVC, ("ns", "w-1")))
         assert f"GET {SECRET.at(('ns', 's'))}" not in map(str, server.requests)
@@ -438,17 +411,9 @@ def with_folder(thing: Widget, _: object) -> Iterable[Raw]:
     yield pod
 
 
-def replaced(desired: widgets.Desired) -> Controller:
-    controller = Controller(WIDGET, Widget, None)
-    controller.owns(POD, update=kr.RECREATE, unready=lambda _: "")
-    controller.desired(desired)
-    return controller
-
-
 async def test_d4_a_standby_that_saw_an_older_edit_replaces_no_child(server: ApiServer) -> None:
-    server.put(WIDGET, widget(text="old"))
-    async with operating(server, replaced(with_folder)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="old"), replaced(with_folder)):
+        pass
     async with operating(server, controller := replaced(with_folder), working=False) as standby:
         await until(lambda: standby.synced)
         server.mute = True
@@ -488,12 +453,8 @@ def dated(thing: Widget, _: object) -> Iterable[Raw]:
 async def test_d8_a_field_that_the_api_server_does_not_keep_is_not_sent_again_and_again(
     server: ApiServer, update: Update
 ) -> None:
-    controller = Controller(WIDGET, Widget, None)
-    controller.owns(POD, update=update, unready=lambda _: "")
-    controller.desired(dated)
-    server.put(WIDGET, widget())
-    async with operating(server, controller, settings=kr.Settings(resync_period=0.05)):
-        await until(lambda: is_ready(server))
+    controller = owning(dated, POD, update=update, unready=lambda _: "")
+    async with reconciled(server, widget(), controller, settings=kr.Settings(resync_period=0.05)):
         writes = len(server.writes)
         await widgets.resynced(server)
         assert server.writes[writes:] == []
@@ -518,9 +479,7 @@ async def test_d8_a_field_that_was_not_kept_hides_no_later_change(server: ApiSer
     def more() -> Any:
         return stored(server, CONFIG_MAP, CLAIM)["data"].get("more")
 
-    server.put(WIDGET, widget(text="dated"))
-    async with operating(server, widgets.controller(dated_before)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="dated"), widgets.controller(dated_before)):
         server.edit(WIDGET, KEY, edit("hello"))
         await until(lambda: more() == "kept" and readiness(server)["observedGeneration"] == 2)
 
@@ -528,23 +487,12 @@ async def test_d8_a_field_that_was_not_kept_hides_no_later_change(server: ApiSer
         await until(lambda: more() == "kept")
 
 
-def secret(thing: Widget, _: object) -> Iterable[Raw]:
-    metadata = {"name": f"w-{thing.metadata.name}"}
-    texts = {"password": thing.spec.text}
-    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": texts}
-
-
 async def test_d9_a_random_password_that_was_lost_is_made_again(server: ApiServer) -> None:
-    def random(thing: Widget, _: object) -> Iterable[Raw]:
-        for child in secret(thing, _):
-            yield {**child, "stringData": {"password": secrets.token_hex()}}
+    def random(*_: Any) -> Iterable[Raw]:
+        yield named(SECRET, "w-one", stringData={"password": secrets.token_hex()})
 
-    controller = Controller(WIDGET, Widget, None)
-    controller.owns(SECRET, update=kr.CREATE, prune=True)
-    controller.desired(random)
-    server.put(WIDGET, widget())
-    async with operating(server, controller, settings=kr.Settings(resync_period=0.05)):
-        await until(lambda: is_ready(server))
+    controller = owning(random, SECRET, update=kr.CREATE, prune=True)
+    async with reconciled(server, widget(), controller, settings=kr.Settings(resync_period=0.05)):
         drawn, asked = stored(server, SECRET, CLAIM), len(server.requests)
         server.edit(SECRET, CLAIM, lambda raw: raw["data"].update(more=""))
         await widgets.resynced(server)
@@ -564,8 +512,7 @@ def monitored(thing: Widget, _: object = None) -> Iterable[Raw]:
     """A ConfigMap for each, and a ServiceMonitor where the text asks for it."""
     yield from widgets.config_map(thing)
     if thing.spec.text == "monitored":
-        meta = {"name": f"w-{thing.metadata.name}"}
-        yield {"apiVersion": MONITOR.api_version, "kind": "ServiceMonitor", "metadata": meta}
+        yield named(MONITOR, f"w-{thing.metadata.name}")
 
 
 def optional() -> Controller:
@@ -586,9 +533,7 @@ async def test_d6_a_missing_kind_stops_only_what_needs_it(
     monkeypatch.setattr(availability, "PATIENCE", 0.3)
     server.refuse("GET", "/servicemonitors$", error, times=float("inf"))
     server.put(WIDGET, widget("plain"))
-    server.put(WIDGET, widget(text="monitored"))
-
-    async with operating(server, controller := optional()):
+    async with working_on(server, widget(text="monitored"), controller := optional()):
         await until(lambda: readiness(server).get("reason") == "KindNotServed")
         await until(lambda: readiness(server, ("ns", "plain")).get("status") == "True")
 
@@ -610,8 +555,7 @@ async def test_d6_a_missing_kind_keeps_no_object_from_its_end(server: ApiServer)
         cleaned.append(thing.metadata.name)
 
     server.refuse("GET", "/servicemonitors$", NOT_FOUND, times=float("inf"))
-    server.put(WIDGET, widget(text="monitored"))
-    async with operating(server, controller):
+    async with working_on(server, widget(text="monitored"), controller):
         await until(lambda: readiness(server).get("reason") == "KindNotServed")
         server.delete(WIDGET, KEY)
 
@@ -632,8 +576,7 @@ async def test_d6_a_cleanup_that_looks_at_children_ends_once_their_kind_is_gone(
         cleaned.append([child.key[1] for child in context.children])
 
     server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
-    server.put(WIDGET, widget(text="monitored"))
-    async with operating(server, controller):
+    async with working_on(server, widget(text="monitored"), controller):
         await until(lambda: server.get(CONFIG_MAP, CLAIM))
         server.delete(WIDGET, KEY)
         await until(
@@ -658,18 +601,10 @@ async def test_t10_a_surplus_child_waits_while_another_kind_cannot_be_served(
             yield named(MONITOR, "w-one")
             yield named(PVC, "w-one")
 
-    def owning() -> Controller:
-        controller = Controller(WIDGET, Widget, None)
-        controller.owns(MONITOR, prune=True)
-        controller.owns(PVC, prune=True)
-        controller.desired(desired)
-        return controller
-
-    server.put(WIDGET, widget(text="all"))
-    async with operating(server, owning()):
+    async with working_on(server, widget(text="all"), owning(desired, MONITOR, PVC, prune=True)):
         await until(lambda: server.get(PVC, CLAIM) and is_ready(server))
     server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
-    async with operating(server, owning()):
+    async with operating(server, owning(desired, MONITOR, PVC, prune=True)):
         server.edit(WIDGET, KEY, edit("none"))
         await until(lambda: readiness(server).get("reason") == "KindNotServed")
         assert deletions(server) == []
@@ -679,11 +614,6 @@ async def test_t10_a_surplus_child_waits_while_another_kind_cannot_be_served(
 
 
 # --- what a stepwise plan does not see ----------------------------------------------------------
-
-
-def named(kind: kr.Kind, name: str, **content: Any) -> Raw:
-    meta = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
-    return {**meta, **content}
 
 
 def members(*, optional: bool = False) -> Controller:
@@ -706,8 +636,7 @@ async def test_members_whose_kind_cannot_be_listed_after_a_restart_keep_their_cl
     server: ApiServer, error: RefusedError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(availability, "PATIENCE", 0.2)
-    server.put(WIDGET, widget())
-    async with operating(server, members()):
+    async with working_on(server, widget(), members()):
         await until(lambda: server.get(PVC, ("ns", "data-2")))
     server.refuse("GET", "/servicemonitors$", error, times=float("inf"))
     async with operating(server, members()):
@@ -751,8 +680,7 @@ async def test_a_new_leader_with_a_late_watch_deletes_no_claim(server: ApiServer
         await until(lambda: standby.synced)
         await asyncio.sleep(0.2)  # until its watches are open
         leads.append("another replica")
-        server.put(WIDGET, widget())
-        async with operating(server, members()):
+        async with working_on(server, widget(), members()):
             await until(lambda: server.get(PVC, ("ns", "data-2")) and is_ready(server))
         await until(lambda: len(caches(controller).children[PVC].cache) == 3)
         assert len(caches(controller).children[MONITOR].cache) == 0
@@ -795,9 +723,7 @@ async def test_a_claim_stays_while_what_takes_its_place_cannot_be_made(server: A
     controller = claims(desired)
     controller.owns(MONITOR, prune=True)
     server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
-    server.put(WIDGET, widget())
-    async with operating(server, controller):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(), controller):
         server.edit(WIDGET, KEY, edit("moved"))
         await until(lambda: readiness(server).get("reason") == "KindNotServed")
         assert deletions(server) == []
@@ -825,9 +751,8 @@ async def test_d10_children_are_seen_while_sync_fails_after_a_restart(server: Ap
 
         return controller
 
-    server.put(WIDGET, widget())
-    async with operating(server, booked(None)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(), booked(None)):
+        pass
     async with operating(server, booked(ConnectionError("the outside is away"))):
         await until(lambda: readiness(server).get("reason") == "SyncFailed")
 
@@ -841,9 +766,7 @@ def by_status(thing: Widget, _: object) -> Iterable[Raw]:
 
 
 async def test_d11_a_plan_sees_no_status_so_a_lost_child_comes_back(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(by_status)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(), widgets.controller(by_status)):
         server.edit(CONFIG_MAP, CLAIM, lambda raw: raw["metadata"].update(labels={"app": "other"}))
         await until(lambda: (server.get(CONFIG_MAP, CLAIM) or {})["metadata"]["labels"].get(UID))
         server.remove(CONFIG_MAP, CLAIM)
@@ -863,8 +786,7 @@ async def test_d12_a_status_that_is_refused_is_told_once_also_with_a_new_trouble
 
     invalid = RefusedError(422, "Invalid", "status.phase: may not be new")
     refused = server.refuse("PATCH", "/widgets/one/status$", invalid, times=float("inf"))
-    server.put(WIDGET, widget())
-    async with operating(server, replaced(widgets.pod)) as operator:
+    async with working_on(server, widget(), replaced(widgets.pod)) as operator:
         await until(lambda: refused and server.get(POD, CLAIM) and refusals())
         away = RefusedError(503, "ServiceUnavailable", "it is away")
         server.refuse("POST", "/pods$", away, times=float("inf"))
@@ -887,8 +809,7 @@ async def test_r4_children_that_admission_renames_come_slower_and_slower(server:
             raw["metadata"]["name"] = "renamed"
 
     server.admission = rename
-    server.put(WIDGET, widget())
-    async with operating(server, replaced(widgets.pod)):
+    async with working_on(server, widget(), replaced(widgets.pod)):
         await until(lambda: readiness(server).get("reason") == "BackOff")
 
     assert "admission renamed it" in readiness(server)["message"]
@@ -901,14 +822,6 @@ async def test_r4_children_that_admission_renames_come_slower_and_slower(server:
 
 CHILD = ("ns", "w")
 HOLDING = (PVC, SECRET, OTHERS)
-
-
-def owning(*kinds: kr.Kind, desired: Callable[..., Iterable[Raw]], **options: Any) -> Controller:
-    one = Controller(WIDGET, Widget, None)
-    for kind in kinds:
-        one.owns(kind, **options)
-    one.desired(desired)
-    return one
 
 
 def unless_empty(thing: Widget, _: object) -> Iterable[Raw]:
@@ -928,9 +841,7 @@ def test_nothing_of_kubernetes_own_groups_but_a_few_kinds_may_hold_data() -> Non
 
 
 async def test_a_plan_that_is_empty_deletes_nothing_that_may_hold_data(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, owning(CONFIG_MAP, *HOLDING, desired=unless_empty)):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    async with reconciled(server, widget(), owning(unless_empty, CONFIG_MAP, *HOLDING)):
         server.edit(WIDGET, KEY, edit("empty"))
         await until(lambda: server.get(CONFIG_MAP, CHILD) is None and kept(server))
         assert kept(server)["status"] == "True"
@@ -955,11 +866,9 @@ async def test_what_may_hold_data_goes_if_its_author_says_so(server: ApiServer) 
         request.transport.close()
         return answer
 
-    one = owning(CONFIG_MAP, *HOLDING, desired=unless_empty, prune=True)
+    one = owning(unless_empty, CONFIG_MAP, *HOLDING, prune=True)
     server.answers.append(lose)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    async with reconciled(server, widget(), one):
         server.edit(WIDGET, KEY, edit("empty"))
         await until(lambda: not any(server.get(kind, CHILD) for kind in HOLDING))
         lost = "Asked without an answer to delete ConfigMap w: the Widget does not want it any more"
@@ -984,8 +893,7 @@ async def test_a3_a_config_map_stays_until_its_rollout_has_ended(server: ApiServ
     def pages() -> list[str]:
         return sorted(raw["metadata"]["name"] for raw in server.all(CONFIG_MAP))
 
-    server.put(WIDGET, widget(text="a"))
-    async with operating(server, owning(CONFIG_MAP, DEPLOYMENT, desired=hashed)):
+    async with working_on(server, widget(text="a"), owning(hashed, CONFIG_MAP, DEPLOYMENT)):
         await until(lambda: server.get(DEPLOYMENT, CHILD))
         rolls(**DEPLOYED)
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")

@@ -1,4 +1,4 @@
-"""`decide` says what to do about a child from what is observed, and nothing else."""
+"""`decide` says what to do about a child from what is observed, and `pace` when."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,14 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, PO
 from kopf_runtime.declaring.objects import Object
 from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting import troubles
+from kopf_runtime.working import pace
 from kopf_runtime.working.decide import ObservedChildren, Seen, decide, plan, stripped
+from kopf_runtime.working.pace import Pace
+from runtime import widgets
+from runtime.support.api_server import ApiServer
+from runtime.support.running import at_work, caches, operating
+from runtime.support.waiting import until
+from runtime.widgets import WIDGET, widget, working_on
 
 OWNER = Owner(("ns", "one"), "o", 5, 2, False, (), {}, None, (), "", 0)
 WANTED = Wanted(CONFIG_MAP, ("ns", "w-one"), "new", "shape")
@@ -49,62 +56,38 @@ def seen(child: Child | None, update: Update = Update.APPLY, **more: Any) -> See
     )
 
 
+EDITED_TEXT, FORMER = "change {} (the Widget was edited)", "wait for the former {}"
+ALTERED = "change {} (its ConfigMap was altered by somebody)"
+OTHER_OWNER = "wait for the other owner of {}"
+HELD_BACK = "hold back {} ({} waits for Pod first: it is Pending)"
+UNSERVED = troubles.missing(POD, "no")
+THEIRS: dict[str, Any] = {"controller_uid": "x", "created_for": "x"}
+TERMINATING = "ConfigMapTerminating"
+UNLABELLED = replace(CHILD, unlabelled=("a",))
+PENDING = FIRST, "it is Pending."
+
+
 @pytest.mark.parametrize(
     ("case", "step", "reason", "text"),
     [
         (seen(None), "create", "", "create {}"),
         (seen(None, taken=True), "create", "AlreadyExists", "create {}"),
         (seen(None, pause=lambda _: 0.5), "create", "BackOff", "create {}"),
-        (
-            seen(None, first=(FIRST, "it is Pending.")),
-            "create",
-            "Waiting",
-            "hold back {} ({} waits for Pod first: it is Pending)",
-        ),
+        (seen(None, first=PENDING), "create", "Waiting", HELD_BACK),
         (seen(CHILD), "keep", "", ""),
-        (seen(CHILD, first=(FIRST, "it is Pending")), "keep", "", ""),
-        (seen(OLDER), "apply", "", "change {} (the Widget was edited)"),
+        (seen(CHILD, first=PENDING), "keep", "", ""),
+        (seen(OLDER), "apply", "", EDITED_TEXT),
         (seen(OLDER, Update.RECREATE), "delete", "", "replace {} (the Widget was edited)"),
         (seen(OLDER, Update.CREATE), "keep", "", ""),
-        (seen(OLDER, pause=lambda _: 0.5), "apply", "BackOff", "change {} (the Widget was edited)"),
-        (
-            seen(CHILD, altered=True),
-            "apply",
-            "",
-            "change {} (its ConfigMap was altered by somebody)",
-        ),
-        (seen(replace(CHILD, deleting=True)), "wait", "", "wait for the former {}"),
-        (
-            seen(replace(CHILD, controller_uid="x", created_for="x", parent="one")),
-            "wait",
-            "ConfigMapTerminating",
-            "wait for the former {}",
-        ),
-        (
-            seen(replace(CHILD, controller_uid="x", created_for="x", parent="other")),
-            "conflict",
-            "Conflict",
-            "wait for the other owner of {}",
-        ),
-        (
-            seen(replace(CHILD, deleting=True, created_for="")),
-            "wait",
-            "ConfigMapTerminating",
-            "wait for the former {}",
-        ),
-        (
-            seen(OLDER, contended=lambda: troubles.missing(POD, "no")),
-            "apply",
-            "KindNotServed",
-            "change {} (the Widget was edited)",
-        ),
-        (
-            seen(replace(CHILD, unlabelled=("a",)), Update.RECREATE, as_admitted=True),
-            "admission",
-            "AdmissionChanged",
-            "",
-        ),
-        (seen(OLDER, held=True), "apply", "", "change {} (the Widget was edited)"),
+        (seen(OLDER, pause=lambda _: 0.5), "apply", "BackOff", EDITED_TEXT),
+        (seen(CHILD, altered=True), "apply", "", ALTERED),
+        (seen(replace(CHILD, deleting=True)), "wait", "", FORMER),
+        (seen(replace(CHILD, **THEIRS, parent="one")), "wait", TERMINATING, FORMER),
+        (seen(replace(CHILD, **THEIRS, parent="two")), "conflict", "Conflict", OTHER_OWNER),
+        (seen(replace(CHILD, deleting=True, created_for="")), "wait", TERMINATING, FORMER),
+        (seen(OLDER, contended=lambda: UNSERVED), "apply", "KindNotServed", EDITED_TEXT),
+        (seen(UNLABELLED, Update.RECREATE, as_admitted=True), "admission", "AdmissionChanged", ""),
+        (seen(OLDER, held=True), "apply", "", EDITED_TEXT),
         (seen(replace(OLDER, generation=2), held=True), "keep", "", ""),
     ],
 )
@@ -436,3 +419,189 @@ def test_the_marks_that_a_child_lacks_are_named(changes: dict[str, Any], lacks: 
     found = stripped(MINE, replace(SECRET_CHILD, **changes))
 
     assert [name.removesuffix(" reference") for name in found] == lacks
+
+
+# --- when it is done: replacement backs off (M2) --------------------------------------------------
+
+POD_KEY = ("ns", "w-one")
+PACED = replace(
+    CHILD, kind=POD, uid="u", version=1, template="t", generation=1, editors="", proven=False
+)
+REPLACED_POD = Wanted(POD, POD_KEY, "t", "")
+ENDED = Plan(Step.DELETE, "Healed", "it had ended")
+EDITED = Plan(Step.DELETE, "Replaced", "it was edited", edited=True)
+
+
+def replacements(
+    minutes: float,
+    life: float,
+    restart_each: int = 0,
+    step: Plan = ENDED,
+    written: int | None = None,
+) -> int:
+    """Return how many children are made in that time if each lives for so many seconds.
+
+    Somebody may have written another count into the annotation of each.
+    """
+    pace, made, now = Pace(), 0, 0.0
+    child = replace(PACED, created=now)
+    while now < minutes * 60:
+        now += life
+        now += pace.wait(child, step, now)
+        pace.deleted(POD, child, now, "o", step)
+        former = pace.former(REPLACED_POD, "o")
+        assert former is not None
+        now = max(now, former.until)
+        made += 1
+        count = former.count if written is None else written
+        child = replace(child, uid=f"u-{made}", created=now, replaced=count)
+        pace.created(POD, child)
+        if restart_each and made % restart_each == 0:
+            pace = Pace()  # another replica: it knows only what stands in the child
+    return made
+
+
+@pytest.mark.parametrize(
+    ("how", "fewest", "most"),
+    [
+        ({"minutes": 0.01, "life": 0.1}, pace.FREE, pace.FREE + 8),
+        ({"minutes": 1, "life": 0.1}, pace.FREE, pace.FREE + 8),
+        ({"minutes": 60, "life": 0.1}, pace.FREE, 25),
+        ({"minutes": 60, "life": 120}, 29, 31),
+        ({"minutes": 60, "life": 0.1, "restart_each": 1}, 1, 25),
+        ({"minutes": 60, "life": 0.1, "written": 0}, 1, 25),
+        ({"minutes": 60, "life": 0.1, "written": 3}, 1, 25),
+        ({"minutes": 1, "life": 0.1, "step": EDITED}, 1, pace.FREE + 10),
+        ({"minutes": 1, "life": 0.1, "step": EDITED, "written": 99}, pace.FREE + 2, pace.FREE + 10),
+    ],
+    ids=[
+        "m2 the first do not wait",
+        "m2 a minute",
+        "m2 an hour",
+        "m2 of those that live for minutes, none waits",
+        "m2 across restarts",
+        "t7 a count set to none speeds nothing up",
+        "t7 a count set back speeds nothing up",
+        "a storm of edits",
+        "t7 edits after a count that a hand raised",
+    ],
+)
+def test_m2_t7_so_many_children_are_made_in_that_time(
+    how: dict[str, Any], fewest: int, most: int
+) -> None:
+    assert fewest <= replacements(**how) <= most
+
+
+@pytest.mark.parametrize("back", [0.5, 60.0, 86_400.0])
+def test_c6_a_clock_that_goes_back_holds_up_no_change_beyond_its_pause(back: float) -> None:
+    edited = Plan(Step.APPLY, "Replaced", "it was edited", edited=True)
+    restored = Plan(Step.APPLY, "Restored", "it was altered")
+    for changes in range(12):
+        slow, now = Pace(), 1e6
+        for _ in range(changes):
+            slow.applied(PACED, REPLACED_POD, now)
+        longest = pace.pause(changes)
+        assert slow.wait_in_place(PACED, REPLACED_POD, restored, now - back) <= longest
+        another = replace(REPLACED_POD, template="edited")
+        assert slow.wait_in_place(PACED, another, edited, now - back) <= pace.pause(pace.FREE)
+
+        child = replace(PACED, created=now, replaced=changes)
+        assert slow.wait(child, ENDED, now - back) <= longest
+        slow.deleted(POD, child, now - back, "o", ENDED)
+        former = slow.former(REPLACED_POD, "o")
+        assert former is not None
+        assert former.until - (now - back) <= longest
+
+
+def test_an_edit_does_not_wait_for_what_went_before_or_was_written_by_hand() -> None:
+    pace, child = Pace(), replace(PACED, replaced=99)
+
+    assert pace.wait(child, ENDED, now=10.0) > 200
+    assert pace.wait(child, EDITED, now=10.0) == 0
+
+
+def test_the_cause_of_a_deletion_outlives_the_news_of_it() -> None:
+    pace = Pace()
+    pace.deleted(POD, PACED, 1.0, "o", EDITED)
+    pace.lost(POD, PACED, 2.0)  # a watch tells
+
+    former = pace.former(REPLACED_POD, "o")
+    assert former is not None
+    assert former.cause is EDITED
+
+
+def test_what_befell_the_child_of_a_former_object_of_the_name_counts_for_nothing() -> None:
+    pace, successor = Pace(), replace(PACED, uid="v")
+    pace.deleted(POD, PACED, 0.0, "o", ENDED)
+    pace.created(POD, successor)
+    assert pace.replaced(successor) == 1
+
+    another = replace(PACED, uid="w", controller_uid="p", created_for="p")
+    pace.deleted(POD, successor, 0.0, "o", ENDED)
+    pace.created(POD, another)
+    assert pace.replaced(another) == 0
+
+
+def test_m2_the_first_replacements_do_not_wait_for_a_clock_that_is_behind() -> None:
+    pace, child = Pace(), replace(PACED, created=10.0)
+    pace.lost(POD, child, now=9.5)
+
+    former = pace.former(REPLACED_POD, "o")
+    assert former is not None
+    assert max(pace.wait(child, ENDED, now=9.5), former.until - 9.5) <= 0
+
+
+def test_m2_what_stayed_or_was_another_object_s_does_not_count() -> None:
+    pace = Pace()
+    pace.lost(POD, replace(PACED, replaced=9), now=3600.0)
+
+    former = pace.former(REPLACED_POD, "o")
+    assert former is not None
+    assert former.count == 0
+    assert pace.former(REPLACED_POD, "another") is None
+
+
+def test_m3_children_that_never_come_back_are_forgotten() -> None:
+    slow = Pace()
+    for number in range(pace.REMEMBERED + 10):
+        slow.lost(POD, replace(PACED, key=("ns", str(number)), replaced=9), now=1.0)
+
+    first, last = (replace(REPLACED_POD, key=("ns", str(n))) for n in (0, pace.REMEMBERED + 9))
+    assert slow.former(first, "o") is None
+    assert slow.former(last, "o") is not None
+
+
+def test_a_lost_child_is_forgotten_once_another_replica_has_made_the_next() -> None:
+    pace = Pace()
+    pace.lost(POD, PACED, now=1.0)
+    pace.created(POD, replace(PACED, version=2))  # late news of the lost one
+    assert pace.former(REPLACED_POD, "o") is not None
+
+    pace.created(POD, replace(PACED, uid="next"))
+
+    assert pace.former(REPLACED_POD, "o") is None
+
+
+async def test_a_standby_remembers_a_lost_child_until_the_next(server: ApiServer) -> None:
+    def is_known() -> bool:
+        """Tell whether the standby knows the Pod that there is."""
+        known = caches(standby).children[POD].cache.get(POD_KEY)
+        there = server.get(POD, POD_KEY)
+        return known is not None and there is not None and known.uid == there["metadata"]["uid"]
+
+    def is_remembered() -> bool:
+        """Tell whether the standby remembers a Pod that there was."""
+        return at_work(standby).pace.former(REPLACED_POD, owner["metadata"]["uid"]) is not None
+
+    standby, leader = (widgets.controller(widgets.pod) for _ in range(2))
+    async with working_on(server, widget(), standby, working=False):
+        async with operating(server, leader):
+            await until(is_known)
+        owner = server.get(WIDGET, ("ns", "one")) or {}
+        server.remove(POD, POD_KEY)
+        await until(is_remembered)
+
+        async with operating(server, widgets.controller(widgets.pod)):
+            await until(is_known)
+
+    assert not is_remembered()

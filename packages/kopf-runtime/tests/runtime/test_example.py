@@ -14,16 +14,16 @@ from typing import Any
 
 import kopf
 import pytest
-import yaml
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
+from kopf_kit.rig.control_plane import kubeconfig
 from kopf_kit.testing.process import free_port
-from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
+from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.process import kopf_registry
 from kopf_runtime.process.beside_kopf import BesideKopf
-from runtime.support.api_server import LEASE, ApiServer
+from runtime.support.api_server import LEASE, ApiServer, listening
 from runtime.support.waiting import until
 from runtime.widgets import ready, text
 
@@ -46,23 +46,12 @@ async def process(
 
     It must live until it is told to end; with another code, it must end by itself.
     """
-    kubeconfig, log = folder / "kubeconfig", folder / "log"
-    kubeconfig.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "c",
-                "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-                "users": [{"name": "c", "user": {"token": "t"}}],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-            }
-        )
-    )
+    config, log = folder / "kubeconfig", folder / "log"
+    config.write_text(kubeconfig(server.url, "t"))
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
-        "KUBECONFIG": str(kubeconfig),
+        "KUBECONFIG": str(config),
         "PYTHONPATH": PYTHON_PATH,
         "GREETING_OPERATOR_METRICS_BIND_ADDRESS": "0",
         "GREETING_OPERATOR_HEALTH_PROBE_BIND_ADDRESS": "0",
@@ -86,18 +75,6 @@ async def process(
 
 def put(server: ApiServer, whom: str, name: str = "one") -> None:
     server.put(GREETING, {"metadata": {"namespace": "ns", "name": name}, "spec": {"name": whom}})
-
-
-@pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
-async def test_twenty_lines(server: ApiServer, tmp_path: Path, command: tuple[str, ...]) -> None:
-    put(server, "world")
-    async with process(server, tmp_path, *command, str(EXAMPLE)):
-        await until(lambda: text(server, CHILD) == "Hello, world!", seconds=60)
-        server.edit(GREETING, KEY, lambda raw: raw["spec"].update(name="there"))
-        await until(lambda: text(server, CHILD) == "Hello, there!")
-        server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="altered"))
-        await until(lambda: text(server, CHILD) == "Hello, there!")
-        await until(lambda: ready(server.get(GREETING, KEY)).get("status") == "True")
 
 
 @pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
@@ -140,15 +117,8 @@ async def collector() -> AsyncIterator[tuple[str, list[ResourceSpans]]]:
         received.extend(sent.resource_spans)
         return web.Response()
 
-    application = web.Application()
-    application.router.add_post("/v1/traces", receive)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}", received
-    finally:
-        await runner.cleanup()
+    async with listening(receive) as url:
+        yield url, received
 
 
 @pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])

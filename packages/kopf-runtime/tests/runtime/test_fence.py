@@ -25,7 +25,7 @@ from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process import beside_kopf
 from kopf_runtime.process.manager import Manager
 from kopf_runtime.reporting.events import Deps, Recorder
-from runtime.support.api_server import LEASE, ApiServer
+from runtime.support.api_server import LEASE, ApiServer, listening
 from runtime.support.waiting import until
 
 SOURCE = Path(kopf_runtime.__file__).parent
@@ -47,24 +47,20 @@ async def recording() -> AsyncIterator[Recording]:
         one.methods.append(request.method)
         return web.json_response({})
 
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    one = Recording(f"http://127.0.0.1:{runner.addresses[0][1]}")
-    one.client.open(Credentials(one.info))
-    yield one
-    await one.client.close()
-    await runner.cleanup()
+    async with listening(answer) as url:
+        one = Recording(url)
+        one.client.open(Credentials(one.info))
+        yield one
+        await one.client.close()
 
 
 async def test_the_fence_is_closed_until_it_is_decided_who_leads(recording: Recording) -> None:
     with pytest.raises(ApiError, match="no longer the leader"):
         await recording.client.request("POST", "/x", {})
     await recording.client.request("GET", "/x")
+    await recording.client.request("PUT", "/lease", {}, fenced=False)
 
-    assert recording.methods == ["GET"]
+    assert recording.methods == ["GET", "PUT"]
 
 
 async def test_a_session_refuses_writes_of_which_nothing_says_when_they_may_be_sent(

@@ -9,7 +9,7 @@ import pytest
 
 from kopf_runtime.declaring.objects import ManagedFields, ObjectMeta
 from kopf_runtime.working.fields import Ownership, shape
-from runtime.support.ownership import Owners
+from runtime.support.store import Owners
 
 Raw = dict[str, Any]
 OURS, UID = "message-operator", "uid-of-the-owner"

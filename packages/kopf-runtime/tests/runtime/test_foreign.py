@@ -1,8 +1,8 @@
-"""Controllers of kinds that others define: Services and Namespaces here, with children of ours."""
+"""Kinds that others define, Services and Namespaces here; and other installations of ours."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -10,19 +10,22 @@ import pytest
 from kubernetes.client import V1ObjectMeta, V1Service
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.conditions import condition
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.foreign import foreign
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, SERVICE
+from kopf_runtime.working import others
+from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import NAME, Operator, operating
 from runtime.support.waiting import until
-from runtime.widgets import Raw
+from runtime.widgets import WIDGET, Raw, Widget, edit, manifest, text, widget
 
 KEY, CHILD = ("ns", "one"), ("ns", "s-one")
 SELECTED = {"labels": {"mirror": "yes"}}
 NAMES = ("blue", "green")
 EVENT = kr.Kind("", "v1", "events", "Event")
-KINDS = (SERVICE, NAMESPACE)
+KINDS = (SERVICE, NAMESPACE, WIDGET)
 
 
 class Service(kr.Object):
@@ -31,12 +34,8 @@ class Service(kr.Object):
 
 
 def mirrored(service: Service, _: kr.Context[Any]) -> Iterable[Raw]:
-    yield {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": f"s-{service.metadata.name}"},
-        "data": {"type": service.spec.get("type", ""), "ip": service.status.get("ip", "")},
-    }
+    data = {"type": service.spec.get("type", ""), "ip": service.status.get("ip", "")}
+    yield manifest(CONFIG_MAP, f"s-{service.metadata.name}", data=data)
 
 
 def controller(where: Mapping[str, Any] | None = SELECTED, annotation: str = "") -> Controller:
@@ -78,13 +77,8 @@ async def test_a_selected_object_has_children_and_another_one_has_none(server: A
     async with serving(server, controller()) as operator:
         made = child(server)
         assert made is not None
-        assert made["metadata"]["ownerReferences"][0] | {"uid": ""} == {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "name": "one",
-            "uid": "",
-            "controller": True,
-        }
+        owner = {"apiVersion": "v1", "kind": "Service", "name": "one", "controller": True}
+        assert owner.items() <= made["metadata"]["ownerReferences"][0].items()
         assert f"{NAME}/service-uid" in made["metadata"]["labels"]
         server.edit(CONFIG_MAP, CHILD, lambda raw: raw.update(data={"type": "altered"}))
         await until(lambda: (child(server) or {})["data"]["type"] == "ClusterIP")
@@ -295,8 +289,7 @@ async def test_a_namespace_may_have_children_in_itself(server: ApiServer) -> Non
     @one.desired
     def desired(namespace: kr.Object, _: kr.Context[Any]) -> Iterable[Raw]:
         name = namespace.metadata.name
-        meta = {"name": "about", "namespace": name}
-        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"of": name}}
+        yield manifest(CONFIG_MAP, "about", {"namespace": name}, data={"of": name})
 
     server.put(NAMESPACE, {"metadata": {"name": "ns"}})
     async with operating(server, one):
@@ -317,23 +310,95 @@ async def test_an_event_says_what_would_be_done_for_a_paused_object(server: ApiS
     assert child(server) is None
 
 
-def test_what_cannot_be_meant_is_refused() -> None:
-    manager = kr.Manager("foreign", kr.Settings)
-    one = manager.controller_for(SERVICE, Service, where=SELECTED)
-    with pytest.raises(TypeError, match="a kind of others: it cannot have webhooks"):
-        one.validate()
-    with pytest.raises(TypeError, match="cannot have unique values"):
-        one.unique("host", lambda _: ())
-    with pytest.raises(ValueError, match="'fields' selects nothing"):
-        manager.controller_for(SERVICE, where={"fields": {}})
-    with pytest.raises(ValueError, match="no label that an object can have"):
-        manager.controller_for(SERVICE, where={"labels": {"a b": "c"}})
-    with pytest.raises(ValueError, match="cannot name an annotation"):
-        manager.controller_for(SERVICE, annotation="a b")
-    with pytest.raises(ValueError, match="no type of a condition"):
-        manager.controller_for(SERVICE, Service, condition="a b")
-    with pytest.raises(ValueError, match="use one of them"):
-        manager.controller_for(SERVICE, Service, annotation="a", condition="b")
-    for type_ in (kr.Object, kr.Conditioned):  # the second one reads no reason
-        with pytest.raises(TypeError, match="whose status has the conditions"):
-            manager.controller_for(SERVICE, type_, condition="a")
+# --- two installations of one operator over the same objects, with settings that differ (J6) ------
+
+
+def installed(
+    server: ApiServer, name: str, says: str = "", more: int = 0
+) -> AbstractAsyncContextManager[Operator]:
+    """Run an installation whose Lease is in the namespace of this name."""
+
+    def desired(thing: Widget, _: object) -> Iterable[Raw]:
+        text = f"{thing.spec.text} {says or name}"
+        for child in ("w-one", *(f"more-{number}" for number in range(more))):
+            yield manifest(CONFIG_MAP, child, data={"text": text})
+
+    settings = kr.Settings(lease_namespace=name, lease_name="message")
+    return operating(server, widgets.controller(desired), settings=settings)
+
+
+def has_event(server: ApiServer, words: str) -> bool:
+    told = [event for event in server.events if event["reason"] == "AnotherInstallation"]
+    return any(words in event["message"] for event in told)
+
+
+async def test_j6_one_of_two_installations_steps_back_and_both_say_so(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def is_paused() -> bool:
+        status = (server.get(WIDGET, KEY) or {})["status"]
+        return bool(condition(status, "Paused").get("message") == "Nothing is to be done.")
+
+    server.put(WIDGET, widget())
+    async with installed(server, "blue") as blue:
+        await until(lambda: text(server) == "hello blue")
+        async with installed(server, "green") as green:
+            await until(lambda: has_event(server, "green/message, leaves this Widget to it"))
+            await until(lambda: has_event(server, "blue/message, changes that"))
+            await until(lambda: text(server) == "hello blue")
+            await asyncio.sleep(1)  # the last status
+            before = len(server.writes)
+            await asyncio.sleep(2)
+            assert server.writes[before:] == []
+            assert text(server) == "hello blue"
+            paused = {"example.dev/paused": "true"}
+            server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(annotations=paused))
+            await until(is_paused)
+            await asyncio.sleep(1)  # the other one's word
+            assert is_paused()
+            assert [one.metric("other_installations") for one in (blue, green)] == [1, 1]
+    for name in NAMES:
+        assert f"Another installation of this operator, {name}/message, is at work" in caplog.text
+
+
+async def test_j6_an_object_that_the_other_one_does_not_follow_is_served_again(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(others, "FOLLOWS", 1.0)
+    server.put(WIDGET, widget())
+    async with installed(server, "green"):
+        async with installed(server, "blue"):
+            await until(lambda: has_event(server, "leaves this Widget to it"))
+            server.edit(WIDGET, KEY, edit("first"))
+            await until(lambda: text(server) == "first blue")
+            await asyncio.sleep(2)
+            assert text(server) == "first blue"  # the other one follows
+        server.edit(WIDGET, KEY, edit("second"))
+        await until(lambda: text(server) == "second green")
+
+
+async def test_j6_what_only_one_of_two_installations_wants_stays(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with installed(server, "green", "same", more=1):
+        await until(lambda: child(server, "more-0"))
+        async with installed(server, "blue", "same"):
+            await until(lambda: has_event(server, "deletes it for the last time"))
+            await until(lambda: child(server, "more-0"))
+            before = child(server, "more-0")
+            await asyncio.sleep(2)
+            assert child(server, "more-0") == before
+
+
+async def test_j6_a_former_installation_is_no_other(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with installed(server, "blue", more=5):
+        await until(lambda: child(server, "more-4"))
+    async with installed(server, "green", more=5) as green:
+        await until(lambda: text(server) == text(server, ("ns", "more-4")) == "hello green")
+        server.edit(WIDGET, KEY, edit("next"))
+        await until(lambda: text(server) == "next green")
+        assert not green.metric("other_installations")
+    async with installed(server, "red", "green") as red:
+        await until(lambda: child(server, "more-4") is None)
+        assert not red.metric("other_installations")
+    assert not has_event(server, "installation")

@@ -14,16 +14,26 @@ import kopf_runtime as kr
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import objects
-from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, Kind
 from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import build, caches, leading, operating
 from runtime.support.waiting import until
-from runtime.test_data import CLAIM, KEY, PVC, claim, claims, named, stored
+from runtime.test_data import CLAIM, KEY, PVC, claim, claims, stored
 from runtime.test_owns import owning
-from runtime.widgets import WIDGET, Raw, Widget, edit, is_ready, readiness, retry_after, widget
+from runtime.widgets import (
+    WIDGET,
+    Raw,
+    Widget,
+    edit,
+    is_ready,
+    readiness,
+    reconciled,
+    retry_after,
+    widget,
+    working_on,
+)
 
 CHILD = ("ns", "w-one")
 LABELS = {"app.kubernetes.io/managed-by": "message-operator", widgets.UID: "uid-of-nobody"}
@@ -124,8 +134,7 @@ async def test_a_kept_status_outlives_a_spec_that_cannot_be_read(server: ApiServ
     """As the number of a booking: `sync` would make another one without it."""
     controller = widgets.controller()
     controller.status(lambda *_: kr.Status(True, "Booked", "Booked.", {"booking": "B-1"}))
-    server.put(WIDGET, widget())
-    async with operating(server, controller):
+    async with working_on(server, widget(), controller):
         await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
         server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": 7}))
         await until(
@@ -147,24 +156,6 @@ async def test_a_poisoned_object_is_told_as_soon_as_a_replica_leads(server: ApiS
             await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
 
 
-async def test_the_time_of_a_condition_outlives_a_change_of_leader(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.put(WIDGET, widget() | {"spec": {"text": 7}})
-    async with operating(server, widgets.controller()):
-        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
-    told = widgets.ready(server.get(WIDGET, ("ns", "one")))
-
-    later = "kopf_runtime.declaring.conditions.timestamp"
-    monkeypatch.setattr(later, lambda: "2222-02-02T00:00:00Z")
-    server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": [7]}))  # meanwhile
-    async with operating(server, widgets.controller()):
-        await until(lambda: "array" in widgets.ready(server.get(WIDGET, ("ns", "one")))["message"])
-
-    now = widgets.ready(server.get(WIDGET, ("ns", "one")))
-    assert now["lastTransitionTime"] == told["lastTransitionTime"]
-
-
 async def test_an_object_that_was_mended_is_not_told_as_unreadable(server: ApiServer) -> None:
     """A leader may begin before the watch has brought it the mended one."""
     server.put(WIDGET, widget() | {"spec": {"text": 7}})
@@ -180,37 +171,6 @@ async def test_an_object_that_was_mended_is_not_told_as_unreadable(server: ApiSe
             await asyncio.sleep(0.2)
 
     assert server.writes == []
-
-
-async def test_a_child_that_cannot_be_read_any_more_is_told_at_once(server: ApiServer) -> None:
-    def project(child: kr.Object) -> float:
-        return 1 / len(child.metadata.annotations or {})
-
-    def condition() -> Any:
-        return widgets.ready(server.get(WIDGET, ("ns", "one")))
-
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(transform=project)):
-        await until(lambda: condition().get("status") == "True")
-        server.edit(CONFIG_MAP, CHILD, lambda raw: raw["metadata"].pop("annotations"))
-
-        await until(lambda: condition()["reason"] == "Unreadable")
-
-
-async def test_authors_code_that_fails_on_an_object_holds_up_no_other(server: ApiServer) -> None:
-    def project(thing: widgets.Widget) -> float:
-        return 1 / len(thing.spec.text)
-
-    controller = Controller(WIDGET, widgets.Widget, project)
-    controller.owns(CONFIG_MAP)
-    controller.desired(widgets.config_map)
-    server.put(WIDGET, widget("bad", text=""))
-    server.put(WIDGET, widget())
-
-    async with operating(server, controller) as operator:
-        await until(lambda: server.get(CONFIG_MAP, CHILD))
-
-        assert operator.metric("unreadable_objects", resource="widgets") == 1
 
 
 # --- any JSON -----------------------------------------------------------------------------------
@@ -400,11 +360,9 @@ async def test_a_name_that_one_object_gives_up_goes_to_the_next(server: ApiServe
     """What certainly was its own is deleted, also while another object waits for the name."""
 
     def desired(thing: Widget, _: object) -> list[Raw]:
-        return [named(PVC, thing.spec.text)]
+        return [widgets.manifest(PVC, thing.spec.text)]
 
-    server.put(WIDGET, widget(text="data"))
-    async with operating(server, claims(desired)):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="data"), claims(desired)):
         server.put(WIDGET, widget("other", text="data"))
         await until(lambda: readiness(server, OTHER).get("reason") == "Conflict")
         server.edit(WIDGET, KEY, edit("moved"))
@@ -417,8 +375,7 @@ async def test_a_name_that_one_object_gives_up_goes_to_the_next(server: ApiServe
 async def test_t5_what_is_replaced_is_not_to_be_handed_over(server: ApiServer) -> None:
     """It would be deleted."""
     server.put(POD, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {}})
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)):
+    async with working_on(server, widget(), widgets.controller(widgets.pod)):
         await until(lambda: readiness(server).get("reason") == "Conflict")
     assert readiness(server)["message"] == (
         "Pod w-one exists and does not belong to this Widget. It is left alone. Find out who needs "
@@ -433,8 +390,7 @@ async def test_c10_a_conflict_about_a_quota_is_none_about_the_child(server: ApiS
     why = "Operation cannot be fulfilled on resourcequotas: the object has been modified"
     busy = RefusedError(409, "Conflict", why, kind="resourcequotas", name="quota")
     server.refuse("PATCH", "/persistentvolumeclaims/", busy, times=float("inf"))
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, claims()):
+    async with working_on(server, widget(text="1Gi"), claims()):
         await until(lambda: readiness(server).get("message"))
         assert readiness(server)["message"] == why
         server.answers.clear()
@@ -444,9 +400,7 @@ async def test_c10_a_conflict_about_a_quota_is_none_about_the_child(server: ApiS
 async def test_c11_no_retained_child_is_made_for_an_owner_that_is_gone(server: ApiServer) -> None:
     one = owning(claim, claims={"deletion_policy": kr.RETAIN})
     widgets.otherwise(one).desired(stepwise=True)(claim)  # so its manifest is known already
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, one):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="1Gi"), one):
         server.mute = True  # the watch of the Widgets is late
         server.remove(WIDGET, KEY)
         server.mute = False

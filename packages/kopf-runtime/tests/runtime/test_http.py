@@ -165,25 +165,6 @@ async def test_an_answer_is_that_of_its_request_or_an_error(seed: int) -> None:
     assert {"answered", "DisconnectedError", "BadAnswerError"} <= outcomes
 
 
-async def test_each_byte_may_be_the_last_of_a_part_and_of_an_answer() -> None:
-    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
-
-    async def serve(target: str, writer: asyncio.StreamWriter) -> None:
-        at = int(target.rpartition("/")[2])
-        writer.write(data[:at])
-        await asyncio.sleep(0.001)
-        if target.startswith("/cut"):
-            writer.close()
-        else:
-            writer.write(data[at:])
-
-    async with serving(serve) as server, pooling(server.url) as shared:
-        for at in range(1, len(data)):
-            assert await ask(shared, f"/split/{at}") == (200, b"abcde")
-            with pytest.raises(HttpError):
-                await ask(shared, f"/cut/{at}", "POST")
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -315,22 +296,6 @@ async def test_t6_a_stream_that_is_paused_at_its_end_leaves_a_connection_that_re
 
         assert len((await ask(shared, "/next"))[1]) == size
         assert server.connections == 1
-
-
-async def test_an_answer_that_is_given_up_half_way_is_no_part_of_the_next_one() -> None:
-    async def serve(target: str, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
-        if target == "/half":
-            await asyncio.sleep(0.1)
-        writer.write(b"cd")
-
-    async with serving(serve) as server, pooling(server.url) as shared:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await ask(shared, "/half", "PATCH")
-
-        assert await ask(shared, "/whole", "PATCH") == (200, b"abcd")
-        assert server.connections == 2
 
 
 @pytest.mark.parametrize("server", ["http", "https"])

@@ -1,4 +1,7 @@
-"""How a kind of children is owned: order, optional kinds, what is retained, what is replaced."""
+"""How a kind of children is owned: order, optional kinds, what is retained, what is replaced.
+
+And what is made from a child's template, such as a Deployment's Pods.
+"""
 
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
@@ -8,17 +11,14 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
-from kopf_runtime.cluster.client import Client
-from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.controller import Controller
-from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD
-from kopf_runtime.declaring.records import Owner, Update, Wanted
+from kopf_runtime.declaring.kinds import CONFIG_MAP, DEPLOYMENT, JOB, POD
+from kopf_runtime.declaring.records import MANAGED_BY, Owner, Update, Wanted
 from kopf_runtime.reporting.status import why_unready
 from kopf_runtime.watching import observer
 from kopf_runtime.working import observe
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import at_work, build, caches, operating
+from runtime.support.running import NAME, at_work, caches, operating
 from runtime.support.waiting import until
 from runtime.test_data import (
     CLAIM,
@@ -27,18 +27,29 @@ from runtime.test_data import (
     MONITOR,
     NOT_FOUND,
     PVC,
-    Past,
     claim,
-    deceived,
     deletions,
     so_many,
     stored,
 )
-from runtime.widgets import UID, WIDGET, Raw, Widget, edit, is_ready, otherwise, readiness, widget
+from runtime.widgets import (
+    UID,
+    WIDGET,
+    Raw,
+    Widget,
+    edit,
+    is_ready,
+    manifest,
+    otherwise,
+    readiness,
+    reconciled,
+    widget,
+    working_on,
+)
 
-NAME = "example.dev/widget-name"
+NAMED = "example.dev/widget-name"
 INVALID = RefusedError(422, "Invalid", "spec: Forbidden: is immutable")
-KINDS = (WIDGET, PVC, MONITOR)
+KINDS = (WIDGET, PVC, MONITOR, DEPLOYMENT)
 
 
 def owning(desired: Callable[..., Iterable[Raw]], **owned: Raw) -> Controller:
@@ -52,8 +63,7 @@ def owning(desired: Callable[..., Iterable[Raw]], **owned: Raw) -> Controller:
 
 
 def child(kind: kr.Kind, thing: Widget, **content: Any) -> Raw:
-    meta = {"name": f"w-{thing.metadata.name}"}
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **content}
+    return manifest(kind, f"w-{thing.metadata.name}", **content)
 
 
 def both(thing: Widget, _: object) -> Iterable[Raw]:
@@ -151,8 +161,7 @@ async def test_a_check_is_on_time_while_a_child_waits_or_is_refused(server: ApiS
         calls.append(context.now)
         return len(calls) // 4  # the children are planned again because of it
 
-    server.put(WIDGET, widget(text="a"))
-    async with operating(server, one):
+    async with working_on(server, widget(text="a"), one):
         await until(lambda: readiness(server).get("reason") == "Waiting")
         enough = len(calls) + 5
         await until(lambda: len(calls) > enough)
@@ -163,44 +172,6 @@ async def test_a_check_is_on_time_while_a_child_waits_or_is_refused(server: ApiS
         await until(lambda: readiness(server).get("reason") == "Forbidden")
         enough = len(calls) + 5
         await until(lambda: len(calls) > enough)
-
-
-@pytest.mark.parametrize(
-    ("owned", "message"),
-    [
-        ({"config_maps": {"after": (MONITOR,)}}, "after= names ServiceMonitor; declare it with"),
-        (
-            {"config_maps": {"after": (MONITOR,)}, "monitors": {"after": (CONFIG_MAP,)}},
-            "after= is a circle: ",
-        ),
-        ({"config_maps": {"after": (CONFIG_MAP,)}}, "ConfigMap after ConfigMap"),
-    ],
-)
-def test_an_order_that_cannot_be_kept_is_refused(owned: Raw, message: str) -> None:
-    metrics = Metrics("widgets")
-    client = Client("widgets", "1", 5.0, metrics)
-
-    with pytest.raises(DeclarationError, match=message):
-        build(client, metrics, kr.Settings(), owning(both, **owned))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"after": MONITOR}, "use a tuple of kinds"),
-        ({"after": ("monitors",)}, "use a tuple of kinds"),
-        ({"prune": kr.ORPHAN}, "prune=.*: use True or False"),
-        ({"deletion_policy": Update.APPLY}, "deletion_policy=.*: use kr.DELETE or kr.RETAIN"),
-        ({"on_immutable": kr.RETAIN}, "on_immutable=.*: use kr.RECREATE or kr.ORPHAN"),
-        ({"on_immutable": kr.ORPHAN, "update": kr.CREATE}, "is not changed in place"),
-        ({"deletion_policy": kr.RETAIN, "update": kr.RECREATE}, "it cannot be retained"),
-        ({"deletion_policy": lambda _: kr.DELETE, "update": kr.RECREATE}, "it cannot be retained"),
-        ({"prune": lambda _: True}, "prune=.*: use True or False"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(options: Raw, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        owning(both, monitors=options)
 
 
 # --- optional kinds -------------------------------------------------------------------------------
@@ -244,8 +215,7 @@ async def test_to_ask_for_a_kind_that_is_not_owned_is_told(server: ApiServer) ->
     def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
         return claim(thing, None) if context.serves(POD) else ()
 
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, one):
+    async with working_on(server, widget(text="1Gi"), one):
         await until(
             lambda: "Pod is not owned; declare it by" in readiness(server).get("message", "")
         )
@@ -261,9 +231,8 @@ async def test_so_many_children_cost_no_square_of_their_number(
         return observer.served(owner, children)
 
     monkeypatch.setattr(observe, "served", counted)
-    server.put(WIDGET, widget(text="100"))
-    async with operating(server, owning(so_many, claims={})):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="100"), owning(so_many, claims={})):
+        pass
     assert len(calls) < 100
 
 
@@ -300,8 +269,7 @@ async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
         return kr.default_status(seen)
 
     async with ApiServer(WIDGET, JOB).running() as server:
-        server.put(WIDGET, widget())
-        async with operating(server, one):
+        async with working_on(server, widget(), one):
             await until(lambda: server.get(JOB, CLAIM))
             done = condition("Complete", "True")
             server.edit(JOB, CLAIM, lambda raw: raw.update(status=done))
@@ -325,20 +293,6 @@ async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
 MODES = pytest.mark.parametrize("update", [Update.APPLY, kr.CREATE])
 
 
-async def test_the_retained_child_of_another_name_is_not_adopted(server: ApiServer) -> None:
-    def shared(thing: Widget, _: object) -> Iterable[Raw]:
-        yield {**child(PVC, thing, spec={}), "metadata": {"name": "data"}}
-
-    server.put(WIDGET, widget())
-    async with operating(server, owning(shared, claims={"deletion_policy": kr.RETAIN})):
-        await until(lambda: is_ready(server))
-        before = stored(server, PVC, ("ns", "data"))
-        server.remove(WIDGET, KEY)
-        server.put(WIDGET, widget("other"))
-        await until(lambda: readiness(server, ("ns", "other")).get("reason") == "Conflict")
-    assert stored(server, PVC, ("ns", "data")) == before
-
-
 def lose(mark: str, value: str = "") -> Callable[[Raw], None]:
     """Return what removes a label or an annotation, or gives it another value."""
 
@@ -351,7 +305,7 @@ def lose(mark: str, value: str = "") -> Callable[[Raw], None]:
 
 
 @MODES
-@pytest.mark.parametrize("harm", [lose(NAME), lose(NAME, "another"), lose(UID)])
+@pytest.mark.parametrize("harm", [lose(NAMED), lose(NAMED, "another"), lose(UID)])
 async def test_a_retained_child_gets_its_marks_back(
     server: ApiServer, update: Update, harm: Callable[[Raw], None]
 ) -> None:
@@ -360,12 +314,12 @@ async def test_a_retained_child_gets_its_marks_back(
     async with operating(server, one):
         await until(lambda: is_ready(server))
         before = stored(server, PVC, CLAIM)["metadata"]
-        marks = before["labels"][UID], before["annotations"][NAME]
+        marks = before["labels"][UID], before["annotations"][NAMED]
         server.edit(PVC, CLAIM, harm)
 
         def has_marks() -> bool:
             meta = stored(server, PVC, CLAIM)["metadata"]
-            return (meta["labels"].get(UID), meta["annotations"].get(NAME)) == marks
+            return (meta["labels"].get(UID), meta["annotations"].get(NAMED)) == marks
 
         await until(lambda: has_marks() and is_ready(server))
     assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before["uid"]
@@ -428,9 +382,7 @@ async def asked(server: ApiServer, method: str) -> list[Raw]:
     ("mode", "policy"), [(kr.RECREATE, "Background"), (kr.ORPHAN, "Orphan")], ids=str
 )
 async def test_an_immutable_child_is_made_again(server: ApiServer, mode: Any, policy: str) -> None:
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, owning(claim, claims={"on_immutable": mode})):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="1Gi"), owning(claim, claims={"on_immutable": mode})):
         before = stored(server, PVC, CLAIM)["metadata"]
         bodies = await asked(server, "DELETE")
         server.refuse("PATCH", "claims/w-one$", INVALID)
@@ -457,9 +409,7 @@ async def test_an_immutable_child_is_made_again(server: ApiServer, mode: Any, po
 async def test_s2_a_change_that_no_new_child_could_have_is_told(
     server: ApiServer, mode: Any
 ) -> None:
-    server.put(WIDGET, widget(text="1Gi"))
-    async with operating(server, owning(claim, claims={"on_immutable": mode})):
-        await until(lambda: is_ready(server))
+    async with reconciled(server, widget(text="1Gi"), owning(claim, claims={"on_immutable": mode})):
         before = stored(server, PVC, CLAIM)
         # Without `on_immutable`, it is not even asked whether another child could be made so.
         for method in ("PATCH", "POST") if mode else ("PATCH",):
@@ -470,18 +420,73 @@ async def test_s2_a_change_that_no_new_child_could_have_is_told(
     assert deletions(server) == []
 
 
-async def test_a_stale_view_makes_no_child_again(server: ApiServer) -> None:
-    one = owning(claim, claims={"on_immutable": kr.RECREATE})
-    server.put(WIDGET, widget(text="1Gi"))
+# --- what is made from a child's template ---------------------------------------------------------
+
+
+def deploying(**template: Any) -> Controller:
+    """Return a controller of Widgets that tells the names of their Pods, and which are ready."""
+    one = Controller(WIDGET, Widget, None)
+    one.owns(DEPLOYMENT)
+    one.descendants(POD, kr.Conditioned, transform=lambda pod: pod.holds("Ready"))
+    spec = {"template": {**template, "spec": {"containers": []}}}
+    one.desired(lambda thing, _: [child(DEPLOYMENT, thing, spec=spec)])
+
+    @one.status
+    def status(_: object, seen: kr.Observed) -> kr.Status:
+        pods = seen.descendants[POD]
+        names = {"pods": [pod.key[1] for pod in pods], "ready": sum(pod.view for pod in pods)}
+        return kr.Status(True, "Seen", "They are seen.", names)
+
+    return one
+
+
+@pytest.mark.parametrize("labels", [{"app": "w"}, {}])
+async def test_status_sees_the_pods_of_its_own_deployment_by_name(
+    server: ApiServer, labels: dict[str, str]
+) -> None:
+    def template(name: str) -> Raw:
+        found: Raw = stored(server, DEPLOYMENT, ("ns", f"w-{name}"))["spec"]["template"]["metadata"]
+        return found
+
+    def make_pod(name: str, of: str, ready: str = "True", namespace: str = "ns") -> None:
+        """Make a Pod as a ReplicaSet does: with the metadata of the template."""
+        meta = {**template(of), "namespace": namespace, "name": name}
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
+        server.put(POD, {"metadata": meta, "spec": {"containers": []}, "status": status})
+
+    def seen(name: str) -> tuple[list[str], int]:
+        status = (server.get(WIDGET, ("ns", name)) or {}).get("status") or {}
+        return status.get("pods", []), status.get("ready", 0)
+
+    for name in ("one", "two"):
+        server.put(WIDGET, widget(name))
+    more = {"metadata": {"labels": labels}} if labels else {}  # the marks need it
+    async with operating(server, deploying(**more)):
+        await until(lambda: len(server.all(DEPLOYMENT)) == 2)
+        make_pod("b", "one")
+        make_pod("a", "one", ready="False")
+        make_pod("c", "two")
+        make_pod("copied", "one", namespace="elsewhere")  # which counts for nobody
+
+        await until(lambda: seen("one") == (["a", "b"], 1) and seen("two") == (["c"], 1))
+        server.delete(POD, ("ns", "b"))
+        await until(lambda: seen("one") == (["a"], 0))
+
+    uid = stored(server, WIDGET, KEY)["metadata"]["uid"]
+    assert (labels | {UID: uid}).items() <= template("one")["labels"].items()
+
+
+async def test_the_name_that_a_pod_claims_is_kept_if_it_can_be_one(server: ApiServer) -> None:
+    one = deploying()
     async with operating(server, one):
-        await until(lambda: is_ready(server))
-        past = Past(server)
-        server.edit(WIDGET, KEY, edit("2Gi"))
-        await until(lambda: readiness(server).get("observedGeneration") == 2 and is_ready(server))
-    before = stored(server, PVC, CLAIM)
-    server.refuse("PATCH", "claims/w-one$", INVALID)
+        meta = {
+            "namespace": "ns",
+            "name": "forged",
+            "labels": {MANAGED_BY: NAME, UID: "u"},
+            "annotations": {NAMED: "n" * 250_000},
+        }
+        server.put(POD, {"metadata": meta, "spec": {"containers": []}})
 
-    await deceived(server, past, owning(claim, claims={"on_immutable": kr.RECREATE}))
-
-    assert stored(server, PVC, CLAIM) == before
-    assert deletions(server) == []
+        pods = caches(one).descendants[POD].cache
+        await until(lambda: pods.get(("ns", "forged")))
+        assert [pod.parent for pod in pods] == [""]

@@ -152,20 +152,12 @@ async def test_minor_2_a_resync_leaves_time_for_other_tasks() -> None:
 
 
 @in_virtual_time
-async def test_the_age_of_the_oldest_reconcile_tells_of_a_stuck_one() -> None:
+async def test_a_step_that_begins_shows_that_a_reconcile_is_not_stuck() -> None:
     async with working(Slow(ns=3600.0)) as queue:
         assert queue.longest_running() == 0.0
         queue.add(A)
         await asyncio.sleep(301)
-
         assert queue.longest_running() >= 300
-
-
-@in_virtual_time
-async def test_a_step_that_begins_shows_that_a_reconcile_is_not_stuck() -> None:
-    async with working(Slow(ns=3600.0)) as queue:
-        queue.add(A)
-        await asyncio.sleep(200)
         queue.progress(A)
         queue.progress(B)  # which is not under way
         await asyncio.sleep(200)
@@ -231,42 +223,6 @@ async def test_so_many_reconciles_at_most_wait_for_apis_outside() -> None:
             queue.add((str(lane), "hanging"))
         await asyncio.sleep(300)
     assert len(began) == 2 + 2 * OUTSIDE_PER_WORKER
-
-
-@in_virtual_time
-async def test_what_hangs_in_the_cluster_after_a_call_outside_slows_its_namespace() -> None:
-    done: dict[Key, float] = {}
-
-    async def reconcile(key: Key) -> None:
-        with queue.outside(key):
-            await asyncio.sleep(0.9)
-        await asyncio.sleep(10.0 if key == A else 0.0)
-        done[key] = now()
-
-    later = [("ns", f"later-{number}") for number in range(8)]
-    async with working(reconcile, workers=4, keys=(A,)) as queue:
-        await asyncio.sleep(5)
-        for key in later:
-            queue.add(key)
-        await until(lambda: len(done) == 9, seconds=60)
-
-    assert max(done[key] for key in later) - min(done[key] for key in later) > 1.6  # three at once
-
-
-@in_virtual_time
-async def test_l2_a_namespace_that_is_quick_again_is_treated_like_all() -> None:
-    slow = Slow(slow=10.0)
-    keys = tuple(("slow", str(number)) for number in range(8))
-    async with working(slow, workers=16, keys=keys) as queue:
-        await until(lambda: len(slow.done) == 8, seconds=600)
-        slow._seconds["slow"] = 0.5
-        await asyncio.sleep(60)
-        added = now()
-        for number in range(16):
-            queue.add(("slow", f"later-{number}"))
-        await until(lambda: len(slow.done) == 24)
-
-        assert now() - added < 1.0  # sixteen at once, not four
 
 
 def begin(fairness: Fairness, *keys: Key, at: float = 0.0) -> None:
@@ -385,32 +341,6 @@ def test_a_namespace_that_turns_slow_moves_at_once() -> None:
 
 
 @in_virtual_time
-async def test_in_a_backlog_every_object_has_its_children_before_one_has_its_next_status() -> None:
-    order: list[Key] = []
-
-    async def reconcile(key: Key) -> None:
-        order.append(key)
-        if order.count(key) == 1:
-            queue.add(key, follows=True)  # its child is there, and soon it is ready
-            asyncio.get_running_loop().call_later(0.05, lambda: queue.add(key, follows=True))
-        await asyncio.sleep(0.01)
-
-    keys = [("ns", str(number)) for number in range(100)]
-    async with working(reconcile, workers=2) as queue:
-        for key in keys:
-            queue.add(key, listed=True)
-        await until(lambda: len(order) > 20)
-        queue.add(edited := order[9])
-        await until(lambda: order.count(edited) > 1)
-        assert len(order) < 30  # an edit does not wait
-
-        await until(lambda: set(order) == set(keys))
-        assert len(order) < 110  # the first two found nothing that waits
-
-        await until(lambda: all(order.count(key) > 1 for key in keys))
-
-
-@in_virtual_time
 async def test_c7_a_stall_of_this_process_slows_no_namespace_down() -> None:
     stalled, busy, most = 0.0, 0, 0
 
@@ -435,25 +365,6 @@ async def test_c7_a_stall_of_this_process_slows_no_namespace_down() -> None:
     task.cancel()
 
     assert most == 16  # not four
-
-
-@in_virtual_time
-async def test_s9_an_edit_during_a_reconcile_goes_before_what_was_listed() -> None:
-    order: list[Key] = []
-
-    async def reconcile(key: Key) -> None:
-        order.append(key)
-        if order == [A]:
-            queue.add(A)
-            queue.add(A, listed=True)
-        await asyncio.sleep(0.1)
-
-    async with working(reconcile, workers=1) as queue:
-        for key in (A, *(("ns", str(number)) for number in range(20))):
-            queue.add(key, listed=True)
-        await until(lambda: order.count(A) == 2)
-
-    assert len(order) <= 3
 
 
 @in_virtual_time

@@ -1,6 +1,5 @@
 """Without an author's `status`, an object is ready once its children are, by their own status."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,10 +9,9 @@ import kopf_runtime as kr
 from kopf_runtime.declaring import readiness
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET
-from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import operating
+from runtime.support.api_server import ApiServer
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from runtime.widgets import WIDGET, Raw, Widget, manifest, owning, ready, widget, working_on
 
 KEY, CHILD = ("ns", "one"), ("ns", "w")
 KINDS = (WIDGET, DEPLOYMENT, JOB, POD, SECRET)
@@ -21,23 +19,12 @@ KINDS = (WIDGET, DEPLOYMENT, JOB, POD, SECRET)
 
 def controller(*kinds: kr.Kind, **owns: Any) -> Controller:
     """Return a controller of Widgets that have a child of each of these kinds."""
-    widgets = Controller(WIDGET, Widget, None)
-    for kind in kinds:
-        widgets.owns(kind, **owns)
 
-    @widgets.desired
     def desired(one: Widget, _: object) -> list[Raw]:
-        return [
-            {
-                "apiVersion": kind.api_version,
-                "kind": kind.kind,
-                "metadata": {"name": "w"},
-                "spec": {"replicas": 3, "text": one.spec.text},
-            }
-            for kind in kinds
-        ]
+        spec = {"replicas": 3, "text": one.spec.text}
+        return [manifest(kind, "w", spec=spec) for kind in kinds]
 
-    return widgets
+    return owning(desired, *kinds, **owns)
 
 
 def condition(type_: str, status: str, message: str = "", reason: str = "") -> Raw:
@@ -158,30 +145,8 @@ def test_a_child_is_ready_as_its_own_status_and_spec_say(row: tuple[Any, ...]) -
     assert unready(child) == why
 
 
-async def test_an_edit_is_not_done_before_new_pods_replaced_the_old(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, controller(DEPLOYMENT)):
-        await becomes(server, DEPLOYMENT, {**DEPLOYED, **condition("Available", "True")})
-        await is_well(server)
-
-        server.edit(WIDGET, KEY, edit("new"))
-
-        await tells(server, "False", "NotReady", "Deployment w: its status is not up to date yet.")
-        seen = {**DEPLOYED, "observedGeneration": 2, **condition("Available", "True")}
-        for status, missing in (
-            ({**seen, "replicas": 4, "updatedReplicas": 1}, "updated Pods: 1 of 3"),
-            ({**seen, "replicas": 4}, "Pods that are still to go: 1"),
-            ({**seen, "availableReplicas": 2}, "available Pods: 2 of 3"),
-        ):
-            await becomes(server, DEPLOYMENT, status)
-            await tells(server, "False", "NotReady", f"Deployment w: {missing}.")
-        await becomes(server, DEPLOYMENT, seen)
-        await is_well(server)
-
-
 async def test_each_child_that_is_not_ready_is_named(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, controller(JOB, SECRET, POD)):
+    async with working_on(server, widget(), controller(JOB, SECRET, POD)):
         await tells(
             server, "False", "NotReady", "Job w: it has not completed yet; Pod w: it is Pending."
         )
@@ -197,8 +162,7 @@ async def test_an_author_who_reads_a_child_says_when_it_is_ready(server: ApiServ
         transform=lambda pod: pod.status.phase,
         unready=lambda phase: "" if phase == "Running" else f"phase {phase}",
     )
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await becomes(server, POD, {"phase": "Pending"})
         await tells(server, "False", "NotReady", "Pod w: phase Pending.")
         await becomes(server, POD, {"phase": "Running"})
@@ -223,25 +187,9 @@ async def test_an_author_who_reads_a_child_leaves_its_readiness_as_it_is(
         seen.append(now.child and now.child.view)
         return kr.default_status(now)
 
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await becomes(server, DEPLOYMENT, {**DEPLOYED, "availableReplicas": 1})
         await tells(server, "False", "NotReady", "Deployment w: available Pods: 1 of 3.")
         await becomes(server, DEPLOYMENT, DEPLOYED)
         await is_well(server)
     assert seen[-1] == "w"
-
-
-async def test_what_lacks_a_child_is_not_ready(server: ApiServer) -> None:
-    one, told = controller(DEPLOYMENT, SECRET), kr.Status(True, "", "")
-
-    @one.status
-    def status(_: Any, seen: kr.Observed) -> kr.Status:
-        nonlocal told
-        return (told := kr.default_status(replace(seen, trouble=None)))
-
-    server.refuse("PATCH", f"/secrets/{CHILD[1]}$", RefusedError(403, "Forbidden", "no"), 1000)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
-        await until(lambda: told.message == "1 of its objects are missing.")
-        assert not told.ready

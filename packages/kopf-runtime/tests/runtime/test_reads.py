@@ -19,7 +19,7 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import Operator, caches, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget, working_on
 
 QUIET = 0.3
 TENANT = kr.Kind("example.dev", "v1", "tenants", "Tenant", namespaced=False)
@@ -63,6 +63,14 @@ def put_secret(
     server.put(SECRET, {"metadata": meta, "data": {"text": text, **more}})
 
 
+def put_labelled(
+    server: ApiServer, text: str, labels: str, name: str = "s", namespace: str = "ns"
+) -> None:
+    raw = {"metadata": {"namespace": namespace, "name": name}, "data": {"text": text}}
+    relabel(labels)(raw)
+    server.put(SECRET, raw)
+
+
 def text(server: ApiServer, name: str = "one") -> str:
     child = server.get(CONFIG_MAP, ("ns", f"w-{name}")) or {"data": {"text": ""}}
     return str(child["data"]["text"])
@@ -82,8 +90,7 @@ async def test_a_missing_secret_is_told_and_one_that_comes_later_heals(
     server: ApiServer, every: float | None
 ) -> None:
     server.put(WIDGET, widget(text="s"))
-    server.put(WIDGET, widget("two", text="s"))
-    async with operating(server, reading(every=every)):
+    async with working_on(server, widget("two", text="s"), reading(every=every)):
         await until(lambda: said(server) == "ReferenceMissing: Secret ns/s does not exist.")
         assert not server.get(CONFIG_MAP, ("ns", "w-one"))
 
@@ -105,8 +112,7 @@ async def test_only_what_is_named_is_kept_and_only_namers_are_queued(server: Api
     put_secret(server, "first")
     put_secret(server, "other", "nobodys")
     server.put(WIDGET, widget(text="s"))
-    server.put(WIDGET, widget("two", text="s"))
-    async with operating(server, one) as operator:
+    async with working_on(server, widget("two", text="s"), one) as operator:
         await until(lambda: text(server) == "first" and "Reconciled" in said(server))
         await until(lambda: text(server, "two") == "first" and "Reconciled" in said(server, "two"))
         await asyncio.sleep(QUIET)
@@ -129,8 +135,7 @@ async def test_a_secret_of_another_namespace_is_refused_unless_it_is_declared(
     server: ApiServer, every: float | None
 ) -> None:
     put_secret(server, "theirs", namespace="other")
-    server.put(WIDGET, widget(text="other/s"))
-    async with operating(server, reading(every=every)):
+    async with working_on(server, widget(text="other/s"), reading(every=every)):
         await until(lambda: "InvalidPlan" in said(server))
         assert "Secret other/s is in another namespace than the Widget" in said(server)
 
@@ -185,8 +190,7 @@ async def test_what_cannot_be_read_is_told_if_it_is_named(
 ) -> None:
     for name in ("s", "strangers"):
         server.put(SECRET, {"metadata": {"namespace": "ns", "name": name}, "data": data})
-    server.put(WIDGET, widget(text="s"))
-    async with operating(server, reading()) as operator:
+    async with working_on(server, widget(text="s"), reading()) as operator:
         await until(lambda: "ReferenceUnreadable: Secret ns/s cannot be read" in said(server))
         await until(lambda: unreadable(operator) == 1)
         assert "strangers" not in caplog.text
@@ -216,8 +220,7 @@ async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> N
     async def finalize(_: Widget, context: kr.CallContext[Any]) -> None:
         seen["finalize"] = context.reads_of(SECRET)
 
-    server.put(WIDGET, widget(text="s"))
-    async with operating(server, one):
+    async with working_on(server, widget(text="s"), one):
         await until(lambda: "ReferenceMissing" in said(server))
         put_secret(server, "first")
         await until(lambda: seen.get("sync") == seen.get("status") == text(server) == "first")
@@ -298,9 +301,10 @@ async def test_what_names_too_many_is_told_and_served_with_fewer(server: ApiServ
     [
         ("keys", lambda one: [one.status["secret"]], "KeyError: 'secret'"),
         ("labels", lambda one: {"a": one.status["secret"]}, "KeyError: 'secret'"),
+        ("index", lambda one: [one.status["secret"]], "KeyError: 'secret'"),
         ("keys", lambda one: one.spec.text, "TypeError: it returned the text 's', not a list"),
+        ("index", lambda one: one.spec.text, "TypeError: it returned the text 's', not a list"),
     ],
-    ids=["a status", "a status as a label", "a text instead of a list"],
 )
 async def test_what_names_others_depends_on_no_status_and_is_not_of_letters(
     server: ApiServer, how: str, named: Callable[[Any], Any], why: str
@@ -309,29 +313,15 @@ async def test_what_names_others_depends_on_no_status_and_is_not_of_letters(
     server.put(WIDGET, {**widget(text="s"), "status": {"secret": "s", "conditions": []}})
     put_secret(server, "first")
     server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": "one"}})
-    one = selecting(named) if how == "labels" else reading(keys=named)
+    if how == "index":
+        (one := widgets.controller()).index(named)
+    else:
+        one = selecting(named) if how == "labels" else reading(keys=named)
     one.watches(CONFIG_MAP, to=lambda config_map: config_map.metadata.name)
+    failed = "Unreadable:" if how == "index" else "InvalidPlan: what it names of secrets failed:"
     async with operating(server, one) as operator:
-        told = f"InvalidPlan: what it names of secrets failed: {why}"
-        await until(lambda: said(server) == told)
+        await until(lambda: said(server) == f"{failed} {why}")
         await until(lambda: operator.metric("unreadable_objects", resource="configmaps") == 1)
-
-
-@pytest.mark.parametrize(
-    ("values", "why"),
-    [
-        (lambda one: [one.status["host"]], "KeyError: 'host'"),
-        (lambda one: one.spec.text, "TypeError: it returned the text 'hello', not a list"),
-    ],
-)
-async def test_an_index_depends_on_no_status_and_is_not_of_letters(
-    server: ApiServer, values: Callable[[Any], Any], why: str
-) -> None:
-    server.put(WIDGET, {**widget(), "status": {"host": "a", "conditions": []}})
-    one = widgets.controller()
-    one.index(values)
-    async with operating(server, one):
-        await until(lambda: said(server) == f"Unreadable: {why}")
 
 
 # --- by labels ------------------------------------------------------------------------------------
@@ -348,14 +338,6 @@ def selecting(select: Callable[[Any], Any] | None = None, **reads: Any) -> Contr
 
     select = select or (lambda widget: dict(pair.split("=") for pair in widget.spec.text.split()))
     return reading(desired, keys=None, labels=select, **reads)
-
-
-def put_labelled(
-    server: ApiServer, text: str, labels: str, name: str = "s", namespace: str = "ns"
-) -> None:
-    meta = {"namespace": namespace, "name": name}
-    pairs = dict(pair.split("=") for pair in labels.split())
-    server.put(SECRET, {"metadata": meta | {"labels": pairs}, "data": {"text": text}})
 
 
 def relabel(labels: str) -> Callable[[Raw], None]:
@@ -514,8 +496,7 @@ async def test_a_change_is_compared_with_few_of_many_that_share_a_label(
 async def test_labels_that_cannot_be_meant_are_refused(
     server: ApiServer, labels: Any, why: str
 ) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, selecting(lambda _: labels)):
+    async with working_on(server, widget(), selecting(lambda _: labels)):
         await until(lambda: said(server).startswith(f"InvalidPlan: {why}"))
 
 
@@ -721,44 +702,6 @@ async def test_the_next_holder_of_a_value_follows_the_oldest(server: ApiServer) 
         server.delete(WIDGET, ("ns", "one"))
         await until(lambda: text(server, "three") == "a.example")
     assert not hosts.by_index("c.example")
-
-
-@pytest.mark.parametrize(
-    ("declare", "why"),
-    [
-        (lambda c: c.reads("secrets", keys=str, transform=str), "'secrets' is not a kr.Kind"),
-        (lambda c: c.reads(SECRET, keys=["s"], transform=str), r"keys=\['s'\]: use a function"),
-        (
-            lambda c: c.reads(SECRET, transform=str),
-            r"reads\(Secret\) needs either keys= or labels=",
-        ),
-        (
-            lambda c: c.reads(SECRET, keys=str, labels=dict, transform=str),
-            "either keys= or labels=",
-        ),
-        (
-            lambda c: c.reads(SECRET, labels={"a": "b"}, transform=str),
-            "labels={'a': 'b'}: use a fu",
-        ),
-        (
-            lambda c: c.reads(SECRET, labels=dict, transform=str, every=5),
-            "every= asks for objects by their names: leave it out with labels=",
-        ),
-        (
-            lambda c: c.reads(SECRET, keys=str, transform=str, every=0.5),
-            "every=0.5: use at least 1",
-        ),
-        (lambda c: [c.reads(SECRET, keys=str, transform=str) for _ in "ab"], "declared twice"),
-        (lambda c: c.watches(SECRET, transform=str, to="one"), "to='one': use a function"),
-        (lambda c: c.descendants(SECRET, transform="one"), "transform='one': use a function"),
-        (lambda c: c.index("host"), r"index\('host'\): use a function"),
-    ],
-)
-def test_a_declaration_that_cannot_be_meant_is_refused(
-    declare: Callable[[Any], Any], why: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=why):
-        declare(Controller(WIDGET, Widget, None))
 
 
 def test_what_is_not_declared_is_an_error_that_says_so() -> None:

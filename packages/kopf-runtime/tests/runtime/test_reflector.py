@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ import kopf_runtime as kr
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import errors
+from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
 from kopf_runtime.watching import cache, listing, reflector
@@ -23,8 +24,10 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, Asked, RefusedError
 from runtime.support.running import at_work, caches, connected, leading, operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, edit, ready, text, widget
+from runtime.widgets import WIDGET, edit, ready, text, widget, working_on
 
+LABEL = kr.Kind("example.dev", "v1", "labels", "Label")
+KINDS = (WIDGET, LABEL)
 A, B = ("a", "w-one"), ("b", "w-one")
 BOTH = kr.Settings(namespaces=("a", "b"))
 FORBIDDEN = RefusedError(403, "Forbidden", "no right in b")
@@ -86,29 +89,6 @@ async def test_c2_nothing_is_ready_before_each_namespace_was_tried(server: ApiSe
 
         go_on.set()
         await until(lambda: caches(one).unserved()[1] == 2)
-
-
-async def test_a_kind_that_comes_late_needs_no_restart(server: ApiServer) -> None:
-    server.kinds.remove(WIDGET)
-    server.put(WIDGET, widget())
-
-    async with operating(server, one := widgets.controller()):
-        await until(lambda: any("install its CRD" in told for told in caches(one).unserved()[0]))
-        server.kinds.add(WIDGET)
-
-        await until(lambda: text(server) == "hello")
-
-
-async def test_an_object_in_a_forbidden_namespace_gets_no_child(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    server.refuse("GET", "/configmaps$", FORBIDDEN, times=float("inf"))
-
-    async with operating(server, widgets.controller()):
-        await until(
-            lambda: ready(server.get(WIDGET, ("ns", "one"))).get("reason") == "KindNotServed"
-        )
-
-    assert [write for write in server.writes if not write.endswith("/status")] == []
 
 
 # --- hot loops ----------------------------------------------------------------------------------
@@ -240,8 +220,7 @@ async def test_resyncs_that_fail_are_told_though_watches_go_on(server: ApiServer
 
 
 async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()):
+    async with working_on(server, widget(), widgets.controller()):
         await until(lambda: text(server))
         for number in range(3):
             await until(lambda: server.watching == 2)
@@ -344,24 +323,6 @@ async def test_a_page_that_goes_on_failing_is_told_and_holds_up_no_other(
 
         server.answers.clear()
         await until(lambda: server.get(CONFIG_MAP, ("b", "w-w7")))
-
-
-async def test_resyncs_go_on_though_each_watch_fails(server: ApiServer) -> None:
-    """As behind a load balancer that cuts each watch: what it loses is found all the same."""
-
-    async def cut(request: web.Request) -> web.Response | None:
-        if request.query.get("watch"):
-            return RefusedError(504, "Timeout", "no streams here").response()
-        return None
-
-    server.answers.append(cut)
-    server.put(WIDGET, widget())
-    settings = kr.Settings(resync_period=1.0)
-    async with operating(server, widgets.controller(), settings=settings) as operator:
-        await until(lambda: operator.synced and text(server) == "hello")
-        server.edit(WIDGET, ("ns", "one"), edit("edited"))
-
-        await until(lambda: text(server) == "edited", seconds=20)
 
 
 async def test_a_page_of_large_objects_is_given_up_for_a_smaller_one(
@@ -650,3 +611,77 @@ async def test_d20_deletions_are_not_collected_after_a_list_that_failed(server: 
         await until(lambda: refused)
         (watched,) = caches(one).owners.reflectors.values()
         await until(lambda: watched._deleted is None, seconds=5)
+
+
+# --- several kinds in one process -----------------------------------------------------------------
+
+
+def labels() -> Controller:
+    """Return the controller of a second kind, which also owns ConfigMaps."""
+
+    def desired(label: widgets.Widget, _: object) -> Iterable[widgets.Raw]:
+        yield widgets.manifest(
+            CONFIG_MAP, f"l-{label.metadata.name}", data={"text": label.spec.text}
+        )
+
+    one = Controller(LABEL, widgets.Widget, lambda _: None)
+    one.owns(CONFIG_MAP)
+    one.desired(desired)
+    return one
+
+
+def is_ready(server: ApiServer, kind: kr.Kind) -> bool:
+    return bool(ready(server.get(kind, ("ns", "one"))).get("status") == "True")
+
+
+async def test_both_are_served_and_neither_touches_the_other_s_children(server: ApiServer) -> None:
+    for kind in KINDS:
+        server.put(kind, widget())
+    async with operating(server, widgets.controller(), labels()):
+        await until(lambda: is_ready(server, WIDGET) and is_ready(server, LABEL))
+        before = len(server.writes)
+        server.edit(CONFIG_MAP, ("ns", "l-one"), lambda raw: raw.update(data={"text": "altered"}))
+        await until(lambda: text(server, ("ns", "l-one")) == "hello")
+
+        assert server.writes[before:] == ["PATCH /api/v1/namespaces/ns/configmaps/l-one"]
+    owners = [
+        server.get(CONFIG_MAP, ("ns", name))["metadata"]["ownerReferences"][0]["kind"]  # type: ignore[index]
+        for name in ("w-one", "l-one")
+    ]
+    assert owners == ["Widget", "Label"]
+
+
+def test_d17_objects_that_cannot_be_read_are_counted_for_all_controllers() -> None:
+    metrics = Metrics("tester")
+    for count in (2, 0, 1):
+        metrics.count_unreadable("pods", lambda count=count: count)  # type: ignore[misc]
+
+    labels = {"resource": "pods"}
+    assert metrics.registry.get_sample_value("tester_unreadable_objects", labels) == 3
+
+
+async def test_c14_two_kinds_of_one_plural_are_told_apart_in_the_metrics() -> None:
+    other = WIDGET._replace(group="example.com")
+    asked = list[str]()
+
+    async def fail(request: Any) -> Any:
+        if request.method == "PATCH" and request.path.startswith(f"/apis/{other.group}/"):
+            asked.append(request.path)
+            return RefusedError(403, "Forbidden", "no").response()
+        return None
+
+    one, two = widgets.controller(), Controller(other, widgets.Widget, lambda _: None)
+    two.desired(lambda *_: ())
+    async with ApiServer(WIDGET, other).running() as server:
+        server.put(WIDGET, widget())
+        server.put(other, widget())
+        server.answers.append(fail)
+        async with operating(server, one, two) as operator:
+            await until(lambda: is_ready(server, WIDGET) and len(asked) >= 3)
+            assert operator.reconciles("requeue", of="widgets.example.com") >= 2
+            assert not operator.reconciles("requeue")
+            assert operator.metric("status_writes_refused_total", resource="widgets.example.com")
+            assert not operator.metric("status_writes_refused_total", resource="widgets")
+            depth = operator.metrics.registry.get_sample_value
+            for queue in ("widgets", "widgets.example.com"):
+                assert depth("workqueue_depth", {"name": queue}) == 0

@@ -26,7 +26,7 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
 from runtime.support.running import operating
 from runtime.support.waiting import until
-from runtime.widgets import WIDGET, Widget, ready, widget
+from runtime.widgets import WIDGET, Widget, reconciled, widget, working_on
 
 APPLY = "PATCH /api/v1/namespaces/{namespace}/configmaps/{name}"
 FAILED, WELL = trace.StatusCode.ERROR, trace.StatusCode.UNSET
@@ -69,8 +69,7 @@ def about(span: ReadableSpan, *names: str) -> list[Any]:
 
 
 async def test_requests_of_a_reconcile_are_its_children(server: ApiServer, spans: Spans) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()):
+    async with working_on(server, widget(), widgets.controller()):
         await until(lambda: spans.reconciles("Reconciled"))
 
     last = spans.reconciles("Reconciled")[-1]
@@ -120,8 +119,7 @@ async def test_a_call_of_the_authors_is_a_span(
             raise error
 
     one.sync()(book)
-    server.put(WIDGET, widget())
-    async with operating(server, one):
+    async with working_on(server, widget(), one):
         await until(lambda: spans.reconciles(reason))
 
     (call, *_) = spans.of("sync")
@@ -177,9 +175,8 @@ async def test_a_tracer_that_fails_is_told_once_and_the_work_goes_on(
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(Broken(when))
     monkeypatch.setattr(tracing, "_tracer", otel.Tracer(provider.get_tracer("tests")))
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller()):
-        await until(lambda: ready(server.get(WIDGET, ("ns", "one"))).get("status") == "True")
+    async with reconciled(server, widget(), widgets.controller()):
+        pass
 
     assert caplog.text.count("cannot be traced") == 1
 

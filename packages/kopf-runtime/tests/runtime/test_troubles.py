@@ -3,22 +3,26 @@
 import asyncio
 import itertools
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Plan, Step, Wanted
-from kopf_runtime.reporting import troubles
+from kopf_runtime.reporting import events, troubles
+from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.troubles import DONE
 from runtime import widgets
-from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import caches, operating
-from runtime.support.waiting import until
+from runtime.support.api_server import EVENT, ApiServer, RefusedError
+from runtime.support.running import caches, connected, operating
+from runtime.support.waiting import beside, until
 from runtime.widgets import (
     TEMPLATE,
     UID,
@@ -26,9 +30,11 @@ from runtime.widgets import (
     Raw,
     edit,
     readiness,
+    reconciled,
     resynced,
     retry_after,
     widget,
+    working_on,
 )
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
@@ -58,9 +64,7 @@ async def test_l1_l11_whatever_refuses_a_child_is_told_once_and_made_good(
 ) -> None:
     said = f"admission webhook says no ({code})"
     server.refuse("POST", "/pods$", RefusedError(code, reason, said), FOREVER)
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(widgets.pod)):
+    async with working_on(server, widget(), widgets.controller(widgets.pod)):
         await until(lambda: readiness(server).get("reason") == reason)
         assert (readiness(server)["status"], readiness(server)["message"]) == ("False", said)
         await until(lambda: warnings(server))
@@ -84,8 +88,7 @@ async def test_l1_a_slow_server_is_told_while_it_is_slow(server: ApiServer, meth
             await answer.wait()
 
     server.answers.append(hang)
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)) as operator:
+    async with working_on(server, widget(), widgets.controller(widgets.pod)) as operator:
         operator.client._timeout = 0.2
         if method == "DELETE":
             await until(lambda: readiness(server).get("status") == "True")
@@ -104,9 +107,7 @@ async def test_l1_a_slow_server_is_told_while_it_is_slow(server: ApiServer, meth
 async def test_a_webhook_that_lies_about_what_exists_is_told(
     server: ApiServer, method: str, code: int, reason: str
 ) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: readiness(server).get("status") == "True")
+    async with reconciled(server, widget(), widgets.controller(widgets.pod)):
         server.refuse(method, "/pods(/w-one)?$", RefusedError(code, reason), FOREVER)
         server.edit(WIDGET, KEY, edit("edited"))
         await until(
@@ -143,9 +144,7 @@ async def test_what_is_refused_differently_each_time_is_told_and_makes_no_hot_lo
             return refusal(next(numbers)).response()  # type: ignore[no-any-return]
         return None
 
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: readiness(server).get("status") == "True")
+    async with reconciled(server, widget(), widgets.controller(widgets.pod)):
         server.answers.append(refuse)
         server.remove(POD, CHILD)
         await until(lambda: readiness(server).get("status") == "False", seconds=20)
@@ -205,8 +204,7 @@ async def test_l6_what_a_webhook_took_comes_back_once_it_is_exempt(
     retry_after(monkeypatch, 0.05, troubles.CONFLICT)
     kind = POD if how is widgets.pod else CONFIG_MAP
     server.admission = stripping(kind, lost)
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(how)):
+    async with working_on(server, widget(), widgets.controller(how)):
         await until(lambda: readiness(server).get("reason") == "AdmissionChanged")
         await until(lambda: len(server.events) == 2)
         assert [event["type"] for event in server.events] == ["Normal", "Warning"]
@@ -225,8 +223,7 @@ LABELS = [mark for mark, text in MARKS.items() if "label" in text]
 @pytest.mark.parametrize("lost", LABELS)
 async def test_l6_a_restart_keeps_a_child_without_our_labels(server: ApiServer, lost: str) -> None:
     server.admission = stripping(POD, lost)
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)):
+    async with working_on(server, widget(), widgets.controller(widgets.pod)):
         await until(lambda: readiness(server).get("reason") == "AdmissionChanged")
     uid, before = (server.get(POD, CHILD) or {})["metadata"]["uid"], len(server.requests)
 
@@ -252,9 +249,7 @@ async def test_l7_a_conflict_is_looked_at_less_and_less_often(
 ) -> None:
     retry_after(monkeypatch, 0.05, troubles.CONFLICT)
     server.put(POD, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {}})
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(widgets.pod)):
+    async with working_on(server, widget(), widgets.controller(widgets.pod)):
         await until(lambda: readiness(server).get("reason") == "Conflict")
         await asyncio.sleep(1.5)
         looks = [r for r in server.requests if "/pods" in r.path and "/pods/w-one" in r.path]
@@ -267,9 +262,7 @@ async def test_l8_a_status_that_cannot_be_written_makes_nobody_forget_the_object
     server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.refuse("PATCH", "/status$", RefusedError(404, "NotFound"), FOREVER)
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(widgets.pod)):
+    async with working_on(server, widget(), widgets.controller(widgets.pod)):
         await until(lambda: server.get(POD, CHILD))
         await until(lambda: "has no status subresource" in caplog.text)
         server.remove(POD, CHILD)
@@ -280,9 +273,7 @@ async def test_l8_a_status_that_cannot_be_written_makes_nobody_forget_the_object
 async def test_l8_an_object_that_is_gone_is_forgotten_when_its_status_is_refused(
     server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.put(WIDGET, widget())
-    async with operating(server, one := widgets.controller(widgets.pod)):
-        await until(lambda: readiness(server).get("status") == "True")
+    async with reconciled(server, widget(), one := widgets.controller(widgets.pod)):
         server.mute = True
         server.remove(WIDGET, KEY)
         server.mute = False
@@ -303,8 +294,7 @@ async def test_a_status_is_written_to_the_version_that_it_is_about_alone(server:
                 server.edit(WIDGET, KEY, edit("edited"))
 
     server.answers.append(edit_meanwhile)
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(widgets.pod)):
+    async with working_on(server, widget(), widgets.controller(widgets.pod)):
         await until(lambda: readiness(server).get("observedGeneration") == 2)
         server.refuse("PATCH", "/status$", RefusedError(409, "Conflict"), 3)
         server.edit(WIDGET, KEY, edit("once more"))
@@ -403,3 +393,186 @@ def test_what_a_replica_that_leads_no_more_is_refused_is_not_reported() -> None:
 
     assert outcome.outdated
     assert outcome.trouble is None
+
+
+# --- Events ---------------------------------------------------------------------------------------
+
+ABOUT = {
+    "apiVersion": "example.dev/v1",
+    "kind": "Widget",
+    "namespace": "ns",
+    "name": "one",
+    "uid": "uid-1",
+    "resourceVersion": "7",
+}
+
+
+@asynccontextmanager
+async def posting(server: ApiServer) -> AsyncIterator[Recorder]:
+    async with connected(server) as client:
+        recorder = Recorder(client, "replica-1", Metrics("tester"))
+        async with beside(recorder.run()):
+            yield recorder
+
+
+def counted(server: ApiServer) -> list[Any]:
+    return [(event["reason"], event["count"]) for event in server.events]
+
+
+async def test_an_event_names_its_object_and_counts_up(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        for _ in range(3):
+            recorder.warning(ABOUT, "Conflict", "taken")
+        recorder.normal(ABOUT, "Created", "one")
+        await recorder.flush()
+        assert counted(server) == [("Conflict", 3), ("Created", 1)]
+        warning, event = server.events
+        assert (warning["type"], event["type"]) == ("Warning", "Normal")
+        assert event["involvedObject"]["uid"] == ABOUT["uid"]
+        assert event["reportingInstance"] == "replica-1"
+        assert event["metadata"]["namespace"] == "ns"
+
+        server.remove(EVENT, ("ns", event["metadata"]["name"]))  # somebody deletes it
+        recorder.normal(ABOUT, "Created", "one")
+        await recorder.flush()
+
+    assert counted(server) == [("Conflict", 3), ("Created", 1)]
+
+
+async def test_a_text_that_cannot_be_posted_holds_up_no_other(server: ApiServer) -> None:
+    """As of an API outside the cluster, whose JSON may hold half a character."""
+    async with posting(server) as recorder:
+        recorder.warning(ABOUT, "SyncFailed", "half a character: \ud800")
+        recorder.normal(ABOUT, "Created", "Created Pod w-one.")
+        await recorder.flush()
+
+    assert counted(server) == [("Created", 1)]
+
+
+async def test_a_refused_event_is_dropped_and_the_next_one_posted(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse("POST", "/events", RefusedError(403, "Forbidden"), times=2)
+    server.refuse("POST", "/events", RefusedError(429, "TooManyRequests"))
+
+    async with posting(server) as recorder:
+        for number in range(3):
+            recorder.normal(ABOUT, "Created", f"{number}")
+        recorder.normal(ABOUT, "Replaced", "two")
+        await recorder.flush()
+
+    assert counted(server) == [("Replaced", 1)]
+    dropped = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(dropped) == 2, "one warning for each HTTP status"
+    assert "Forbidden" in dropped[0]
+    assert "TooManyRequests" in dropped[1]
+
+
+async def test_one_object_cannot_flood(server: ApiServer, caplog: pytest.LogCaptureFixture) -> None:
+    async with posting(server) as recorder:
+        for number in range(200):
+            recorder.normal(ABOUT, "Healed", f"again {number}")
+            recorder.normal({**ABOUT, "uid": "words"}, f"No{number}", "one")
+        recorder.warning(ABOUT, "MemberLost", "routine does not use up what failures need")
+        recorder.normal({**ABOUT, "uid": "another"}, "Created", "one")
+        await recorder.flush()
+
+    assert counted(server).count(("Healed", 1)) == events.BURST
+    assert len(server.events) == 2 * events.BURST + events.REASONS + 2
+    assert {("MemberLost", 1), ("Created", 1)} <= {*counted(server)}
+    dropped = [record.message for record in caplog.records if "some are dropped" in record.message]
+    assert len(dropped) == 2, "one line for each budget"
+    assert "Healed" in dropped[0]
+
+
+async def test_recording_never_waits_however_much_is_recorded(server: ApiServer) -> None:
+    async with connected(server) as client:
+        metrics = Metrics("tester")
+        recorder = Recorder(client, "replica-1", metrics)  # and nobody posts
+
+        for number in range(events.PENDING * 2):
+            recorder.normal({**ABOUT, "uid": str(number)}, "Created", "one")
+
+    dropped = metrics.registry.get_sample_value("tester_events_dropped_total")
+    assert dropped == events.PENDING
+
+
+@pytest.mark.parametrize("each", [1, 50], ids=["many namespaces", "many Events of one"])
+async def test_namespaces_with_hanging_events_delay_no_other(server: ApiServer, each: int) -> None:
+    free, _ = hanging(server)
+    many = 1 if each > 1 else events.POSTING // 2
+    async with posting(server) as recorder:
+        delayed(recorder, many, each)
+        recorder.normal(ABOUT, "Created", "one")
+        await until(lambda: counted(server) == [("Created", 1)])
+
+        free.set()
+        await recorder.flush()
+
+    in_order = [event["message"] for event in server.events if event["reason"] == "Delayed"]
+    assert len(in_order) == 2 * each * many  # none was given up
+    assert many > 1 or in_order == [text for _ in range(each) for text in ("one", "two")]
+
+
+def hanging(server: ApiServer) -> tuple[asyncio.Event, list[str]]:
+    """Let the Events of the namespaces `slow-…` hang; return what frees them, and their paths."""
+    free, met = asyncio.Event(), list[str]()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "POST" and "/namespaces/slow-" in request.path:
+            met.append(request.path)
+            await free.wait()
+
+    server.answers.append(hang)
+    return free, met
+
+
+def delayed(recorder: Recorder, namespaces: int, objects: int = 1) -> None:
+    """Record two Events of each object in each of the namespaces `slow-…`."""
+    for number in range(namespaces * objects):
+        slow = {**ABOUT, "namespace": f"slow-{number // objects}", "uid": str(number)}
+        recorder.normal(slow, "Delayed", "one")
+        recorder.normal(slow, "Delayed", "two")
+
+
+async def test_the_requests_that_hang_at_once_are_bounded(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "POSTING", 11)
+    free, met = hanging(server)
+
+    async with posting(server) as recorder:
+        delayed(recorder, 22)
+        await until(lambda: len(met) >= 11)
+        await asyncio.sleep(0.2)
+        assert len(met) == 11
+
+        free.set()
+        await recorder.flush()
+
+    assert len(met) == 44
+
+
+async def test_a_namespace_with_too_many_events_costs_the_others_none(server: ApiServer) -> None:
+    async with connected(server) as client:
+        recorder = Recorder(client, "replica-1", Metrics("tester"))  # and nobody posts yet
+        for number in range(events.PENDING * 2):
+            recorder.normal({**ABOUT, "namespace": "busy", "uid": str(number)}, "Many", "one")
+        recorder.normal(ABOUT, "Created", "one")
+
+        async with beside(recorder.run()):
+            await recorder.flush()
+
+    assert counted(server).count(("Created", 1)) == 1
+    assert counted(server).count(("Many", 1)) == events.PENDING - 1
+
+
+@pytest.mark.parametrize("name", ["a" * 150, "a" * 229 + "..b"])
+async def test_long_names_still_make_names_of_events(server: ApiServer, name: str) -> None:
+    async with posting(server) as recorder:
+        recorder.normal({**ABOUT, "name": name}, "Created", "one")
+        await recorder.flush()
+
+    (event,) = server.events
+    assert len(event["metadata"]["name"]) <= 253
+    assert ".." not in event["metadata"]["name"]

@@ -1,13 +1,18 @@
-"""The typed client of authors sends its requests as the runtime's own, streams logs, and execs."""
+"""Models of other libraries as children, and the typed client, whose requests are the runtime's."""
 
 import asyncio
 import contextlib
+import dataclasses
 import socket
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from importlib.util import find_spec
 from typing import Any
 
 import httpx2
 import kopf
+import pydantic
 import pytest
 from aiohttp import WSMsgType, web
 from lightkube import ApiError
@@ -19,11 +24,15 @@ from kopf_runtime.cluster import pool
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.controller import Controller
+from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET
 from runtime import widgets
-from runtime.support.api_server import ApiServer
-from runtime.support.connecting import connecting_slowly
+from runtime.support.api_server import ApiServer, listening
 from runtime.support.running import operating
-from runtime.support.waiting import until
+from runtime.support.waiting import connecting_slowly, until
+from runtime.widgets import WIDGET, Widget, edit, is_ready, readiness, widget, working_on
+
+KINDS = (WIDGET, SECRET)
 
 
 class Kubelet:
@@ -34,24 +43,28 @@ class Kubelet:
         self.ran: list[str] = []
         self.more = asyncio.Event()
 
-    async def log(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         self.authorizations.append(request.headers.get("Authorization", ""))
-        if request.match_info["pod"] == "gone":
+        root, pod, what = request.path.rsplit("/", 2)
+        assert root == "/clusters/c-1/api/v1/namespaces/ns/pods"
+        return await (self.log(request, pod) if what == "log" else self.exec(request))
+
+    async def log(self, request: web.Request, pod: str) -> web.StreamResponse:
+        if pod == "gone":
             status = b'{"kind": "Status", "message": "gone"}'
             return web.Response(status=404, body=status, content_type="application/json")
         answer = web.StreamResponse()
         await answer.prepare(request)
         await answer.write(b"first\n")
-        if request.match_info["pod"] == "cut":
+        if pod == "cut":
             assert request.transport is not None
             request.transport.abort()
-        if request.query.get("follow") or request.match_info["pod"] == "silent":
+        if request.query.get("follow") or pod == "silent":
             await self.more.wait()
             await answer.write(b"second\n")
         return answer
 
     async def exec(self, request: web.Request) -> web.StreamResponse:
-        self.authorizations.append(request.headers.get("Authorization", ""))
         socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
         await socket.prepare(request)
         message = await socket.receive()
@@ -65,30 +78,13 @@ class Kubelet:
 
 @pytest.fixture
 async def kubelet() -> AsyncIterator[tuple[Kubelet, Client]]:
-    one, application = Kubelet(), web.Application()
-    root = "/clusters/c-1/api/v1/namespaces/ns/pods/{pod}"
-    application.router.add_get(f"{root}/log", one.log)
-    application.router.add_get(f"{root}/exec", one.exec)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = Client("tester", "1", 5.0, Metrics("tester"))
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}/clusters/c-1"
-    client.open(Credentials(kopf.ConnectionInfo(server=url, token="secret")))
-    try:
-        yield one, client
-    finally:
-        await client.close()
-        await runner.cleanup()
-
-
-async def test_a_log_is_read_while_it_is_written(kubelet: tuple[Kubelet, Client]) -> None:
-    one, client = kubelet
-    lines = client.lightkube("ns").log("one", follow=True)
-    assert await anext(aiter(lines)) == "first\n"
-    one.more.set()
-    assert [line async for line in lines] == ["second\n"]
-    assert one.authorizations == ["Bearer secret"]
+    one, client = Kubelet(), Client("tester", "1", 5.0, Metrics("tester"))
+    async with listening(one.answer) as url:
+        client.open(Credentials(kopf.ConnectionInfo(server=f"{url}/clusters/c-1", token="secret")))
+        try:
+            yield one, client
+        finally:
+            await client.close()
 
 
 async def test_a_command_in_a_container_is_fenced(kubelet: tuple[Kubelet, Client]) -> None:
@@ -192,7 +188,7 @@ async def test_sync_has_a_client_whose_requests_are_counted(server: ApiServer) -
     one, seen = widgets.controller(), []
 
     @one.sync
-    async def sync(widget: widgets.Widget, context: kr.CallContext[Any]) -> str:
+    async def sync(_: Widget, context: kr.CallContext[Any]) -> str:
         kube = context.client.lightkube(context.namespace)
         with contextlib.suppress(httpx2.HTTPStatusError):
             await kube.get(ConfigMap, "missing")
@@ -200,11 +196,113 @@ async def test_sync_has_a_client_whose_requests_are_counted(server: ApiServer) -
         seen.append((made.metadata and made.metadata.namespace, made.data))
         return "done"
 
-    server.put(widgets.WIDGET, widgets.widget())
-    async with operating(server, one) as operator:
+    async with working_on(server, widget(), one) as operator:
         await until(lambda: seen)
         counted = operator.metrics.registry.get_sample_value(
             "rest_client_requests_total", {"method": "GET", "code": "404"}
         )
     assert seen == [("ns", {"a": "b"})]
     assert counted
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+class Meta(pydantic.BaseModel):
+    name: str
+    labels: dict[str, str] | None = None
+
+
+class Mine(pydantic.BaseModel):
+    """A model as cloudcoil's are: pydantic's, with its own apiVersion and kind."""
+
+    api_version: str = pydantic.Field(alias="apiVersion")
+    kind: str = "ConfigMap"
+    metadata: Meta
+    data: dict[str, str] = pydantic.Field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Named:
+    name: str
+    labels: dict[str, str] | None = None
+
+
+@dataclasses.dataclass
+class Plain:
+    metadata: Named
+    data: dict[str, str] | None = None
+
+
+#: By class: how a model of a ConfigMap is made.
+MODELS: dict[type[Any], Callable[[str, dict[str, str]], Any]] = {
+    ConfigMap: lambda name, data: ConfigMap(metadata=ObjectMeta(name=name), data=data),
+    Mine: lambda name, data: Mine(apiVersion="v1", metadata=Meta(name=name), data=data),
+    Plain: lambda name, data: Plain(Named(name), data),
+}
+if find_spec("kubernetes"):  # it takes no aiohttp that is as old as the runtime's lowest
+    from kubernetes import client as kube
+
+    MODELS[kube.V1ConfigMap] = lambda name, data: kube.V1ConfigMap(
+        metadata=kube.V1ObjectMeta(name=name), data=data
+    )
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__module__.split(".")[0])
+async def test_a_child_may_be_a_model_and_seen_as_one(server: ApiServer, model: type[Any]) -> None:
+    seen: list[str] = []
+    one = Controller(WIDGET, Widget, None)
+    one.owns(CONFIG_MAP, model, transform=lambda found: (type(found), found.data["text"]))
+    one.reads(
+        SECRET, model, keys=lambda _: ["secret"], transform=lambda secret: secret.metadata.name
+    )
+
+    @one.desired
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Any]:
+        assert context.read(SECRET, "secret") == "secret"
+        yield MODELS[model]("w-one", {"text": thing.spec.text})
+
+    @one.status
+    def status(_: Any, found: kr.Observed) -> kr.Status:
+        if found.child is not None:
+            assert found.child.view[0] is model
+            seen.append(found.child.view[1])
+        return kr.default_status(found)
+
+    server.put(WIDGET, widget())
+    server.put(SECRET, {"metadata": {"namespace": "ns", "name": "secret"}, "type": "Opaque"})
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        made = server.get(CONFIG_MAP, ("ns", "w-one")) or {}
+        assert made["data"] == {"text": "hello"}
+        assert made["metadata"]["ownerReferences"][0]["name"] == "one"
+        server.edit(WIDGET, ("ns", "one"), edit("edited"))
+        await until(lambda: "edited" in seen)
+
+
+async def test_what_does_not_fit_a_model_is_left_out_and_told(server: ApiServer) -> None:
+    one = Controller(WIDGET, Widget, None)
+    one.reads(SECRET, Mine, keys=lambda _: ["odd"], transform=lambda secret: secret.data)
+    one.owns(CONFIG_MAP)
+    one.desired(lambda *_: [])
+    server.put(WIDGET, widget())
+    server.put(SECRET, {"metadata": {"namespace": "ns", "name": "odd"}, "data": {"a": 5}})
+    async with operating(server, one):
+        await until(lambda: readiness(server).get("reason") == "ReferenceUnreadable")
+
+
+async def test_a_model_without_its_kind_is_refused_in_words(server: ApiServer) -> None:
+    one = Controller(WIDGET, Widget, None)
+    one.owns(CONFIG_MAP)
+    one.desired(lambda *_: [Plain(Named("w-one"))])
+    server.put(WIDGET, widget())
+    why = "a Plain without its apiVersion and kind"
+    async with operating(server, one):
+        await until(lambda: why in readiness(server).get("message", ""))
+
+
+def test_none_of_these_libraries_is_imported_by_the_runtime() -> None:
+    without = "import sys; sys.modules['kubernetes'] = None"  # which kopf imports if it can
+    code = f"{without}; import kopf_runtime; print({{'pydantic', 'lightkube'}} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "set()\n"

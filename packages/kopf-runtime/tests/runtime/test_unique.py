@@ -9,30 +9,34 @@ choose more of them, and PYTHONHASHSEED=0 repeats one exactly.
 """
 
 import asyncio
+import json
 import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.cluster import fence
+from kopf_runtime.cluster.client import JSON, Client
+from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
 from kopf_runtime.declaring.records import Fate
 from runtime import widgets
-from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import at_work, operating
+from runtime.support.api_server import _PATH, ApiServer, RefusedError
+from runtime.support.running import NAME, at_work, operating
 from runtime.support.store import NAMESPACE, Stored
 from runtime.support.waiting import VirtualLoop, until
-from runtime.support.wire import ARRIVES, Wire
-from runtime.widgets import GENERATION, UID, WIDGET, Raw, Widget, edit, ready, widget
+from runtime.widgets import GENERATION, UID, WIDGET, Raw, edit, ready, widget
 
 SECOND, OLDER = "2026-01-01T00:00:01Z", "2025-01-01T00:00:00Z"
-TAKEN = "Another Widget has the text"
 
 
 def controller(on_taken: Fate = kr.RETAIN, **owns: Any) -> Controller:
@@ -63,23 +67,6 @@ def reason(server: ApiServer, key: Key) -> Any:
 def recorded(server: ApiServer, key: Key) -> list[str]:
     status: Raw = (server.get(WIDGET, key) or {}).get("status") or {}
     return list(status.get("holds", {}).get("text", ()))
-
-
-async def test_a2_of_two_of_one_second_one_has_the_value_and_keeps_it(server: ApiServer) -> None:
-    """The one that sorts first is seen second, as by `kubectl create -f`."""
-    late = put(server, "late", "a.example")
-    async with operating(server, controller()):
-        await until(lambda: has(server, late) and recorded(server, late) == ["a.example"])
-        early = put(server, "early", "a.example", "another")
-        await until(lambda: reason(server, early) == "TextTaken")
-        assert TAKEN in ready(server.get(WIDGET, early))["message"]
-    async with operating(server, controller()):  # a restart
-        server.edit(WIDGET, late, lambda raw: raw["metadata"].update(labels={"a": "b"}))
-        await asyncio.sleep(0.3)
-        assert (has(server, late), has(server, early)) == ("a.example", "")
-
-        server.delete(WIDGET, late)
-        await until(lambda: has(server, early) == "a.example")
 
 
 async def test_a2_who_finds_its_retained_child_has_the_value_again(server: ApiServer) -> None:
@@ -120,24 +107,6 @@ async def test_a2_a_forged_child_wins_no_value(server: ApiServer, *, referring: 
         assert (has(server, older), has(server, younger)) == ("a", "")
 
 
-async def test_a2_what_is_being_given_goes_to_no_older_object(server: ApiServer) -> None:
-    asked, go_on = asyncio.Event(), asyncio.Event()
-
-    async def late(request: Any) -> None:
-        if request.method == "PATCH" and request.path.endswith("/widgets/one/status"):
-            asked.set()
-            await go_on.wait()
-
-    server.answers.append(late)
-    key = put(server, "one", "a")
-    async with operating(server, controller()):
-        await asked.wait()
-        older = put(server, "older", "a", creationTimestamp=OLDER)
-        await until(lambda: reason(server, older) == "TextTaken")
-        go_on.set()
-        await until(lambda: has(server, key))
-
-
 async def test_a2_nothing_is_made_before_the_record_is_kept(server: ApiServer) -> None:
     refused = server.refuse("PATCH", "/widgets/one/status$", RefusedError(403, "Forbidden"), 3)
     key = put(server, "one", "a")
@@ -171,22 +140,6 @@ async def test_a2_a_value_that_was_given_up_is_free_though_it_is_wanted_again(
         await until(lambda: reason(server, one) == "TextTaken")
         other = put(server, "other", "y")
         await until(lambda: has(server, other) == "y")
-
-
-@pytest.mark.parametrize(
-    ("declare", "why"),
-    [
-        (lambda c: c.unique("Host", str), "'Host' cannot name what is unique"),
-        (lambda c: c.unique("host", "host"), r"unique\('host'\): use a function"),
-        (lambda c: c.unique("host", str, on_taken=kr.ORPHAN), "on_taken=.*: use kr.DELETE or"),
-        (lambda c: [c.unique("host", str) for _ in "ab"], "declared twice for Widget"),
-    ],
-)
-def test_a_declaration_of_what_is_unique_that_cannot_be_meant_is_refused(
-    declare: Any, why: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=why):
-        declare(Controller(WIDGET, Widget, None))
 
 
 # --- walks --------------------------------------------------------------------------------------
@@ -268,6 +221,108 @@ def recorded_in(raw: Raw) -> list[str]:
 def names(widgets: dict[str, Raw], uids: Iterable[str]) -> str:
     metas = [(uid, widgets[uid]["metadata"]) for uid in sorted(uids)]
     return " and ".join(f"{meta['namespace']}/{meta['name']} ({uid})" for uid, meta in metas)
+
+
+#: Seconds after which a request arrives at the latest, and its answer.
+ARRIVES, ANSWERED = 4.0, 20.0
+
+
+@dataclass
+class _Request:
+    """What the server reads of a request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    content_type: str
+    headers: Mapping[str, str]
+    data: bytes
+
+    async def read(self) -> bytes:
+        return self.data
+
+    async def json(self) -> Any:
+        return json.loads(self.data)
+
+
+@dataclass
+class _Answer:
+    """An answer as `http` gives it."""
+
+    status: int
+    body: bytes = b""
+    reason: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    stream: AsyncGenerator[bytes, None] | None = None
+
+    async def read(self, _: int | None = None) -> bytes:
+        return self.body
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        assert self.stream is not None
+        return self.stream
+
+
+class Wire(Client):
+    """Carries requests to the server without a network; `calm` ends its faults.
+
+    A request and its answer may each be late or lost, and the server may refuse it. A request goes
+    on when its sender gives up or ends.
+    """
+
+    def __init__(self, server: ApiServer, draw: random.Random) -> None:
+        super().__init__(NAME, "1", 5.0, Metrics(NAME))
+        self.server, self.draw, self.calm = server, draw, False
+        self._sent = set[asyncio.Task[_Answer]]()
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        data: bytes | None = None,
+        content_type: str = JSON,
+    ) -> Any:
+        fence.check(method, path)
+        agent = {"User-Agent": self.agent}
+        asked = _Request(method, path, dict(parse_qsl(query)), content_type, agent, data or b"")
+        if "watch" in asked.query:
+            await asyncio.sleep(self._late(ARRIVES))
+            return _Answer(200, stream=self._stream(asked))
+        self._sent.add(sent := asyncio.ensure_future(self._carry(asked)))
+        sent.add_done_callback(self._sent.discard)
+        return await asyncio.shield(sent)
+
+    def release(self, _: Any) -> None:
+        """Do nothing: there is no connection."""
+
+    def _late(self, most: float) -> float:
+        slow = not self.calm and self.draw.random() < 0.2
+        return self.draw.uniform(0, most if slow else 0.02)
+
+    async def _carry(self, asked: Any) -> _Answer:
+        fault = "" if self.calm else self.draw.choice([""] * 30 + ["lost", "unanswered", "refused"])
+        await asyncio.sleep(self._late(ARRIVES))
+        if fault == "lost":
+            await asyncio.sleep(1000)
+        if fault == "refused":
+            error = RefusedError(self.draw.choice((403, 409, 429, 500)), "Drawn")
+            answer: Any = error.response()
+        else:
+            answer = await self.server._answer(asked)
+        await asyncio.sleep(1000 if fault == "unanswered" else self._late(ANSWERED))
+        return _Answer(answer.status, answer.body)
+
+    async def _stream(self, asked: _Request) -> AsyncGenerator[bytes, None]:
+        match = _PATH.fullmatch(asked.path)
+        assert match is not None
+        named = match["group"] or "", match["plural"]
+        (kind,) = (k for k in self.server.kinds if (k.group, k.plural) == named)
+        with self.server.watched(kind, match["namespace"], asked.query) as queue:
+            while (line := await queue.get()) is not None:
+                await asyncio.sleep(self._late(ANSWERED))
+                if self.calm or self.draw.random() > 0.02:
+                    yield line
 
 
 class Replica:

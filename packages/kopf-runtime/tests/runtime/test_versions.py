@@ -17,7 +17,6 @@ from hypothesis.errors import HypothesisException
 from msgspec.structs import replace
 
 import kopf_runtime as kr
-from kopf_kit.crd import generated
 from kopf_kit.testing.conversions import assert_lossless
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.converting.partial import Complete
@@ -269,20 +268,6 @@ def test_an_object_with_metadata_that_no_api_server_sends_is_refused(odd: Any) -
 
 
 # --- declarations -------------------------------------------------------------------------------
-
-
-def test_the_crd_has_each_version_with_its_schema() -> None:
-    crd = generated.of(festivals.controller)
-    served = {
-        version["name"]: (version["served"], version["storage"])
-        for version in crd["spec"]["versions"]
-    }
-    assert served == {"v1": (True, False), "v1alpha1": (True, True), "v1beta1": (True, False)}
-    by_name = {
-        version["name"]: version["schema"]["openAPIV3Schema"] for version in crd["spec"]["versions"]
-    }
-    assert "stageName" in by_name["v1alpha1"]["properties"]["spec"]["properties"]
-    assert "hours" in by_name["v1"]["properties"]["spec"]["properties"]
 
 
 def a_version(name: str, kind: str = "Festival", **options: Any) -> type[kr.Resource]:

@@ -1,15 +1,20 @@
 """A kind that calls what is outside the cluster: a Ticket books seats, and gives them back.
 
-`runtime.booking` is the service that it calls.
+`BookingService` is the service that it calls, in this process.
 """
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+from aiohttp import web
 from msgspec import Meta
 
 import kopf_runtime as kr
+from runtime.support.api_server import listening
 
 
 class Spec(kr.Fields, frozen=True):
@@ -87,3 +92,57 @@ def status(_: object, seen: kr.Observed) -> kr.Status:
     if booking.problem:
         return kr.Status(False, "Refused", booking.problem, Status(booking=None))
     return kr.Status(True, "Booked", "The seats are booked.", Status(booking=booking.number))
+
+
+# --- the service ---------------------------------------------------------------------------------
+
+#: Answers a request in the service's place; None leaves it to the service.
+Mood = Callable[[web.Request], Awaitable[web.Response | None]]
+
+
+async def well(_: web.Request) -> None:
+    """Leave all to the service."""
+
+
+async def hang(_: web.Request) -> None:
+    """Answer never."""
+    await asyncio.Event().wait()
+
+
+def refuse(status: int, text: str = "", **headers: str) -> Mood:
+    """Return what answers with this status."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=text, headers=headers)
+
+    return answer
+
+
+class BookingService:
+    """Keeps one booking for each uid, however often it is asked for."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.mood: Mood = well
+        self.calls: list[str] = []
+        self.bookings: dict[str, dict[str, Any]] = {}
+        #: Called for each request.
+        self.asked: Callable[[str], object] = lambda _: None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["BookingService"]:
+        """Serve while the block lasts."""
+        async with listening(self._answer) as self.url:
+            yield self
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.calls.append(request.method)
+        self.asked(request.method)
+        if (given := await self.mood(request)) is not None:
+            return given
+        uid = request.path.rpartition("/")[2]
+        if request.method == "DELETE":
+            return web.Response(status=204 if self.bookings.pop(uid, None) else 404)
+        booking = self.bookings.setdefault(uid, {"number": f"B{len(self.bookings) + 1}"})
+        booking["wanted"] = await request.json()
+        return web.json_response({"number": booking["number"]})

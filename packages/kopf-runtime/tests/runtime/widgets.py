@@ -1,6 +1,7 @@
 """A kind of these tests: a Widget, which has a ConfigMap (applied) or a Pod (replaced)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.reporting import troubles
 from runtime.support.api_server import ApiServer
+from runtime.support.running import Operator, operating
 from runtime.support.waiting import until
 
 WIDGET = kr.Kind("example.dev", "v1", "widgets", "Widget")
@@ -37,14 +39,16 @@ class Pod(kr.Object):
     status: PodStatus = PodStatus()
 
 
+def manifest(kind: kr.Kind, name: str, meta: Raw | None = None, **content: Any) -> Raw:
+    """Return a manifest of a kind with this name, further metadata and content."""
+    metadata = {"name": name, **(meta or {})}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
+
+
 def config_map(widget: Widget, _: object = None) -> Iterable[Raw]:
     """The one child of a Widget, if it is a ConfigMap."""
-    yield {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": f"w-{widget.metadata.name}", "labels": {"app": "widget"}},
-        "data": {"text": widget.spec.text},
-    }
+    labels, data = {"labels": {"app": "widget"}}, {"text": widget.spec.text}
+    yield manifest(CONFIG_MAP, f"w-{widget.metadata.name}", labels, data=data)
 
 
 def pod(widget: Widget, _: object = None) -> Iterable[Raw]:
@@ -54,12 +58,8 @@ def pod(widget: Widget, _: object = None) -> Iterable[Raw]:
         "image": "busybox",
         "env": [{"name": "TEXT", "value": widget.spec.text}],
     }
-    yield {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"w-{widget.metadata.name}", "labels": {"app": "widget"}},
-        "spec": {"containers": [container], "nodeSelector": {"kubernetes.io/os": "linux"}},
-    }
+    spec = {"containers": [container], "nodeSelector": {"kubernetes.io/os": "linux"}}
+    yield manifest(POD, f"w-{widget.metadata.name}", {"labels": {"app": "widget"}}, spec=spec)
 
 
 def _ended(phase: str) -> str:
@@ -85,6 +85,15 @@ def controller(desired: Desired = config_map, **owns: Any) -> Controller:
     return widgets
 
 
+def owning(desired: Desired, *kinds: kr.Kind, **options: Any) -> Controller:
+    """Return a controller of Widgets that owns these kinds."""
+    one = Controller(WIDGET, Widget, None)
+    for kind in kinds:
+        one.owns(kind, **options)
+    one.desired(desired)
+    return one
+
+
 def otherwise(one: Controller) -> Controller:
     """Return a controller for which a test registers a function in place of its own."""
     one._taken.clear()
@@ -94,6 +103,17 @@ def otherwise(one: Controller) -> Controller:
 def widget(name: str = "one", namespace: str = "ns", text: str = "hello", **meta: Any) -> Raw:
     """A Widget as somebody creates it."""
     return {"metadata": {"namespace": namespace, "name": name, **meta}, "spec": {"text": text}}
+
+
+def reference(uid: str) -> Raw:
+    """Return a reference to the Widget `one` of this uid."""
+    return {
+        "apiVersion": WIDGET.api_version,
+        "kind": WIDGET.kind,
+        "name": "one",
+        "uid": uid,
+        "controller": True,
+    }
 
 
 def edit(text: str) -> Callable[[Raw], None]:
@@ -134,6 +154,26 @@ def readiness(server: ApiServer, key: tuple[str, str] = ("ns", "one")) -> Raw:
 def is_ready(server: ApiServer) -> bool:
     """Return whether the Widget is Ready."""
     return readiness(server).get("status") == "True"
+
+
+@asynccontextmanager
+async def working_on(
+    server: ApiServer, raw: Raw, *controllers: Controller, **options: Any
+) -> AsyncIterator[Operator]:
+    """Store a Widget, and run controllers during the block."""
+    server.put(WIDGET, raw)
+    async with operating(server, *controllers, **options) as operator:
+        yield operator
+
+
+@asynccontextmanager
+async def reconciled(
+    server: ApiServer, raw: Raw, *controllers: Controller, **options: Any
+) -> AsyncIterator[Operator]:
+    """Do the same, with a block that begins once the Widget `one` is Ready."""
+    async with working_on(server, raw, *controllers, **options) as operator:
+        await until(lambda: is_ready(server))
+        yield operator
 
 
 def text(server: ApiServer, key: tuple[str, str] = ("ns", "w-one")) -> Any:

@@ -2,7 +2,7 @@
 
 The suite creates an object, edits it, breaks it and its child, and checks that it recovers. What it
 needs for that follows from the operator's own declaration and from its `desired`; a `Parent` adds
-the spec of an object, and what differs or is promised beyond. tests/faults/subjects.py lists them.
+the spec of an object, and what differs or is promised beyond. A test module lists its SUBJECTS.
 """
 
 import functools

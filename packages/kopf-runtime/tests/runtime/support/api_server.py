@@ -8,6 +8,7 @@ import asyncio
 import copy
 import json
 import re
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from aiohttp import web
 from kopf_runtime.declaring.kinds import POD, Key, Kind
 from runtime.support.store import EVENT, LEASE, MESSAGE, Change, Raw, Store, Stored, now
 
-__all__ = ["EVENT", "LEASE", "MESSAGE", "ApiServer", "Asked", "Raw", "RefusedError"]
+__all__ = ["EVENT", "LEASE", "MESSAGE", "ApiServer", "Asked", "Raw", "RefusedError", "listening"]
 
 #: Answers a request in the server's place; None leaves it to the server.
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
@@ -27,6 +28,23 @@ _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<subresource>[^/]+))?)?"
 )
+
+
+@asynccontextmanager
+async def listening(
+    handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[str]:
+    """Answer each request during the block; yield the URL."""
+    application = web.Application(client_max_size=2**24)
+    application.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    try:
+        yield f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
 
 
 class RefusedError(Exception):
@@ -80,17 +98,11 @@ class ApiServer(Store):
     @asynccontextmanager
     async def running(self) -> AsyncIterator["ApiServer"]:
         """Serve during the block."""
-        application = web.Application(client_max_size=2**24)
-        application.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield self
-        finally:
-            self.close_watches()
-            await runner.cleanup()
+        async with listening(self._answer) as self.url:
+            try:
+                yield self
+            finally:
+                self.close_watches()
 
     @property
     def writes(self) -> list[str]:
