@@ -6,7 +6,6 @@ printed before it runs.
 """
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 
@@ -93,12 +92,9 @@ def _farewell(cluster: Cluster) -> str:
     remove = "make undeploy uninstall" if cluster.existing else "make cluster-down"
     removed = "the operator, its CRD and every Message" if cluster.existing else "the cluster"
     suffix = " CLUSTER=existing" if cluster.existing else ""
-    # If the PATH has no kubectl, or an old one, we built one here, which is not on the PATH.
-    on_path = shutil.which("kubectl") == str(cluster.kubectl)
-    path = "" if on_path else f"\n  export PATH={cluster.kubectl.parent}:$PATH"
     return f"""\
 Try next:
-  export KUBECONFIG={cluster.kubeconfig}{path}
+  {cluster.export}
   kubectl edit message {_NAME}         # change the text, and see the Pod replaced
   kubectl delete pod msg-{_NAME}       # and see it come back
   kubectl describe message {_NAME}     # its state and Events

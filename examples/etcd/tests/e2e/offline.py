@@ -85,7 +85,7 @@ def main() -> None:
     if cluster.registry is not None and not public_images.are_in_reach():
         provide_images(cluster)
         provide_volumes(cluster)
-    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    print(cluster.export)
 
 
 if __name__ == "__main__":

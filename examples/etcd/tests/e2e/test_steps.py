@@ -54,7 +54,7 @@ def test_f10_f11_the_first_steps_lead_to_a_write_and_a_read_over_tls(
 
     try:
         deployed = type_(commands[0])
-        environment["KUBECONFIG"] = deployed.splitlines()[-1].removeprefix("export KUBECONFIG=")
+        [environment["KUBECONFIG"]] = re.findall(r"^export KUBECONFIG=(\S+)", deployed, re.M)
         printed = [type_(command) for command in commands[1:]]
     finally:
         type_(end)

@@ -93,6 +93,19 @@ def test_an_existing_cluster_is_never_deleted(monkeypatch: pytest.MonkeyPatch) -
         cluster.down()
 
 
+def test_export_leads_to_what_was_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl, helm = tmp_path / "built" / "kubectl", tmp_path / "bin" / "helm"
+    for program in (kubectl, helm):
+        program.parent.mkdir()
+        program.touch(0o755)
+    here = cluster.Cluster("a", tmp_path / "a", None, kubectl, helm, None, existing=False)
+
+    monkeypatch.setenv("PATH", f"{helm.parent}")
+    assert here.export == f'export KUBECONFIG={tmp_path}/a PATH="{kubectl.parent}:$PATH"'
+    monkeypatch.setenv("PATH", f"{helm.parent}:{kubectl.parent}")
+    assert here.export == f"export KUBECONFIG={tmp_path}/a"
+
+
 @pytest.mark.parametrize("remove", [deploy.undeploy, crd.uninstall, olm.down, cluster.down])
 def test_where_there_is_no_engine_nothing_is_removed_and_nothing_installed(
     remove: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

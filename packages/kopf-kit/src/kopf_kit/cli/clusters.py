@@ -20,7 +20,7 @@ def command(action: str) -> None:
     elif action == "tests":
         cluster.up(cluster.TEST_NAME)
     else:
-        say(f"The cluster answers: export KUBECONFIG={cluster.up().kubeconfig}")
+        say(f"The cluster answers: {cluster.up().export}")
 
 
 @click.command()

@@ -39,7 +39,7 @@ def deploy_command() -> None:
     sample = PROJECT.samples[kind][0].relative_to(paths.CHECKOUT)
     say(
         f"The operator runs in the namespace {NAMESPACE}. Create a first {kind}:\n"
-        f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f {sample}"
+        f"  {cluster.export}\n  kubectl apply -f {sample}"
     )
 
 
@@ -149,7 +149,7 @@ def run(arguments: list[str]) -> None:
     for operator in crd.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
     if not cluster.existing:
-        say(f"In another terminal: export KUBECONFIG={cluster.kubeconfig}")
+        say(f"In another terminal: {cluster.export}")
     say("==> The operator runs here; press Ctrl-C to stop it")
     command = [sys.executable, *PROJECT.command[1:], *options]
     if PROJECT.adopted:

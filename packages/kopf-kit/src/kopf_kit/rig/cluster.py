@@ -70,6 +70,15 @@ class Cluster:
         """The beginning of a helm command for this cluster."""
         return self.helm, "--kubeconfig", self.kubeconfig
 
+    @property
+    def export(self) -> str:
+        """The shell's command after which kubectl and helm are found and use this cluster."""
+        programs = (self.kubectl, self.helm)
+        built = [p.parent for p in programs if shutil.which(p.name) != str(p)]
+        path = "".join(f"{folder}:" for folder in dict.fromkeys(built))
+        found = f' PATH="{path}$PATH"' if path else ""
+        return f"export KUBECONFIG={self.kubeconfig}{found}"
+
 
 def is_existing() -> bool:
     """Tell whether CLUSTER selects the existing cluster; raise KitError if it is invalid."""
