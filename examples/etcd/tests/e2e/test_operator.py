@@ -175,15 +175,9 @@ def test_backups_go_to_a_volume_and_a_bucket(
     kubectl: Kubectl, clients: Clients, bucket: dict[str, Any]
 ) -> None:
     revision = clients.put("greeting", "kept")
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     apply(
         kubectl,
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "backups"},
-            "spec": claim,
-        },
+        yaml.safe_load((ROOT / "examples" / "backup-claim.yaml").read_text()),
         object_(
             "EtcdBackup", "in-volume", cluster="sample", store={"volume": {"claim": "backups"}}
         ),

@@ -1,13 +1,18 @@
 """The documents: the tests that they name exist, and the manifests fit."""
 
 import re
+import subprocess
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 import yaml
+from kopf_kit.kubectl import advice
+from kopf_kit.release import packed
+from kopf_kit.rig import versions
 
-from etcd_operator import manifests
+from etcd_operator import backups, clusters, manifests, restores
 from etcd_operator.kinds import EtcdCluster
 
 ROOT = Path(__file__).parents[2]
@@ -52,3 +57,44 @@ def test_the_certificates_of_the_page_are_those_that_the_cluster_needs(page: str
     assert leaf["dnsNames"] == [manifests.host(cluster, "*"), "sample-client.default.svc"]
     assert {"server auth", "client auth"} <= set(leaf["usages"])
     assert "commonName" not in leaf
+
+
+def test_the_plugin_has_advice_on_each_reason_and_event() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "operator").rglob("*.py"))
+    given = r'(?:return (?:False|done), |kr\.Wait\(|self\.refused = )"(\w+)"'
+    reasons = {backups.HIBERNATED, *get_args(clusters.Reason), *get_args(restores.Phase)}
+    reasons |= set(re.findall(given, source)) - {"Paused"}  # the kit knows it
+    events = {*(reason for reason, _ in clusters.EVENTS.values())}
+    events |= set(re.findall(r'context\.event\("(\w+)"', source))
+    own = packed.advice(ROOT / "advice.yaml", alerts=())
+    written = yaml.safe_load((ROOT / "advice.yaml").read_text())["reasons"]
+    named = {entry["alert"] for entry in written if "alert" in entry}
+
+    assert reasons >= {"Refused", "QuorumLost", "BackupMissing", "PasswordRefused", "Running"}
+    for words, entries in (
+        (reasons - {"Serving", "Complete"}, own.reasons),
+        (events, (*own.events, *own.reasons)),
+    ):
+        assert {w for w in words if not any(advice.is_called(e, w) for e in entries)} == set()
+    alerts = re.findall(r"^## EtcdOperator(\w+)", (ROOT / "docs/runbooks.md").read_text(), re.M)
+    assert named <= {*alerts}
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.ko.md"])
+def test_what_the_page_types_makes_objects_of_files_that_exist(page: str) -> None:
+    text = (ROOT / page).read_text()
+    files = set(re.findall(r"examples/[\w-]+\.(?:yaml|py)", text))
+    made = re.findall(r"^\$ (sed .+) \| kubectl apply -f -$", text, re.MULTILINE)
+    kinds = {"EtcdBackup": backups.EtcdBackup, "EtcdRestore": restores.EtcdRestore}
+
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+    assert f'"version": "{versions.ETCD.removeprefix("v")}"' in text
+    sources = []
+    for command in made:
+        printed = subprocess.check_output(["/bin/bash", "-c", command], cwd=ROOT, text=True)
+        thing = yaml.safe_load(printed)
+        thing["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
+        spec = msgspec.convert(thing, kinds[thing["kind"]]).spec
+        sources.append(getattr(spec, "source", None) or spec.schedule)
+    once, again, survivor = sources
+    assert (once, again.backup.name, survivor.survivor.member) == (None, "now", "")
