@@ -41,15 +41,15 @@ def controller(timeout: float = 5.0, every: float = 60.0) -> Controller:
 
 
 async def test_the_limits_of_the_author_hold_for_a_call_that_fails(server: ApiServer) -> None:
-    one, calls = widgets.controller(), []
-    one.limits(backoff=(0.01, 0.02))
+    controller, calls = widgets.controller(), []
+    controller.limits(backoff=(0.01, 0.02))
 
-    @one.sync()
+    @controller.sync()
     async def sync(thing: Widget, _: kr.CallContext[Any]) -> None:
         calls.append(thing.metadata.name)
         raise ConnectionError("it is away")
 
-    async with working_on(server, widget(), one):
+    async with working_on(server, widget(), controller):
         await until(lambda: len(calls) == 8)  # which would take a minute
 
 
@@ -57,15 +57,15 @@ def settings(service: BookingService) -> tickets.Settings:
     return tickets.Settings(booking_url=service.url)
 
 
-def ticket(name: str = "one", route: str = "ICN-CJU", **meta: Any) -> Raw:
+def ticket(name: str = "controller", route: str = "ICN-CJU", **meta: Any) -> Raw:
     return {"metadata": {"namespace": "ns", "name": name, **meta}, "spec": {"route": route}}
 
 
-def readiness(server: ApiServer, name: str = "one") -> Any:
+def readiness(server: ApiServer, name: str = "controller") -> Any:
     return ready(server.get(TICKET, ("ns", name)))
 
 
-def is_booked(server: ApiServer, name: str = "one") -> bool:
+def is_booked(server: ApiServer, name: str = "controller") -> bool:
     return bool(readiness(server, name).get("reason") == "Booked")
 
 
