@@ -57,15 +57,15 @@ def settings(service: BookingService) -> tickets.Settings:
     return tickets.Settings(booking_url=service.url)
 
 
-def ticket(name: str = "controller", route: str = "ICN-CJU", **meta: Any) -> Raw:
+def ticket(name: str = "one", route: str = "ICN-CJU", **meta: Any) -> Raw:
     return {"metadata": {"namespace": "ns", "name": name, **meta}, "spec": {"route": route}}
 
 
-def readiness(server: ApiServer, name: str = "controller") -> Any:
+def readiness(server: ApiServer, name: str = "one") -> Any:
     return ready(server.get(TICKET, ("ns", name)))
 
 
-def is_booked(server: ApiServer, name: str = "controller") -> bool:
+def is_booked(server: ApiServer, name: str = "one") -> bool:
     return bool(readiness(server, name).get("reason") == "Booked")
 
 
