@@ -256,9 +256,9 @@ DOCKERFILES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     **{
         f"a file within it: {run}": (
-            f"# check=skip=all\nFROM python\nWORKDIR /a\nCOPY . .\n{run}\nUSER 7\n"
-            "CMD kopf run -m main \\\n  # a comment\n\n  -n jobs\n",
-            {"watch_namespaces": ("jobs",), "environment": {}, "command": ()},
+            "# check=skip=all\nFROM python\nRUN useradd -u 7 op\nWORKDIR /a\nCOPY . .\nUSER op\n"
+            f"{run}\nCMD kopf run -m main \\\n  # a comment\n\n  -n jobs\n",
+            {"watch_namespaces": ("jobs",), "environment": {}, "command": (), "user": 7},
             "the chart watches jobs by default, as Dockerfile does",
         )
         for run in (
