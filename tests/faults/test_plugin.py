@@ -62,7 +62,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert taken.first.startswith("Message taken: Pod msg-taken exists and does not belong to")
     assert taken.part("Reason").startswith("Conflict, for ")
     assert taken.part("Means").startswith("somebody else's object already has the name")
-    assert "hand that object over as the details say" in taken.part("Do")
+    assert "hand that object over as the message says" in taken.part("Do")
     assert taken.part("More").endswith("/docs/runbooks.md#messageoperatormessagesfailed")
 
     none = await quota(here)
