@@ -319,42 +319,12 @@ assert used == (aiohttp.ClientSession, aiohttp.web.Request)
 """
 
 
-@pytest.mark.parametrize("first", ["kopf_runtime", "kopf, kopf_runtime", "aiohttp, kopf_runtime"])
-def test_kopf_gets_aiohttp_when_it_uses_it(first: str) -> None:
-    done = run(LATER.format(first=first))
-    assert (done.returncode, done.stdout) == (0, f"{first != 'kopf_runtime'}\n"), done.stderr
-
-
 def test_a_kopf_that_uses_aiohttp_as_it_is_imported_gets_it_then(tmp_path: Path) -> None:
     shutil.copytree(Path(kopf.__file__).parent, tmp_path / "kopf")
     with (tmp_path / "kopf" / "_kits" / "webhooks.py").open("a") as module:
         module.write("\n\naiohttp.ClientTimeout(total=1)\n")
     done = run("import kopf_runtime, kopf; print(kopf.__file__)", tmp_path)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path}/kopf/__init__.py\n"), done.stderr
-
-
-@pytest.mark.parametrize(
-    ("use", "late"),
-    [
-        ("kopf._core.engines.peering.iso8601.parse_date", "iso8601"),
-        ("kopf._core.intents.piggybacking.yaml.safe_load", "yaml"),
-    ],
-)
-def test_what_few_operators_use_is_imported_as_they_use_it(use: str, late: str) -> None:
-    imports = f"import sys, kopf_runtime, {use.partition('.')[0]}"
-    done = run(f"{imports}; print({late!r} in sys.modules); {use}; print({late!r} in sys.modules)")
-    assert (done.returncode, done.stdout) == (0, "False\nTrue\n"), done.stderr
-
-
-def test_what_kopf_gets_late_others_import_as_usual() -> None:
-    done = run("import kopf_runtime; from yaml import *; import yaml; print(yaml, safe_load('1'))")
-    assert done.stdout.startswith("<module 'yaml' from "), done.stderr
-
-
-@pytest.mark.parametrize("first", ["enable", "disable"])
-def test_after_the_import_python_looks_for_garbage_as_before(first: str) -> None:
-    done = run(f"import gc; gc.{first}(); import kopf_runtime; print(gc.isenabled())")
-    assert (done.returncode, done.stdout) == (0, f"{first == 'enable'}\n"), done.stderr
 
 
 #: Each private part of kopf that the runtime uses, by the module that has it.
@@ -407,9 +377,37 @@ manager.beside.forgive()
 """
 
 
-def test_an_operator_without_handlers_needs_no_private_name_of_kopf() -> None:
-    done = run(MOVED.format(handler=""))
-    assert (done.returncode, done.stdout) == (0, "False\n")
+#: What is imported as it is used, and the use.
+LATE = {
+    "iso8601": "kopf._core.engines.peering.iso8601.parse_date",
+    "yaml": "kopf._core.intents.piggybacking.yaml.safe_load",
+}
+LOOK = (
+    "import sys, kopf_runtime, kopf; print({0!r} in sys.modules); {1}; print({0!r} in sys.modules)"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        *(
+            (LATER.format(first=first), True)
+            for first in ("kopf, kopf_runtime", "aiohttp, kopf_runtime")
+        ),
+        (LATER.format(first="kopf_runtime"), False),
+        *((LOOK.format(*late), "False\nTrue") for late in LATE.items()),
+        # what kopf gets late, others import as usual
+        ("import kopf_runtime; from yaml import *; print(safe_load('1'))", 1),
+        # after the import, Python looks for garbage as before
+        ("import gc; gc.enable(); import kopf_runtime; print(gc.isenabled())", True),
+        ("import gc; gc.disable(); import kopf_runtime; print(gc.isenabled())", False),
+        # an operator without handlers needs no private name of kopf
+        (MOVED.format(handler=""), False),
+    ],
+)
+def test_what_few_operators_use_is_imported_as_they_use_it(code: str, printed: object) -> None:
+    done = run(code)
+    assert (done.returncode, done.stdout) == (0, f"{printed}\n"), done.stderr
 
 
 def test_an_operator_with_handlers_names_what_kopf_has_moved() -> None:

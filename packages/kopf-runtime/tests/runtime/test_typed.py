@@ -28,7 +28,7 @@ from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET
 from runtime import widgets
 from runtime.support.api_server import ApiServer, listening
-from runtime.support.running import operating
+from runtime.support.running import NAME, connected, operating
 from runtime.support.waiting import connecting_slowly, until
 from runtime.widgets import WIDGET, Widget, edit, is_ready, readiness, widget, working_on
 
@@ -182,6 +182,35 @@ async def test_t5_what_runs_in_a_container_goes_by_the_proxy_of_the_environment(
     await client.close()
     listening.close()
     assert asked == ["CONNECT api.invalid:443 HTTP/1.1\r\n"]
+
+
+async def test_the_typed_client_reads_writes_and_is_fenced(server: ApiServer) -> None:
+    one = ConfigMap(metadata=ObjectMeta(name="one", labels={"a": "b"}), data={"text": "hello"})
+    patch = {"data": {"text": "bye"}}
+    async with connected(server) as client:
+        kube, client.may_write = client.lightkube("ns"), lambda: False
+        for write in (
+            lambda: kube.create(one),
+            lambda: kube.patch(ConfigMap, "one", patch),
+            lambda: kube.delete(ConfigMap, "one"),
+        ):
+            with pytest.raises(kr.ApiError, match="no longer the leader"):
+                await write()
+        with pytest.raises(httpx2.HTTPStatusError, match="404"):  # it is sent; nothing is there
+            await kube.get(ConfigMap, "one")
+
+        client.may_write = lambda: True
+        made = await kube.create(one)
+        assert (made.metadata and made.metadata.namespace, made.data) == ("ns", {"text": "hello"})
+        assert (await kube.patch(ConfigMap, "one", patch)).data == {"text": "bye"}
+        listed = [item.data async for item in kube.list(ConfigMap, labels={"a": "b"})]
+        assert listed == [patch["data"]]
+        stored = await client.ask("GET", CONFIG_MAP.at(("ns", "one")))
+        managers = {entry["manager"] for entry in stored["metadata"]["managedFields"]}
+        assert managers == {f"{NAME}-client"}
+        await kube.delete(ConfigMap, "one")
+        with pytest.raises(httpx2.HTTPStatusError, match="404"):
+            await kube.get(ConfigMap, "one")
 
 
 async def test_sync_has_a_client_whose_requests_are_counted(server: ApiServer) -> None:
