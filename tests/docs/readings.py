@@ -116,7 +116,7 @@ made=$(docker create message-operator:dev) \\
     && docker commit --change 'LABEL of=docs-test' "$made" message-operator:dev \\
     && docker rm "$made\""""
 #: The files of a release, as they are generated here.
-_FILES = {
+FILES = {
     f"{_OURS.page}/releases/{path}": "build/deploy"
     for path in (f"download/v{__version__}", "latest/download")
 }
@@ -145,7 +145,7 @@ def _runbook(alert: str) -> Reading:
 WITHOUT_OPERATOR = (
     Reading("README.md", ("Install it",), _REGISTRY, afterwards=(_RUNS,)),
     Reading("docs/install.md", ("With Helm",), _REGISTRY),
-    Reading("docs/install.md", ("Without Helm",), _FILES, ("make generate",)),
+    Reading("docs/install.md", ("Without Helm",), FILES, ("make generate",)),
     Reading(
         "docs/install.md",
         ("On your platform",),
@@ -177,7 +177,7 @@ WITHOUT_OPERATOR = (
 )
 #: On the cluster of `make demo`.
 AFTER_DEMO = (
-    Reading("docs/messages.md", (), _FILES, ("make generate",)),
+    Reading("docs/messages.md", (), FILES, ("make generate",)),
     Reading("docs/monitoring.md"),
     Reading("docs/install.md", ("GitOps and Terraform",)),
     Reading("docs/plugin.md", (), {}, (_TEAM, _USER), (_NO_TEAM, _NO_USER)),

@@ -83,7 +83,11 @@ def test_bundle_and_generate_write_what_is_missing_or_edited_and_nothing_else(co
 #: What names versions that are not this one: of other releases, of other things, of former days.
 OTHERS = (
     *("tests/", "bench/", "requirements.txt", "packages/kopf-kit/", "docs/benchmarks"),
-    *("packages/kopf-offline/src/", "examples/in-go/go.sum"),  # the pinned Go modules
+    *(
+        "packages/kopf-offline/src/",
+        "packages/kopf-offline/tests/",
+        "examples/in-go/go.sum",
+    ),  # the pinned Go modules
     "docs/decisions/",
     *("catalog/", "CHANGELOG.md"),
     # Projects with versions of their own.

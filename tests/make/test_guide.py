@@ -8,6 +8,7 @@ import pytest
 from kopf_kit.rig import olm, registry
 from kopf_kit.testing import Kubectl
 from tests.docs.reader import Reader
+from tests.docs.readings import FILES
 from tests.e2e import release
 from tests.make.commands import CHECKOUT
 from tests.olm import subscription
@@ -20,8 +21,10 @@ HOME, THEIRS = "message-operator", "default"
 
 def follow(reader: Reader, heading: str) -> str:
     """Type the commands below a heading; return what they printed. All must succeed."""
-    said = ""
+    said = reader.type("make generate")  # which writes the files of a release
     for command in commands(section(GUIDE, heading)):
+        for address, folder in FILES.items():
+            command = command.replace(address, folder)
         said += f"$ {command}\n{reader.type(command)}"
     return said
 

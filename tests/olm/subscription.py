@@ -51,7 +51,7 @@ class Catalog:
         ask = ("get", "packagemanifests", "-l", f"catalog={self.name}", "-o", f"jsonpath={channel}")
         wait_until(
             f"the catalog to offer {newest}",
-            lambda: self.kubectl(*ask),
+            lambda: answer(self.kubectl.command(*ask)),  # its API may be away for a moment
             csv_name(newest).__eq__,
             bound=BOUND,
         )
@@ -147,6 +147,11 @@ class Subscription(Installed):
         """Return the InstallPlan that the Subscription is at, empty if there is none."""
         name = ((self.get().get("status") or {}).get("installPlanRef") or {}).get("name")
         return (name and self.kubectl.find("installplan", name)) or {}
+
+    def pods(self) -> list[Any]:
+        """Return the operator's Pods, those that are about to end included."""
+        pods: list[Any] = self.kubectl.get("pods", f"-l=app.kubernetes.io/name={NAME}")["items"]
+        return pods
 
     def may(self, verb: str, resource: str, namespace: str) -> bool:
         """Tell whether the operator is allowed something in a namespace."""

@@ -15,7 +15,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from kopf_kit.cli import crd, deploy
 from kopf_kit.image import build
+from kopf_kit.project import nested
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import CommandError, KitError
@@ -64,6 +66,25 @@ def test_a_namespace_is_given_once_it_takes_pods(kubectl: Kubectl, tmp_path: Pat
         calls = (tmp_path / "calls").read_text().splitlines()
 
     assert calls[1:] == ["create namespace home", "wait --for=create serviceaccount/default"]
+
+
+def test_processes_that_test_side_by_side_share_an_operator(
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl.cluster.kubectl.write_text("#!/bin/sh\n")
+    done = list[str]()
+    monkeypatch.setattr(nested, "ensure", lambda _: None)
+    monkeypatch.setattr(deploy, "install", lambda *_: done.append("installed"))
+    monkeypatch.setattr(crd, "delete", lambda _: done.append("removed"))
+    users = tmp_path / "users"
+
+    first, second = (installed.by_helm(kubectl.cluster, (), users) for _ in range(2))
+    for user in (first, second):
+        next(user)
+    next(first, None)
+    assert done == ["installed"]
+    next(second, None)
+    assert done == ["installed", "removed"]
 
 
 def test_a_further_image_is_pushed_by_its_digest_for_the_kind_cluster_alone(
