@@ -52,7 +52,7 @@ class Catalog:
         wait_until(
             f"the catalog to offer {newest}",
             lambda: answer(self.kubectl.command(*ask)),  # its API may be away for a moment
-            csv_name(newest).__eq__,
+            lambda seen: seen == csv_name(newest),
             bound=BOUND,
         )
 
