@@ -298,6 +298,22 @@ async def test_t6_a_stream_that_is_paused_at_its_end_leaves_a_connection_that_re
         assert server.connections == 1
 
 
+async def test_an_answer_that_is_given_up_half_way_is_no_part_of_the_next_one() -> None:
+    async def serve(target: str, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
+        if target == "/half":
+            await asyncio.sleep(0.1)
+        writer.write(b"cd")
+
+    async with serving(serve) as server, pooling(server.url) as shared:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await ask(shared, "/half", "PATCH")
+
+        assert await ask(shared, "/whole", "PATCH") == (200, b"abcd")
+        assert server.connections == 2
+
+
 @pytest.mark.parametrize("server", ["http", "https"])
 @pytest.mark.parametrize("user", ["", "joe:s%20t@"])
 async def test_a_proxy_is_asked_for_the_server(server: str, user: str) -> None:

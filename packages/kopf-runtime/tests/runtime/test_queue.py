@@ -368,6 +368,25 @@ async def test_c7_a_stall_of_this_process_slows_no_namespace_down() -> None:
 
 
 @in_virtual_time
+async def test_s9_an_edit_during_a_reconcile_goes_before_what_was_listed() -> None:
+    order: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        order.append(key)
+        if order == [A]:
+            queue.add(A)
+            queue.add(A, listed=True)
+        await asyncio.sleep(0.1)
+
+    async with working(reconcile, workers=1) as queue:
+        for key in (A, *(("ns", str(number)) for number in range(20))):
+            queue.add(key, listed=True)
+        await until(lambda: order.count(A) == 2)
+
+    assert len(order) <= 3
+
+
+@in_virtual_time
 async def test_a_rate_spreads_reconciles_however_many_workers_are_free() -> None:
     times: list[float] = []
 
