@@ -74,7 +74,7 @@ async def test_an_answer_is_the_object() -> None:
         return web.json_response({"echo": await request.json(), "type": request.content_type})
 
     async with serving(answer) as client:
-        echo = await client.ask("PATCH", "/x", {"텍스트": 1}, content_type=clients.MERGE_PATCH)
+        echo = await client.ask("PATCH", "/x", {"텍스트": 1})
 
     assert echo == {"echo": {"텍스트": 1}, "type": "application/merge-patch+json"}
 

@@ -51,21 +51,23 @@ def pod(*states: dict[str, Any], init: tuple[Any, ...] = (), conditions: Any = (
 
 
 @pytest.mark.parametrize(
-    ("of", "report", "failure"),
+    ("of", "attempt"),
     [
-        (pod({"terminated": REPORT}), '{"a":1}', ""),
-        (pod({"terminated": {"exitCode": 0}}, init=({"terminated": REPORT},)), '{"a":1}', ""),
-        (pod({"terminated": OOM}), "", "OOMKilled"),
-        (pod({"terminated": CRASHED}), "", "the store: refused"),
-        (pod({"terminated": {"exitCode": 3}}), "", "it ended with 3"),
-        (pod({"waiting": PULLS}), "", "Back-off pulling image"),
-        (pod({"waiting": {"reason": "ContainerCreating"}}), "", ""),
-        (pod(conditions=(NOWHERE,)), "", "no"),
-        (pod(conditions=({**NOWHERE, "status": "True"},)), "", ""),
+        (pod({"terminated": REPORT}), ('{"a":1}', "", "")),
+        (pod({"terminated": {"exitCode": 0}}, init=({"terminated": REPORT},)), ('{"a":1}', "", "")),
+        (pod({"terminated": OOM}), ("", "OOMKilled", "")),
+        (pod({"terminated": CRASHED}), ("", "the store: refused", "")),
+        (pod({"terminated": {"exitCode": 3}}), ("", "it ended with 3", "")),
+        (pod({"waiting": PULLS}), ("", "", "Back-off pulling image")),
+        (pod({"waiting": {"reason": "ContainerCreating"}}), ("", "", "")),
+        (pod(conditions=(NOWHERE,)), ("", "", "no")),
+        (pod(conditions=({**NOWHERE, "status": "True"},)), ("", "", "")),
     ],
 )
-def test_what_a_pod_reports_or_why_it_failed(of: kr.Pod, report: str, failure: str) -> None:
-    assert of.attempt() == (report, failure)
+def test_what_a_pod_reports_or_why_it_failed_or_waits(
+    of: kr.Pod, attempt: tuple[str, str, str]
+) -> None:
+    assert of.attempt() == attempt
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_the_state_of_a_job_is_read_from_its_conditions(conditions: Any, run: Jo
 
 
 def test_a_job_has_the_reports_and_failures_of_its_pods_in_their_order() -> None:
-    attempts = [kr.Attempt("{2}"), kr.Attempt(failure="no"), kr.Attempt("{1}"), kr.Attempt("{0}")]
+    attempts = [kr.Attempt("{2}", waiting="none"), kr.Attempt(failure="no"), kr.Attempt("{1}"), kr.Attempt("{0}")]
     pods: Any = [
         SimpleNamespace(key=("ns", name), created=9 - number, view=attempt)
         for number, (name, attempt) in enumerate(
@@ -144,7 +146,7 @@ def test_a_job_has_the_reports_and_failures_of_its_pods_in_their_order() -> None
     job: Any = SimpleNamespace(kind=JOB, key=("ns", "b-1"), view=JobRun(True, ""))
     context = kr.StepContext(None, children=[job], descendants={POD: pods})
 
-    assert JobRun.of(context, "b-1", list) == JobRun(True, "", ["{1}", "{2}"], 1, "no")
+    assert JobRun.of(context, "b-1", list) == JobRun(True, "", ["{1}", "{2}"], 1, "no", 0.0, "none")
     assert JobRun.of(context, "b-2", list) == JobRun()
 
 

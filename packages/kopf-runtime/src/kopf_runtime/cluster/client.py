@@ -230,7 +230,12 @@ class Client:
             self._duration(method).observe(time.monotonic() - started)
 
     async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
-        """Send one request and return the decoded object of its answer; raise `ApiError`."""
+        """Send one request and return the decoded object of its answer; raise `ApiError`.
+
+        A patch is a merge patch, unless its type is given.
+        """
+        if method == "PATCH":
+            options.setdefault("content_type", MERGE_PATCH)
         payload = await self.request(method, path, body, **options)
         try:
             return msgspec.json.decode(payload, type=dict[str, Any]) if payload else {}

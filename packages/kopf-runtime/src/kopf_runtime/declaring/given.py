@@ -86,5 +86,6 @@ class Client(Protocol):
     async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Send one request and return the decoded object of its answer; raise `ApiError`.
 
-        `path` is a path as `Kind.path` returns; `body` is sent as JSON.
+        `path` is a path as `Kind.path` returns; `body` is sent as JSON, and that of a `PATCH` as a
+        merge patch.
         """

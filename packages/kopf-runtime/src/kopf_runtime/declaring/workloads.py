@@ -99,10 +99,11 @@ class _PodStatus(Struct, rename="camel", frozen=True):
 
 
 class Attempt(NamedTuple):
-    """The `report` of a Job's Pod, or its `failure`: why it has failed or does not start."""
+    """The `report` of a Job's Pod, why it has failed (`failure`), or does not start (`waiting`)."""
 
     report: str = ""
     failure: str = ""
+    waiting: str = ""
 
 
 class Pod(Object):
@@ -149,20 +150,20 @@ class Pod(Object):
         )
 
     def attempt(self) -> Attempt:
-        """Return the report or the failure of a Job's Pod.
+        """Return the report of a Job's Pod, why it has failed, or what it waits for.
 
         A report is a termination message that is a JSON object, of a container that ended well.
         """
         for condition in self.status.conditions:
             if (condition.type, condition.status) == ("PodScheduled", "False"):
-                return Attempt(failure=condition.message)  # such as that a volume does not exist
+                return Attempt(waiting=condition.message)  # such as that a volume does not exist
         states = [container.state for container in self._containers()]
         for state in states:
             if (over := state.terminated) is not None and over.exit_code:
                 message = over.message.strip() or over.reason
                 return Attempt(failure=message or f"it ended with {over.exit_code}")
             if (waits := state.waiting) is not None and waits.reason not in _STARTS:
-                return Attempt(failure=waits.message or waits.reason)
+                return Attempt(waiting=waits.message or waits.reason)
         texts = [state.terminated.message for state in states if state.terminated is not None]
         return Attempt(report=next((text for text in texts if text.startswith("{")), ""))
 
@@ -178,7 +179,7 @@ class JobRun(Generic[R]):
 
     `ended` says why it has failed; it is empty if the Job is complete, and None while it runs.
     `failures` Pods have failed, the last one for the reason `failure`. The Job was complete `at` a
-    time, in seconds of Unix time.
+    time, in seconds of Unix time. The newest Pod does not start for the reason `waiting`.
     """
 
     exists: bool = False
@@ -187,6 +188,16 @@ class JobRun(Generic[R]):
     failures: int = 0
     failure: str = ""
     at: float = 0.0
+    waiting: str = ""
+
+    @property
+    def trouble(self) -> str:
+        """A sentence to add about a Pod that does not start, or attempts that have failed."""
+        if self.waiting:
+            return f" The Job's Pod does not start yet: {self.waiting.rstrip('.')}."
+        if not self.failure:
+            return ""
+        return f" Failed attempts: {self.failures}; the last one: {self.failure.rstrip('.')}."
 
     @classmethod
     def of(
@@ -209,6 +220,7 @@ class JobRun(Generic[R]):
             report=read(reports) if reports else None,
             failures=len(failed),
             failure=failed[-1] if failed else "",
+            waiting=pods[-1].waiting if pods else "",
         )
 
 
