@@ -21,7 +21,7 @@ from etcd_operator.stored import Taken
 
 MAX_BACKUPS = 30  # backups that the status lists
 #: Seconds for which the Pod of a complete Job may be news to us: each kind has a watch of its own.
-LATE, HIBERNATED = 60.0, "Hibernated"
+LATE, HIBERNATED, CLAIM = 60.0, "Hibernated", kr.kinds.PERSISTENT_VOLUME_CLAIM
 Cron = Annotated[str, Meta(max_length=100)]
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -141,7 +141,7 @@ def ended(status: Status, run: Run, course: Course, now: float) -> dict[str, Any
     end: dict[str, Any] = {"run": msgspec.structs.replace(run, ended=True)}
     if course.ended or course.report is None or course.report.taken is None:
         lost = "its Pod was removed before it was read" if not course.ended else course.ended
-        why = course.failure or lost
+        why = course.failure or course.waiting or lost
         return {**end, "failures": status.failures + 1, "error": why[:1024]}
     report = course.report
     others = [taken for taken in status.backups if taken.name not in report.deleted]
@@ -155,6 +155,12 @@ controller = manager.controller_for(EtcdBackup, transform=lambda backup: backup.
 controller.owns(JOB, kr.Job, update=kr.CREATE, transform=kr.Job.run)
 controller.descendants(POD, kr.Pod, transform=kr.Pod.attempt)
 controller.reads(CLUSTER, EtcdCluster, keys=lambda backup: [backup.spec.cluster], transform=known)
+controller.reads(
+    CLAIM,
+    kr.PersistentVolumeClaim,
+    keys=lambda backup: [backup.spec.store.volume.claim] if backup.spec.store.volume else [],
+    transform=lambda _: True,
+)
 
 
 @dataclass(frozen=True)
@@ -186,6 +192,9 @@ async def follow(backup: EtcdBackup, context: kr.CallContext[Settings]) -> Look:
                 text = f"Job {run.job} has taken a backup. {end['warning']}"
                 context.event("BackupComplete", text.strip())
         return look
+    claim = spec.store.volume.claim if spec.store.volume and not spec.suspended else ""
+    if claim and (spec.schedule is not None or run is None):
+        context.read(CLAIM, claim)  # no backup can be taken, whenever it is due
     created = datetime.fromisoformat(backup.metadata.creation_timestamp or "")
     if look.refusal or (moment := due(spec, status, created.timestamp(), context.now)) is None:
         return look
@@ -264,12 +273,10 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[bool, str, str]:
     if look.refusal:
         return False, "InvalidSchedule", f"{look.refusal}."
     if status.run is not None and not status.run.ended:
-        times, why = look.course.failures, look.course.failure
-        failed = f" Failed attempts: {times}; the last one: {why}" if times else ""
         done = spec.schedule is not None and good and bool(status.backups)
-        return done, "Running", f"Job {status.run.job} takes a backup.{failed}"
+        return done, "Running", f"Job {status.run.job} takes a backup.{look.course.trouble}"
     if not good:
-        return False, "BackupFailed", f"The last backup has failed: {status.error}"
+        return False, "BackupFailed", f"The last backup has failed: {status.error.rstrip('.')}."
     if spec.suspended:
         return True, "Suspended", "No backup is begun while spec.suspended is true."
     if spec.schedule is not None:
@@ -279,5 +286,5 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[bool, str, str]:
         return True, "Scheduled", f"{text} {status.warning}".strip()
     if not status.backups:
         return False, "Pending", "The backup is about to begin."
-    text = f"It has revision {status.backups[0].revision}. {status.warning}"
+    text = f"The backup has revision {status.backups[0].revision}. {status.warning}"
     return True, "Complete", text.strip()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 import kopf_runtime as kr
@@ -21,7 +21,7 @@ from etcd_operator import backups, client, manifests, restores, versions
 from etcd_operator.backups import EtcdBackup
 from etcd_operator.client import Alarm, EtcdError, Listed, Voice
 from etcd_operator.decide import HIBERNATES, Do, Pod, Seen, Step, Wanted, decide, meanwhile
-from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status
+from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status, listing
 from etcd_operator.manifests import Make
 from etcd_operator.recovery import note, recover
 from etcd_operator.settings import Settings, manager
@@ -29,8 +29,9 @@ from etcd_operator.settings import Settings, manager
 POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.SECRET
 #: Seconds between two looks: while something is under way, without a quorum, and otherwise.
 SOON, LATER, SELDOM = 1.0, 3.0, 10.0
-#: Seconds until a refused growth is tried again, and until data that differ are compared again.
-GROWTH, DIFFERING = 20.0, 60.0
+#: Seconds until a refused growth is tried again, and data that differ are compared again.
+GROWTH, DIFFERING = 60.0, 60.0
+GROWN = "", "", 0.0
 HOUR = 3600.0
 #: Seconds after which one call of `sync` takes no further step; restarts that make a crash loop.
 ENOUGH, RESTARTS = 20.0, 3
@@ -41,17 +42,6 @@ INVALID_ARGUMENT, UNAUTHENTICATED = 3, 16
 OVERDUE = 30.0
 #: The types of the conditions beside Ready.
 CONDITIONS = ("Available", "Healthy")
-#: The Event of each call to etcd.
-EVENTS = {
-    Do.ADD: ("MemberAdded", "{} has joined as a learner"),
-    Do.REMOVE: ("MemberRemoved", "{} was removed from the cluster"),
-    Do.UPDATE: ("MemberUpdated", "{} has another peer URL"),
-    Do.PROMOTE: ("MemberPromoted", "{} has become a voter"),
-    Do.MOVE_LEADER: ("LeaderMoved", "{} has handed the leadership over"),
-    Do.DEFRAGMENT: ("Defragmented", "{} was defragmented"),
-    Do.DISARM: ("AlarmDisarmed", "An alarm was disarmed"),
-    Do.DOWNGRADE: ("Downgrade", "A downgrade was enabled in etcd, or canceled"),
-}
 #: Seconds after which a look tells nothing of how a cluster fares now.
 STALE = 30.0
 #: etcd's own quota, and the part of a volume that leaves enough for the log and snapshots.
@@ -183,6 +173,8 @@ class Look:
     token: tuple[str, float] = field(default=("", 0.0), repr=False)
     #: Why members did not answer.
     errors: Mapping[str, str] = field(default_factory=dict)
+    #: A size that the volumes may not have, why, and until when it is not tried again.
+    ungrown: tuple[str, str, float] = GROWN
 
 
 def pace(_: EtcdCluster, context: kr.CallContext[Settings]) -> float:
@@ -190,8 +182,6 @@ def pace(_: EtcdCluster, context: kr.CallContext[Settings]) -> float:
     look: Look | None = context.sync_result
     if look is None:
         return SOON
-    if look.step.do is Do.GROW_VOLUME:
-        return GROWTH
     if look.step.do in (Do.NOTHING, Do.REFUSE):
         return SELDOM
     return LATER if look.seen.latched.cluster_id and look.seen.members is None else SOON
@@ -203,6 +193,7 @@ async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Lo
     eye = Eye(cluster, context)
     if context.sync_result is not None:
         eye.token, eye.until = context.sync_result.token
+        eye.ungrown = context.sync_result.ungrown
     latched = context.last(Status)
     if cluster.spec.paused:
         return eye.found(await eye.look(latched), Step(Do.NOTHING))
@@ -218,19 +209,18 @@ async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Lo
         if step.latched is not None:
             await context.record(_recorded(step.latched))
             if step.latched.recovery != latched.recovery:
-                context.event("Recovery", f"{step.why}.")
+                context.event("Recovery", f"{step.text}.")
             latched = step.latched
         try:
-            if isinstance(step.do.value, str):
+            if step.do.path:
                 await eye.call(seen, step)
-                reason, text = EVENTS[step.do]
-                why = f": {step.why}" if step.why else ""
-                context.event(reason, f"{text.format(step.member)}{why}.")
+                context.event(step.do.event, f"{step.text}.")
+            elif step.do in (Do.SETTLE_POD, Do.GROW_VOLUME) and not await eye.patch(step):
+                continue
             elif step.do is not Do.LATCH and not await eye.authorize(seen, step):
                 break
         except EtcdError as error:
-            action = f"{step.do.name.lower()} {step.member}".strip()
-            step = Step(Do.WAIT, step.member, f"{action}: {error}")
+            step = Step(Do.WAIT, step.member, f"{step.text}; not done yet: {error}")
             break
         if clock() > until:
             break
@@ -266,12 +256,14 @@ class Eye:
     #: Why members did not answer, and those that do not have TLS yet.
     errors: dict[str, str] = field(default_factory=dict)
     plain: set[str] = field(default_factory=set)
+    ungrown: tuple[str, str, float] = GROWN
 
     def found(self, seen: Seen, step: Step) -> Look:
         """Return a look, with the step that is left."""
         expiry = kr.expiry_of(self.context, certificates(self.cluster))
         token = self.token, self.until
-        return Look(seen, step, self.authority, self.refused, expiry, token, self.errors)
+        look = Look(seen, step, self.authority, self.refused, expiry, token, self.errors)
+        return replace(look, ungrown=self.ungrown)
 
     @functools.cached_property
     def authority(self) -> str:
@@ -363,8 +355,10 @@ class Eye:
         claims = {
             manifests.member_of(child.key[1]): child for child in self.context.children_of(VOLUME)
         }
-        least = in_bytes(spec.storage.size)
-        small = {n for n, claim in claims.items() if in_bytes(claim.view.size) < least}
+        wants = in_bytes(size := spec.storage.size)
+        sizes = {n: in_bytes(c.view.size) for n, c in claims.items() if not c.view.pending}
+        self.ungrown = self.ungrown if self.ungrown[0] == size else GROWN
+        tries = self.context.now >= self.ungrown[2]  # else all but the growth goes on
         growing = {
             n for n, c in claims.items() if in_bytes(c.view.capacity) < in_bytes(c.view.size)
         }
@@ -386,22 +380,19 @@ class Eye:
         defragment, saves = tasks.defragment_hours * HOUR, tasks.backup_before_upgrade is not None
         tls, adopt = spec.tls is not None, spec.storage.adopt
         volumes = {name: claim.uid for name, claim in claims.items() if not claim.deleting}
-        return Seen(
-            self.cluster.metadata.name,
-            Wanted(spec.size, spec.version, template, defragment, saves, adopt, tls),
-            latched,
-            pods,
-            volumes,
-            members,
-            voices,
-            alarms,
-            self.context.now,
-            small=frozenset(small),
+        meta = self.cluster.metadata
+        wanted = Wanted(spec.size, spec.version, template, defragment, saves, adopt, tls)
+        seen = Seen(meta.name, wanted, latched, pods, volumes, members, voices, alarms)
+        return replace(
+            seen,
+            now=self.context.now,
+            small=frozenset(n for n, has in sizes.items() if has < wants and tries),
             growing=frozenset(growing),
+            large=frozenset(n for n, has in sizes.items() if has > wants),
             backup=self._backup(),
             left=tuple(sorted(left)),
             kept=mine,
-            uid=self.cluster.metadata.uid,
+            uid=meta.uid,
         )
 
     def _backup(self) -> str | None:
@@ -454,6 +445,28 @@ class Eye:
                 continue
         return None, ()
 
+    async def patch(self, step: Step) -> bool:
+        """Change exactly the Pod or volume of a step; return whether the API server allows it."""
+        grows, size = step.do is Do.GROW_VOLUME, self.cluster.spec.storage.size
+        kind, name, meta = POD, step.member, {"uid": step.uid}
+        boots = manifests.boots(self.cluster, Make(name, ""))
+        change: Any = {"metadata": {**meta, "annotations": boots}}
+        if grows:
+            kind, name = VOLUME, manifests.volume_name(self.cluster, name)
+            change = {"metadata": meta, "spec": {"resources": {"requests": {"storage": size}}}}
+        self.ungrown = GROWN
+        try:
+            path = kind.at((self.cluster.metadata.namespace, name))
+            await self.context.client.ask("PATCH", path, change)
+        except kr.ApiError as error:
+            if grows and error.final:
+                text = f" The volumes cannot grow to {size}: {error.message.rstrip('.')}. Set "
+                text += "spec.storage.size back, or let their StorageClass allow it "
+                self.ungrown = size, f"{text}(allowVolumeExpansion).", self.context.now + GROWTH
+            elif error.status not in (404, 409):  # then it is another one by now
+                raise
+        return self.ungrown == GROWN
+
     async def call(self, seen: Seen, step: Step) -> None:
         """Call etcd for a step; raise `EtcdError`. The next look shows whether it was taken."""
         body, seconds = dict(step.body), client.CHANGE
@@ -470,7 +483,7 @@ class Eye:
         others = [name for name in voters if name != step.member] or voters
         (name, *_) = [step.ask] if step.ask else others
         member = self.member(name, seen.pods[name].address)
-        await member.call(step.do.value, body, dict[str, Any], seconds)
+        await member.call(step.do.path, body, dict[str, Any], seconds)
 
 
 # --- what is wanted, and how it is --------------------------------------------------------------
@@ -494,15 +507,16 @@ def desired(
         if child.deleting or (step.do, step.uid) == (Do.DELETE_VOLUME, child.uid):
             continue
         uids[member := manifests.member_of(child.key[1])] = child.uid
-        grows = (step.do, step.uid) == (Do.GROW_VOLUME, child.uid)
-        size, version = child.view.size, child.view.version
+        version = child.view.version
         if look.seen.latched.cluster_id and member in entries:  # before, nobody knows if it fits
             version = entries[member].version
-        yield manifests.volume(cluster, member, version, "" if grows else size)
+        yield manifests.volume(cluster, member, version, child.view.size)
     if step.do is Do.CREATE_VOLUME and step.member not in uids:
         name = manifests.volume_name(cluster, step.member)
         adopted = context.reads_of(VOLUME).get((cluster.metadata.namespace, name))
-        kept = adopted or Kept("", entries[step.member].version)
+        sizes = [cluster.spec.storage.size, *(c.view.size for c in context.children_of(VOLUME))]
+        most = max(sizes, key=manifests.in_bytes)  # as the others' data may need it
+        kept = adopted or Kept(most, entries[step.member].version)
         yield manifests.volume(cluster, step.member, kept.version, kept.size)
     begun = bool(context.children_of(BACKUP)) and look.seen.upgrades
     if cluster.spec.maintenance.backup_before_upgrade and (begun or step.do is Do.BACK_UP):
@@ -519,9 +533,6 @@ def desired(
         makes.append(Make(step.member, version, step.boot, step.beside, hashed, secure))
     for make in makes:
         yield manifests.pod(cluster, make, context.settings.etcd_repository, look.authority)
-
-
-Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
 
 
 @controller.status
@@ -562,15 +573,27 @@ def _time(seconds: float) -> str:
 
 def available(seen: Seen) -> kr.Condition:
     """Return the condition that says whether a quorum serves."""
-    text = f"{len(seen.voices)} of {len(seen.staying)} members answer."
-    reason: Reason = "Serving"
     if not seen.wanted.size:
-        return kr.Condition("Available", None, "Hibernated", text)
+        return kr.Condition("Available", None, "Hibernated", "No member is to run.")
+    if (now := seen.latched.recovery) is not None and not now.ended:
+        text = "The cluster does not serve while an EtcdRestore replaces its data."
+        return kr.Condition("Available", False, "Restoring", text)
     if not seen.latched.cluster_id:
-        reason = "NotFormed"
-    elif not seen.available:
-        reason = "QuorumLost" if seen.voices else "Unreachable"
-    return kr.Condition("Available", seen.available, reason, text)
+        return kr.Condition("Available", False, "NotFormed", "The cluster is not formed yet.")
+    answer = sum(member.name in seen.voices for member in seen.electorate)
+    count = max(len(seen.electorate), seen.count)
+    text = f"Voters that answer: {answer} of {count}." if count else "No voter is known."
+    if seen.available:
+        return kr.Condition("Available", True, "Serving", text)
+    reason = "QuorumLost" if answer else "Unreachable"
+    if seen.members is not None or 2 * answer > count:
+        reason, text = "NotReady", f"{text} None of them is ready to serve."
+    gone = [e.name for e in seen.electorate if e.volume and not seen.intact(e)]
+    if silent := [e.name for e in seen.electorate if e.name not in {*seen.voices, *gone}]:
+        text += f" No answer comes from {listing(silent)}."
+    if gone:
+        text += f" No volume is left of {listing(gone)}."
+    return kr.Condition("Available", False, reason, text)
 
 
 def healthy(seen: Seen) -> kr.Condition:
@@ -599,25 +622,25 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
         secret, at = look.expiry.secret, _time(look.expiry.at)
         text = f"The certificate in Secret {secret}, or its authority, expired at {at}."
         return False, "CertificateExpired", text
+    grows = _grows(look)
     if seen.latched.cluster_id and not seen.available:
         serves = available(seen)
-        told = step.do is not Do.WAIT or not step.why or step.why.startswith(serves.message[:-1])
-        waits = "" if told else f" {step.why}."
-        text = f"{serves.message}{waits}{details}{_grows(look)}{_quota(spec)}"
-        return False, serves.reason, text
+        waits = f" {step.text}." if step.text else ""
+        return False, serves.reason, f"{serves.message}{waits}{details}{grows}{_quota(spec)}"
     if step.do is Do.REFUSE:
-        return False, "Refused", f"{step.why}.{_stopped(seen)}"
+        return False, "Refused", f"{step.text}.{_stopped(seen)}{grows}"
     if step.do is not Do.NOTHING:
-        reasons = [*(pod.reason for pod in seen.pods.values()), "Unreachable" if silent else ""]
-        text = f"{step.why or step.do.name.lower()}.{details}"
-        reason = next(filter(None, reasons), "Progressing")
-        return False, reason, f"{text}{_grows(replace(look, step=Step(Do.WAIT)))}"
+        reasons = [seen.pods[e.name].reason for e in seen.staying if e.name in seen.pods]
+        reason = next(filter(None, [*reasons, "Unreachable" if silent else ""]), "Progressing")
+        return False, reason, f"{step.text}.{details}{grows}"
     if seen.refusal:
-        return False, "VersionRefused", f"{seen.refusal}."
-    text = f"{well} of {spec.size} members are healthy."
+        return False, "VersionRefused", f"{seen.refusal}.{grows}"
+    if look.ungrown[1]:
+        return False, "VolumesCannotGrow", grows.strip()
+    text = f"{well} of {spec.size} {'members are' if spec.size > 1 else 'member is'} healthy."
     if spec.size % 2 == 0:
-        text += f" They bear no more losses than {spec.size - 1} would."
-    return True, "Healthy", f"{text}{_grows(look)}{_quota(spec)}"
+        text += f" {spec.size} members bear no more losses than {spec.size - 1} would."
+    return True, "Healthy", f"{text}{grows}{_quota(spec)}"
 
 
 def _stopped(seen: Seen) -> str:
@@ -636,16 +659,19 @@ def _tls(seen: Seen) -> str:
 def _silent(look: Look) -> str:
     """Return a sentence about a member that is ready, or not trusted, and does not answer."""
     ready = {name for name, pod in look.seen.pods.items() if pod.ready}
-    silent = {n: why for n, why in look.errors.items() if n in ready or "certificate" in why}
-    return next((f" {name}: {why}." for name, why in silent.items()), "")
+    told = {n: why for n, why in look.errors.items() if n in ready or "certificate" in why}
+    leaving = {member.name for member in look.seen.latched.members if member.leaving}
+    return next((f" {name}: {why}." for name, why in told.items() if name not in leaving), "")
 
 
 def _grows(look: Look) -> str:
     """Return sentences about volumes that are to grow, or that have not grown yet."""
-    growing = ", ".join(sorted(look.seen.growing))
-    text = f" {look.step.why.capitalize()}." if look.step.do is Do.GROW_VOLUME else ""
-    late = f" The volumes of {growing} do not have the requested size yet."
-    return text + late if growing else text
+    text, growing, large = look.ungrown[1], look.seen.growing, look.seen.large
+    if growing:
+        text += f" The requested size is not there yet for {listing(growing)}."
+    if large:
+        text += f" The volumes of {listing(large)} do not shrink, and new ones are as large."
+    return text
 
 
 def _quota(spec: Spec) -> str:

@@ -9,21 +9,24 @@ rule may rely on what the rules above it rule out. `RULES`, at the end, has thei
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from etcd_operator import versions
 from etcd_operator.client import Alarm, Listed, Voice
-from etcd_operator.kinds import Defragmented, Entry, Status
+from etcd_operator.kinds import Defragmented, Entry, Status, listing
 from etcd_operator.versions import minor
 
 #: How a member boots. `new` forms a cluster, `join` enters one, `member` can do neither: should its
 #: disk be emptied, it fails, instead of voting under its old ID without its log. `force` makes it
-#: the whole cluster, after its quorum was lost and an EtcdRestore says so.
+#: the whole cluster, after its quorum was lost and an EtcdRestore says so. The first two count only
+#: without a log, so later the Pod becomes a `member` by its annotations alone. With `force`, each
+#: start would drop those who joined since, so the Pod is replaced first.
 Boot = Literal["new", "join", "member", "force"]
 
 #: Entries of the log that a member may be behind the others and still be healthy.
@@ -37,10 +40,10 @@ LARGE, FULL = 0.8, 0.9
 #: The part of a file that is in use, above which it is not worth defragmenting.
 DENSE = 0.9
 
-
 #: Why a member leaves that is healthy, and so may stay after all.
 UNWANTED = "it is not wanted any more"
 HIBERNATES = "no member is wanted, and the volumes stay"
+AGAIN = "the next one is as is wanted by now"
 
 
 def quorum(voters: int) -> int:
@@ -105,9 +108,10 @@ class Seen:
     voices: Mapping[str, Voice] = field(default_factory=dict)
     alarms: tuple[Alarm, ...] = ()
     now: float = 0.0
-    #: Members whose volumes are smaller than is wanted, and those whose volumes have not grown yet.
+    #: Members whose volumes are smaller than is wanted, have not grown yet, and are larger.
     small: frozenset[str] = frozenset()
     growing: frozenset[str] = frozenset()
+    large: frozenset[str] = frozenset()
     #: Why the backup before an upgrade has failed; empty if it is complete, None before it ends.
     backup: str | None = None
     #: The names of the volumes that an earlier cluster of the same name has left.
@@ -139,6 +143,12 @@ class Seen:
         """How many voters the cluster has, including unknown ones."""
         return sum(not listed.learner for listed in self.members or ())
 
+    @property
+    def electorate(self) -> list[Entry]:
+        """The voters; without a quorum, those that were voters, as far as is known."""
+        former = [e for e in self.latched.members if e.id and (e.proved or e.ran)]
+        return former if self.members is None else self.voters
+
     def intact(self, member: Entry) -> bool:
         """Return whether the volume with the member's data is there."""
         return bool(member.volume) and self.volumes.get(member.name) == member.volume
@@ -161,8 +171,8 @@ class Seen:
 
     @property
     def available(self) -> bool:
-        """Whether the cluster serves: a quorum has just answered, and is healthy."""
-        return self.count > 0 and sum(map(self.healthy, self.voters)) >= quorum(self.count)
+        """Whether a quorum has just answered, and one of it is behind the Service."""
+        return self.count > 0 and any(map(self.healthy, self.voters))
 
     @property
     def adds_tls(self) -> bool:
@@ -221,26 +231,30 @@ class Seen:
 
 
 class Do(Enum):
-    """What a step does; a value is the method of etcd that the step calls."""
+    """What a step does: as users read it, the method of etcd that it calls, and its Event."""
 
-    NOTHING = auto()
-    WAIT = auto()
-    REFUSE = auto()
-    LATCH = auto()
-    CREATE_VOLUME = auto()
-    CREATE_POD = auto()
-    DELETE_POD = auto()
-    DELETE_VOLUME = auto()
-    GROW_VOLUME = auto()
-    BACK_UP = auto()
-    ADD = "cluster/member/add"
-    REMOVE = "cluster/member/remove"
-    UPDATE = "cluster/member/update"
-    PROMOTE = "cluster/member/promote"
-    MOVE_LEADER = "maintenance/transfer-leadership"
-    DEFRAGMENT = "maintenance/defragment"
-    DISARM = "maintenance/alarm"
-    DOWNGRADE = "maintenance/downgrade"
+    NOTHING = 0
+    WAIT = 1
+    REFUSE = 2
+    LATCH = 3
+    BACK_UP = 4
+    SETTLE_POD = 5
+    GROW_VOLUME = 6
+    CREATE_VOLUME = 7, "{} gets a volume"
+    CREATE_POD = 8, "{} gets a Pod"
+    DELETE_POD = 9, "the Pod of {} is deleted"
+    DELETE_VOLUME = 10, "the volume of {} is deleted"
+    ADD = 11, "{} is added as a learner", "cluster/member/add", "MemberAdded"
+    REMOVE = 12, "{} is removed from the cluster", "cluster/member/remove", "MemberRemoved"
+    UPDATE = 13, "{} gets another peer URL", "cluster/member/update", "MemberUpdated"
+    PROMOTE = 14, "{} becomes a voter", "cluster/member/promote", "MemberPromoted"
+    MOVE_LEADER = 15, "{} leads no more", "maintenance/transfer-leadership", "LeaderMoved"
+    DEFRAGMENT = 16, "{} is defragmented", "maintenance/defragment", "Defragmented"
+    DISARM = 17, "an alarm is disarmed", "maintenance/alarm", "AlarmDisarmed"
+    DOWNGRADE = 18, "etcd's next downgrade is set", "maintenance/downgrade", "Downgrade"
+
+    def __init__(self, _: int, text: str = "", path: str = "", event: str = "") -> None:
+        self.text, self.path, self.event = text, path, event
 
 
 @dataclass(frozen=True)
@@ -260,6 +274,12 @@ class Step:
     #: The body of a call, and the only member that can answer it.
     body: Mapping[str, Any] = field(default_factory=dict)
     ask: str = ""
+
+    @property
+    def text(self) -> str:
+        """What it does, and why, as a sentence without its end."""
+        text = ": ".join(filter(None, (self.do.text.format(self.member), self.why)))
+        return text if re.match(r"\S+-\d+\b", text) else f"{text[:1].upper()}{text[1:]}"
 
 
 def wait(why: str) -> Step:
@@ -342,7 +362,7 @@ def _move_leader(s: Seen, member: Entry, among: Sequence[Entry] | None = None) -
     others = s.voters if among is None else among
     able = [e for e in others if e.name != member.name and not e.leaving and s.healthy(e)]
     if not able:
-        return wait(f"nobody can lead in place of {member.name}")
+        return wait(f"no other member can lead in place of {member.name}")
     to = s.voices[max(able, key=lambda e: s.voices[e.name].applied).name]
     return Step(Do.MOVE_LEADER, member.name, body={"targetID": to.id}, ask=member.name)
 
@@ -430,15 +450,15 @@ def _adopt(s: Seen) -> Step | None:
         if (step := start(s, member, "member")) is not None:
             return step
     if s.members is None and missing:
-        return refuse(f"the volume of {', '.join(sorted(missing))} is gone")
+        return refuse(f"no volume is left of {listing(missing)}")
     if s.members is None:
-        return wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
+        return wait("the members that are adopted have no quorum yet")
     ids = {member.name: member.id for member in s.members if member.name}
     listed = {member.id for member in s.members}
     ids |= {name: voice.id for name, voice in s.voices.items() if voice.id in listed}
     if unknown := listed - {*ids.values()}:
-        why = f"the name of {', '.join(sorted(unknown))} is not known; `etcdctl member update` its"
-        return refuse(f"{why} peer URL, or start its volume, too")
+        why = f"nobody knows the name of {listing(unknown)}: `etcdctl member update` its"
+        return refuse(f"{why} peer URL, or bring its volume back, too")
     others = [
         Entry(name=name, version=s.wanted.version, leaving="its volume is gone")
         for name in sorted(ids.keys() - {member.name for member in entries})
@@ -456,7 +476,7 @@ def _adopt(s: Seen) -> Step | None:
     ]
     cluster_id = next(voice.cluster_id for voice in s.voices.values() if voice.leader)
     last = max(map(_number, members))
-    return latch(s, "it is adopted", cluster_id=cluster_id, members=members, last_member=last)
+    return latch(s, "all are adopted", cluster_id=cluster_id, members=members, last_member=last)
 
 
 def start(s: Seen, member: Entry, boot: Boot) -> Step | None:
@@ -464,13 +484,13 @@ def start(s: Seen, member: Entry, boot: Boot) -> Step | None:
     if member.name not in s.volumes:
         return Step(Do.CREATE_VOLUME, member.name)
     if not s.intact(member):
-        return _set(s, member, "its volume", volume=s.volumes[member.name])
+        return _set(s, member, "it has its volume", volume=s.volumes[member.name])
     if not s.as_wanted(member):  # it may be as it is the reason why it does not start
-        return _change(s, member, "as is wanted by now")
+        return _change(s, member, "it is to be as is wanted by now")
     if (pod := s.pods.get(member.name)) is None:
         return create_pod(s, member, boot)
     if not pod.deleting and (pod.ended or not _made_of(pod, member)):
-        return delete_pod(s, member, "it is created again")
+        return delete_pod(s, member, AGAIN)
     return None
 
 
@@ -500,7 +520,7 @@ def _note(s: Seen) -> Step | None:
     for member in s.staying:
         listed, pod = s.listed(member), s.pods.get(member.name)
         if not member.volume and member.name in s.volumes:
-            return _set(s, member, "its volume", volume=s.volumes[member.name])
+            return _set(s, member, "it has its volume", volume=s.volumes[member.name])
         if not member.id and listed is not None:
             return _set(s, member, "it is in the member list", id=listed.id)
         if member.proved or listed is None or listed.learner or not s.healthy(member):
@@ -522,9 +542,9 @@ def _secure(s: Seen) -> Step | None:
     if s.members is None:
         return None
     if secure != s.latched.secure:
-        return latch(s, "the peer URLs", secure=secure)
+        return latch(s, "the peer URLs are noted", secure=secure)
     now = all(e.proved and e.template == s.wanted.template for e in s.staying)
-    return latch(s, "TLS is added", moved="") if secure and s.latched.moved and now else None
+    return latch(s, "all have TLS", moved="") if secure and s.latched.moved and now else None
 
 
 def _undo(s: Seen) -> Step | None:
@@ -562,7 +582,7 @@ def _take_back_alone(s: Seen) -> Step | None:
         if not member.proved and (step := _correct(s, member, "it does not run as it is")):
             return step
         if pod is not None and not pod.deleting and not _may_stay(s, pod, member):
-            return delete_pod(s, member, "it is created again")
+            return delete_pod(s, member, AGAIN)
     return None
 
 
@@ -584,7 +604,7 @@ def _restart(s: Seen) -> Step | None:
     for member in s.staying if s.members is not None else s.latched.members:
         pod = s.pods.get(member.name)
         if pod is not None and pod.ended and not pod.deleting:
-            return delete_pod(s, member, "it has ended")
+            return delete_pod(s, member, "it has ended, and the next one runs")
         if pod is not None or not s.intact(member) or not member.id:
             continue
         listed = s.listed(member)
@@ -596,8 +616,15 @@ def _restart(s: Seen) -> Step | None:
 
 def _unknown(s: Seen) -> Step | None:
     """Wait while no quorum can say who the members are."""
-    if s.members is None:
-        return wait(f"{len(s.voices)} of {len(s.staying)} members answer, and none has a quorum")
+    return wait("") if s.members is None else None  # the condition Available says why
+
+
+def _settle(s: Seen) -> Step | None:
+    """Let the Pod of a member that has its log boot as `member`, before it votes beside others."""
+    for member in s.staying:
+        pod, voice = s.pods.get(member.name), s.voices.get(member.name)
+        if pod is not None and voice is not None and pod.boot in ("new", "join"):
+            return Step(Do.SETTLE_POD, member.name, f"{member.name} has its log", uid=pod.uid)
     return None
 
 
@@ -683,11 +710,11 @@ def _learner(s: Seen) -> Step | None:
             return Step(Do.PROMOTE, member.name, body={"ID": listed.id})
         if s.count == 1 and any(e.template != s.wanted.template for e in s.voters):
             return _let_go(s, member, "the only voter, which it may not reach, changes first")
-        if (step := _correct(s, member, "as is wanted by now")) is not None:
+        if (step := _correct(s, member, "it is to be as is wanted by now")) is not None:
             return step
         if pod is not None:
             if not pod.deleting and not _made_of(pod, member):
-                return delete_pod(s, member, "it is created again")
+                return delete_pod(s, member, AGAIN)
             if pod.stuck:  # if it is being deleted, its node is lost
                 failed = {"failed_joins": s.latched.failed_joins + 1, "failed_at": s.now}
                 return _let_go(s, member, pod.stuck, failed)
@@ -722,7 +749,7 @@ def _dead(s: Seen) -> Step | None:
 
 def _later(s: Seen) -> Step | None:
     """Wait for a member that cannot leave yet; the urgent rules above do not wait for it."""
-    why = f"leaves once {max(1, quorum(s.count - 1))} are healthy"
+    why = f"cannot leave before others are healthy, at least {max(1, quorum(s.count - 1))}"
     return next((wait(f"{member.name} {why}") for member in s.voters if member.leaving), None)
 
 
@@ -753,7 +780,7 @@ def _join(s: Seen) -> Step | None:
         if sum(map(s.healthy, s.voters)) < s.count or len(s.members or ()) > s.count:
             return wait(f"{member.name} is added once all others are healthy voters")
         if s.downgrade:  # a server that joins demands a higher version than is left
-            return Step(Do.DOWNGRADE, why=f"{member.name} joins", body={"action": "CANCEL"})
+            return Step(Do.DOWNGRADE, why=f"{member.name} is to join", body={"action": "CANCEL"})
         return Step(Do.ADD, member.name)
     return None
 
@@ -784,7 +811,7 @@ def _outdated(s: Seen) -> Step | None:
             return None
         if s.leads(member) and s.count > 1:
             return _move_leader(s, member)
-        why = "it is created again" if pod.version else "its Pod was changed by hand"
+        why = AGAIN if pod.version else "it was changed by hand"
         return delete_pod(s, member, why)
     return None
 
@@ -809,7 +836,7 @@ def _readdress(s: Seen) -> Step | None:
     done = [e for e, listed in pairs if not listed.plain]
     for member in done:
         if s.pods[member.name].uid == s.latched.moved:
-            return delete_pod(s, member, "it is to be reached by its new peer URL")
+            return delete_pod(s, member, "the next one is reached by its new peer URL")
     tls = s.wanted.tls and not changed and not any(pod.plain for pod in pods)
     for member, listed in pairs:
         wrong = len(pairs) == 1 and (not listed.name or not (listed.plain or s.wanted.tls))
@@ -836,7 +863,7 @@ def _unsettled(s: Seen) -> Step | None:
     """Wait with everything that is not urgent until all members are healthy."""
     sick = [member.name for member in s.staying if not (member in s.voters and s.healthy(member))]
     if sick:
-        return wait(f"{', '.join(sick)} is not healthy yet")
+        return wait(f"the rest waits for {listing(sick)} to be healthy")
     known = {entry.name: entry.id for entry in s.latched.members}
     for member in s.members or ():
         if member.name in known:
@@ -865,7 +892,7 @@ def _space(s: Seen) -> Step | None:
         large = not voice.quota or voice.size > LARGE * voice.quota
         rest = SHORT_REST if used < LARGE * voice.size else REST
         if large and s.now - done.get(member.id, 0.0) > rest:
-            return _defragment(s, member, "no space")
+            return _defragment(s, member, "it has no space left")
     if any(v.quota and v.size > FULL * v.quota for v in s.voices.values()):
         if any(member.template != s.wanted.template for member in s.voters):
             return None  # the quota may be raised by that
@@ -985,6 +1012,7 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _take_back_alone,
     _restart,
     _unknown,
+    _settle,
     _disarm_the_gone,
     _stay,
     _leave,

@@ -1,5 +1,6 @@
 """The kind EtcdCluster: its spec, and its status, with what the operator must remember."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import kopf_runtime as kr
@@ -27,6 +28,12 @@ def fixed(message: str) -> Meta:
     return rule("self == oldSelf", message)
 
 
+def listing(names: Iterable[str]) -> str:
+    """Return names as a sentence has them."""
+    *first, last = sorted(names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _by(key: str) -> Meta:
     """Return what the schema says of a list with one entry for each value of a field."""
     extra = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
@@ -36,10 +43,8 @@ def _by(key: str) -> Meta:
 class Storage(kr.Fields, frozen=True):
     """The volume of each member."""
 
-    size: Annotated[
-        Quantity, rule("!quantity(self).isLessThan(quantity(oldSelf))", "volumes cannot shrink")
-    ] = "8Gi"
-    """How large it is. It can grow if the storage class allows that."""
+    size: Quantity = "8Gi"
+    """How large it is. It can grow if the storage class allows that. None ever shrinks."""
     class_name: Annotated[
         str, Meta(max_length=253), fixed("the storage class of a cluster cannot be changed")
     ] = ""
@@ -201,6 +206,8 @@ class Recovery(kr.Fields, frozen=True, kw_only=True):
     """The member that survives, if one does."""
     lost: int = 0
     """Revisions that the survivor lacks."""
+    alone: bool = False
+    """Whether the survivor has become the only member."""
     ended: bool = False
 
 

@@ -21,6 +21,7 @@ DATA, TLS = "/var/lib/etcd", "/etc/etcd/tls"
 GROUP = "etcd.example.com"
 CLUSTER, VERSION, TEMPLATE = f"{GROUP}/cluster", f"{GROUP}/version", f"{GROUP}/pod-hash"
 BOOT, AUTHORITY = f"{GROUP}/boot", f"{GROUP}/authority"
+BESIDE, STATE = f"{GROUP}/initial-cluster", f"{GROUP}/initial-cluster-state"
 
 Manifest = dict[str, Any]
 
@@ -187,7 +188,7 @@ def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Ma
     """Return the Pod of a member."""
     name, spec = cluster.metadata.name, cluster.spec
     options = spec.pod
-    origin = {VERSION: make.version, TEMPLATE: make.template, BOOT: make.boot, AUTHORITY: authority}
+    origin = {VERSION: make.version, TEMPLATE: make.template, AUTHORITY: authority}
     priority = options.priority_class_name
     return {
         "apiVersion": "v1",
@@ -195,7 +196,7 @@ def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Ma
         "metadata": {
             "name": make.member,
             "labels": {**options.labels, **labels(name)},
-            "annotations": {**options.annotations, **origin},
+            "annotations": {**options.annotations, **origin, **boots(cluster, make)},
         },
         "spec": {
             "hostname": make.member,
@@ -231,7 +232,7 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
         "name": CONTAINER,
         "image": f"{repository}:v{make.version}",
         "command": ["etcd", *_flags(cluster, make)],
-        "env": _etcdctl(cluster, make.member),
+        "env": [*_etcdctl(cluster, make.member), *_FROM_ANNOTATIONS],
         "ports": [
             {"name": "client", "containerPort": CLIENT},
             {"name": "peer", "containerPort": PEER[scheme(spec)]},
@@ -246,6 +247,21 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": ALONE,
     }
+
+
+#: How etcd boots without a log, as a container that starts again has what its Pod's annotations say
+#: by then. So once there is a log, the same Pod can neither form a cluster nor join one any more.
+_FROM_ANNOTATIONS: list[Manifest] = [
+    {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}}
+    for name, key in (("ETCD_INITIAL_CLUSTER", BESIDE), ("ETCD_INITIAL_CLUSTER_STATE", STATE))
+]
+
+
+def boots(cluster: EtcdCluster, make: Make) -> dict[str, str]:
+    """Return the annotations that say how a member boots without a log."""
+    beside = make.beside or {make.member: peer_url(cluster, make.member)}
+    known = ",".join(f"{name}={url}" for name, url in beside.items())
+    return {BOOT: make.boot, BESIDE: known, STATE: "new" if make.boot == "new" else "existing"}
 
 
 def _etcdctl(cluster: EtcdCluster, member: str) -> list[Manifest]:
@@ -273,8 +289,6 @@ def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
         "listen-metrics-urls": f"http://0.0.0.0:{METRICS}",
         "initial-advertise-peer-urls": beside[member],
         "advertise-client-urls": ",".join(f"{url}://{at}" for url in served for at in clients),
-        "initial-cluster": ",".join(f"{name}={url}" for name, url in beside.items()),
-        "initial-cluster-state": "new" if make.boot == "new" else "existing",
         "initial-cluster-token": cluster.metadata.uid,
     }
     options = asdict(spec.options)  # they are named after the flags

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from etcd_operator.decide import Do, Seen, Step, create_pod, delete_pod, latch, start, wait
-from etcd_operator.kinds import Basis, Entry, Recovery, Status, basis
+from etcd_operator.decide import Boot, Do, Seen, Step, create_pod, delete_pod, latch, start, wait
+from etcd_operator.kinds import Basis, Entry, Recovery, Status, basis, listing
 
 #: Why the members leave that do not survive.
-LOST = "lost with the quorum"
+LOST = "it was lost with the quorum"
 #: Seconds between two notes of the revision.
 NOTED = 300.0
 
@@ -60,7 +60,7 @@ def note(s: Seen) -> Step | None:
     highest = _highest(s)
     if highest <= s.latched.revision or s.now - s.latched.revision_at < NOTED:
         return None
-    return latch(s, "the revision", revision=highest, revision_at=s.now)
+    return latch(s, "the revision is noted", revision=highest, revision_at=s.now)
 
 
 def _highest(s: Seen) -> int:
@@ -133,8 +133,9 @@ def _end_pods(s: Seen, members: Sequence[Entry], why: str = "") -> Step | None:
     for member in running:
         if not s.pods[member.name].deleting:
             return delete_pod(s, member, why or member.leaving)
-    names = ", ".join(member.name for member in running)
-    return wait(f"{names} ends; if its node is lost, delete its Pod by force") if names else None
+    names = listing(member.name for member in running) if running else ""
+    why = f"the rest waits for {names} to end; if a node is lost, delete its Pod by force"
+    return wait(why) if running else None
 
 
 # --- a backup --------------------------------------------------------------------------------
@@ -182,21 +183,24 @@ def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
 
 
 def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
-    """Make the survivor the only member; the data of the others never comes back."""
+    """Make the survivor the only member, then replace its Pod; the others' data never come back."""
     others = [other for other in s.latched.members if other.name != survivor.name]
     if (step := _end_pods(s, others, LOST)) is not None:
         return step
     pod, voice = s.pods.get(survivor.name), s.voices.get(survivor.name)
+    boot: Boot = "member" if now.alone else "force"
     if pod is None:
-        return create_pod(s, survivor, "force")
+        return create_pod(s, survivor, boot)
     if pod.deleting:
         return wait(f"{survivor.name} ends")
     # What a Pod was made of that does not run may have been corrected since then.
     outdated = voice is None and pod.template != s.wanted.template
-    if pod.boot != "force" or pod.ended or outdated:
-        return delete_pod(s, survivor, "it becomes the cluster")
+    if pod.boot != boot or pod.ended or outdated:
+        return delete_pod(s, survivor, f"the next one boots as `{boot}`")
     if voice is None or [s.listed(survivor)] != [*(s.members or ())]:
         return wait(f"{survivor.name} becomes the cluster")
+    if now.alone:
+        return latch(s, f"{survivor.name} serves alone", recovery=replace(now, ended=True))
     # Of one to be adopted, both were not known.
     alone = replace(survivor, id=voice.id, ran="" if survivor.proved else voice.version)
     gone = [
@@ -208,5 +212,5 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
         f"{survivor.name} is the cluster",
         members=gone,
         cluster_id=voice.cluster_id,
-        recovery=replace(now, lost=max(now.lost, _lost(s, survivor)), ended=True),
+        recovery=replace(now, lost=max(now.lost, _lost(s, survivor)), alone=True),
     )

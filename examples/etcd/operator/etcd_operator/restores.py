@@ -97,6 +97,8 @@ class Status(Shown, frozen=True):
     """Why it is not carried out."""
     complete: bool = False
     """Whether it was carried out."""
+    served: bool = False
+    """Whether the cluster was as wanted after that."""
 
 
 @kr.custom_resource(
@@ -210,6 +212,8 @@ class Target:
     basis: kinds.Basis | None = None
     #: Whether nothing is changed for now.
     paused: bool = False
+    #: Why it is not as wanted; empty if it is.
+    unready: str = "it is not looked at."
 
 
 def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
@@ -217,11 +221,13 @@ def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     latched = msgspec.convert(cluster.status, kinds.Status)
     available = kr.condition(cluster.status, "Available").get("status", "")
     now, own = latched.recovery, kinds.basis(cluster.metadata.uid, latched.recovery)
+    ready, paused = kr.condition(cluster.status, "Ready"), cluster.spec.paused
+    unready = "" if ready.get("status") == "True" else ready.get("message", "it begins.")
     if now is None or now.uid != restore.metadata.uid:
-        return Target(None, None, available, own, cluster.spec.paused)
+        return Target(None, None, available, own, paused, unready)
     seeds = [member for member in latched.members if member.volume and not member.leaving]
     seed = seeds[0] if seeds and not now.survivor else None
-    return Target(now, seed, available, own, cluster.spec.paused)
+    return Target(now, seed, available, own, paused, unready)
 
 
 def news(
@@ -233,6 +239,8 @@ def news(
     """
     if status.basis is None and to.basis is not None:
         return {"basis": to.basis}
+    if status.complete:  # another one may have begun since
+        return {"served": True} if not to.unready or to.recovery is None else None
     if to.recovery is not None and to.recovery.ended:
         return {"complete": True, "lost": to.recovery.lost}
     if to.recovery is None and (why := superseded(spec.cluster, status.basis, to.basis, rival)):
@@ -295,7 +303,7 @@ async def follow(restore: EtcdRestore, context: kr.CallContext[Settings]) -> Loo
     pending = orders(restore.metadata.namespace, restore.spec.cluster)
     began = to.basis.restore if to.basis is not None and to.recovery is None else ""
     rival = next((order.name for order in pending if order.uid == began), "")
-    while not (status.complete or status.refused):
+    while not (status.served or status.refused):
         if (fields := news(restore.spec, status, to, check, fill, rival)) is None:
             break
         await context.record(fields)
@@ -337,15 +345,20 @@ def status(spec: Spec, seen: kr.Observed) -> kr.Status:
 def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
     """Return the phase of a restore, and a sentence about it."""
     if status.complete:
-        lost = f" At least {status.lost} revisions are lost." if status.lost else ""
-        return "Complete", f"The data of {spec.cluster} are restored.{lost}"
+        lost = f" Revisions that are lost: at least {status.lost}." if status.lost else ""
+        text = f"The data of {spec.cluster} are restored.{lost}"
+        if status.served:
+            return "Complete", text
+        return (
+            "Restoring",
+            f"{text} EtcdCluster {spec.cluster} is not as wanted yet: {look.to.unready}",
+        )
     if status.refused:
-        return "Refused", f"It is not carried out: {status.refused.rstrip('.')}."
+        return "Refused", f"The data are not replaced: {status.refused.rstrip('.')}."
     if not status.accepted:
         if spec.source.survivor is not None:
-            return "Checking", "It is not known yet whether the quorum is lost."
-        failed = f" The last attempt: {look.check.failure}" if look.check.failure else ""
-        return "Checking", f"The backup is read and verified.{failed}"
+            return "Checking", "Whether the quorum is lost is not known yet."
+        return "Checking", f"The backup is read and verified.{look.check.trouble}"
     if look.to.paused:
         text = f"EtcdCluster {spec.cluster} is paused: set its spec.paused to false to go on."
         return "Waiting" if look.to.recovery is None else "Restoring", text
@@ -355,7 +368,8 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
             text += " If no member answers, create this EtcdRestore again, with the name of one."
         return "Waiting", text
     if look.fill.ended:
-        why = look.fill.failure or look.fill.ended
-        return "Restoring", f"The backup cannot be fetched; delete the Job to try again: {why}"
-    failed = f" The last attempt: {look.fill.failure}" if look.fill.failure else ""
-    return "Restoring", f"EtcdCluster {spec.cluster} is stopped, and gets the backup.{failed}"
+        why = (look.fill.failure or look.fill.ended).rstrip(".")
+        return "Restoring", f"The backup cannot be fetched; delete the Job to try again: {why}."
+    if survivor := look.to.recovery.survivor:
+        return "Restoring", f"EtcdCluster {spec.cluster} becomes what {survivor} has."
+    return "Restoring", f"EtcdCluster {spec.cluster} stops and gets the backup.{look.fill.trouble}"

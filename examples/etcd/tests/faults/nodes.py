@@ -59,6 +59,8 @@ class Container:
     name: str
     command: list[str]
     log: Path
+    #: What it gets of its Pod's annotations as of each of its starts.
+    environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     restarts: int = -1
     again: float = 0.0
@@ -74,7 +76,7 @@ class Container:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={"PATH": os.environ["PATH"], "GOMAXPROCS": "1"},
+                env={"PATH": os.environ["PATH"], "GOMAXPROCS": "1", **self.environment},
                 start_new_session=True,
             )
         self.restarts += 1
@@ -110,6 +112,17 @@ def _status(ready: bool, restarts: int, state: Raw) -> Raw:
     """Return the status of a member's container."""
     status = {"name": "etcd", "image": "i", "imageID": "", "ready": ready}
     return {**status, "restartCount": restarts, **state}
+
+
+def _environment(pod: Raw) -> dict[str, str]:
+    """Return the variables that are taken from the Pod's annotations."""
+    annotations = pod["metadata"]["annotations"]
+    paths = {
+        one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"]
+        for one in pod["spec"]["containers"][0]["env"]
+        if "valueFrom" in one
+    }
+    return {name: annotations[path.split("'")[1]] for name, path in paths.items()}
 
 
 class Nodes:
@@ -241,6 +254,7 @@ class Nodes:
         if container.lost:
             return
         if not container.runs and time.monotonic() > container.again:
+            container.environment = _environment(pod)
             container.start()
         await self._tell(pod, container)
 

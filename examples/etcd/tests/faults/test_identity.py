@@ -174,7 +174,7 @@ async def test_f4_volumes_grow_though_full_disks_cost_the_quorum(
         await cluster.edit(storage={"size": "3Gi"})
 
         async def told() -> bool:
-            text = "c-1, c-2, c-3 do not have the requested size yet"
+            text = "The requested size is not there yet for c-1, c-2 and c-3."
             return text in (await cluster.condition("Ready"))["message"]
 
         await eventually(here, "all claims ask for more", lambda: ask(cluster, names, "3Gi"))
@@ -188,6 +188,31 @@ async def test_f4_volumes_grow_though_full_disks_cost_the_quorum(
         assert await keys(cluster) == [encoded("kept")]
     finally:
         await here.cluster.remove(f"{classes}/grows")
+
+
+async def test_a_size_that_volumes_cannot_get_hides_nothing_and_is_taken_back(
+    here: World, cluster: Cluster
+) -> None:
+    """The storage class lets none grow; meanwhile a member is lost, and another one takes over."""
+    await here.start()
+    await cluster.create(3, storage={"size": "1Gi"})
+    names = [member["name"] for member in (await cluster.settles(3))["members"]]
+    await have(here, cluster, names, "1Gi")
+
+    await cluster.edit(storage={"size": "2Gi"})
+    told = await cluster.until("Ready", "False", "VolumesCannotGrow")
+    assert "the storageclass that provisions the pvc must support resize. Set spec" in told["message"]
+    path = cluster.nodes.path("persistentvolumeclaims")
+    await here.cluster.remove(f"{path}/{(await cluster.claim(names[0]))['metadata']['name']}")
+    await here.cluster.remove(cluster.nodes.path("pods", names[0]))
+    async with cluster.within(90, "another member"):
+        while "c-4" not in cluster.ready():  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    await have(here, cluster, ["c-4"], "2Gi")
+    await cluster.edit(storage={"size": "1Gi"})
+    await cluster.settles(3)
+    assert "volumes of c-4 do not shrink" in (await cluster.condition("Ready"))["message"]
+    await cluster.check()
 
 
 async def have(here: World, cluster: Cluster, members: list[str], size: str) -> None:

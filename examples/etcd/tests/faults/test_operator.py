@@ -19,6 +19,8 @@ from etcd_operator import clusters, operator
 from tests.faults.conftest import Cluster
 
 VERSION = versions.ETCD.removeprefix("v")
+#: Seconds that an election takes at most, with the pauses between two writes.
+ELECTION = 3.0
 
 
 class EtcdClusters(Subject):
@@ -87,4 +89,26 @@ async def test_it_grows_and_shrinks_though_the_operator_is_killed_all_the_time(
     assert status["clusterId"] == first["clusterId"]
     assert len(here.operator.exits) > 5
     assert cluster.clients.acknowledged > 100
+    await cluster.check()
+
+
+async def test_growth_deletes_no_pod_and_interrupts_nothing(here: World, cluster: Cluster) -> None:
+    """A new member's Pod is to serve as it is: without one of two, there is no quorum."""
+    await here.start()
+    await cluster.create(1)
+    await cluster.settles(1)
+    serves, writes = await cluster.condition("Available"), len(here.writes)
+    cluster.clients.longest, pauses = 0.0, {}
+    for size in (2, 3):
+        await cluster.edit(size=size)
+        await cluster.settles(size)
+        pauses[size], cluster.clients.longest = cluster.clients.longest, 0.0
+
+    deleted = [write.path for write in here.writes[writes:] if write.method == "DELETE"]
+    print(f"longest pauses of writes by size: {pauses}; deleted: {deleted}")
+    assert deleted == []
+    assert max(pauses.values()) < ELECTION, pauses
+    now = await cluster.condition("Available")
+    assert now["lastTransitionTime"] == serves["lastTransitionTime"]
+    assert all(container.restarts == 0 for container in cluster.nodes.containers.values())
     await cluster.check()

@@ -11,12 +11,13 @@ import pytest
 
 from etcd_operator import agent, backups, jobs, kinds, metrics, stored
 from etcd_operator.agent import Backup
-from etcd_operator.backups import Look, Run, Spec, Status
+from etcd_operator.backups import CLAIM, Look, Run, Spec, Status
 from etcd_operator.cron import Schedule
 from etcd_operator.jobs import Course
 from etcd_operator.kinds import CLUSTER
 from etcd_operator.settings import Settings
 from etcd_operator.stored import Report, Taken
+from tests.unit.sentences import judge
 
 STORE = stored.Store(s3=stored.S3(bucket="backups", region="eu-central-1"))
 ONCE = Spec(cluster="c", store=STORE)
@@ -113,6 +114,7 @@ class World:
         self.backup: Any = SimpleNamespace(spec=spec, metadata=meta)
         self.course: Course = Course()
         self.now = now
+        self.claim = True
         self.stored: dict[str, Any] = {}
         self.events: list[tuple[str, bool]] = []
 
@@ -127,7 +129,8 @@ class World:
             self.events.append((reason, warning))
 
         formed = SimpleNamespace(status={"clusterId": "a1"}, spec=kinds.Spec(version="3.6.16"))
-        reads: Any = {CLUSTER: {("ns", "c"): formed}}
+        claims = {("ns", "backups"): True if self.claim else None}
+        reads: Any = {CLUSTER: {("ns", "c"): formed}, CLAIM: claims}
         more: Any = {"namespace": "ns", "reads": reads, "record": record, "event": event}
         context = kr.CallContext(Settings(), stored=self.stored, now=self.now, **more)
         look = await backups.follow(self.backup, context)
@@ -151,11 +154,33 @@ async def test_f3_the_status_is_right_before_during_and_after_each_run(
             assert (await world.step())[:2] == (complete and day > 2, "Running")
         world.course = end
         for _ in range(2):
-            failed = (False, "BackupFailed", "The last backup has failed: x")
+            failed = (False, "BackupFailed", "The last backup has failed: x.")
             rests = (True, "Scheduled", text.format(day + 1)) if complete else failed
             assert await world.step() == rests
 
     assert world.events == 3 * [("BackupComplete", False) if complete else ("BackupFailed", True)]
+
+
+@pytest.mark.parametrize("schedule", [None, DAILY.schedule])
+async def test_a_claim_that_does_not_exist_is_named_before_a_backup_is_due(
+    monkeypatch: pytest.MonkeyPatch, schedule: str | None
+) -> None:
+    store = stored.Store(volume=stored.Claim(claim="backups"))
+    world = World(monkeypatch, msgspec.structs.replace(DAILY, store=store, schedule=schedule))
+    world.claim = False
+    with pytest.raises(kr.Wait, match="PersistentVolumeClaim ns/backups does not exist") as told:
+        await world.step()
+    assert told.value.reason == "ReferenceMissing"
+    assert not world.stored, "none is begun"
+    world.claim = True
+    assert (await world.step())[1] == ("Scheduled" if schedule else "Running")
+
+
+def test_a_pod_that_waits_is_no_failed_attempt() -> None:
+    waits = Look(Course(True, waiting='persistentvolumeclaim "backups" not found.'))
+    _, _, text = backups.verdict(ONCE, Status(run=RUN), waits)
+    assert "attempt" not in text
+    assert text.endswith("The Job's Pod does not start yet: " + waits.course.waiting)
 
 
 def test_f3_each_state_has_a_sentence() -> None:
@@ -169,13 +194,13 @@ def test_f3_each_state_has_a_sentence() -> None:
     reports = None, Report(), Report(taken=TAKEN)
     states = product((True, False), (None, "", "Failed"), reports, (0, 1), ("", "down"))
     courses = [Course(*state) for state in states]
-    looks = [Look(*parts) for parts in product(courses, ("", "no schedule"), (None, now))]
+    looks = [Look(*parts) for parts in product(courses, ("", "No schedule"), (None, now))]
     specs = ONCE, DAILY, msgspec.structs.replace(DAILY, suspended=True)
     for spec, status, look in product(specs, statuses, looks):
         ready, reason, text = backups.verdict(spec, status, look)
         assert reason
         assert text
-        assert "None" not in text
+        judge(text)
         assert not (ready and (status.failures or look.refusal))
         waits = status.run is None or status.run.ended
         if spec.schedule and waits and not status.failures and not look.refusal:

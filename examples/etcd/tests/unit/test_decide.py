@@ -123,7 +123,7 @@ def test_what_is_to_be_adopted_and_is_not_there_is_told() -> None:
     members = [structs.replace(entry, volume="v2") for entry in step.latched.members]
     s = replace(adopting(c_2=""), latched=structs.replace(step.latched, members=members))
     step = decide(replace(s, volumes={"c-2": "v2"}, pods={"c-2": Pod("p", OLD, "t")}))
-    assert (step.do, step.why) == (Do.REFUSE, "the volume of c-7 is gone")
+    assert (step.do, step.why) == (Do.REFUSE, "no volume is left of c-7")
 
 
 @pytest.mark.parametrize(

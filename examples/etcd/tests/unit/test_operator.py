@@ -10,11 +10,12 @@ import pytest
 
 from etcd_operator import backups, client, clusters, manifests, restores, stored
 from etcd_operator.clusters import POD, VOLUME, Look
-from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
+from etcd_operator.decide import UNWANTED, Do, Pod, Seen, Step, Wanted, decide
 from etcd_operator.kinds import BACKUP, Entry, EtcdCluster, Status
 from etcd_operator.manifests import Make
 from etcd_operator.operator import Settings
-from tests.unit.test_decide import alarmed, healthy, latching, silent, wanting
+from tests.unit.sentences import judge_all
+from tests.unit.test_decide import alarmed, entry, healthy, latching, silent, wanting
 
 
 def cluster(**spec: Any) -> EtcdCluster:
@@ -259,10 +260,13 @@ def test_only_the_very_object_that_was_seen_is_deleted() -> None:
     assert "data-c-1-abcde" in planned(Step(Do.DELETE_VOLUME, "c-1", uid="v0"))
 
 
-def test_a_volume_has_the_size_that_it_has_until_its_step_comes() -> None:
-    wants = cluster(storage={"size": "9Gi"})
-    for step, wanted in ((Step(Do.WAIT), "8Gi"), (Step(Do.GROW_VOLUME, "c-1", uid="v1"), "9Gi")):
-        assert volumes_of(wants, context_for(step))["data-c-1-abcde"][0] == wanted
+@pytest.mark.parametrize(("size", "most"), [("9Gi", "9Gi"), ("4Gi", "8Gi")])
+def test_a_volume_keeps_its_size_and_a_new_one_is_as_large_as_the_others(
+    size: str, most: str
+) -> None:
+    context = context_for(Step(Do.CREATE_VOLUME, "c-2"), reads={VOLUME: {}})
+    volumes = volumes_of(cluster(storage={"size": size}), context)
+    assert [has for has, _ in volumes.values()] == ["8Gi", most]
 
 
 def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
@@ -327,6 +331,78 @@ async def test_f4_a_volume_grows_until_it_has_the_size_that_is_requested() -> No
         assert (bool(look.seen.small), bool(look.seen.growing)) == (small, growing)
 
 
+@pytest.mark.parametrize(
+    ("status", "goes_on", "why"),
+    [(200, False, ""), (404, False, ""), (409, False, ""), (403, True, "the class lets none grow")],
+)
+async def test_a_volume_that_may_not_grow_is_told_and_all_else_goes_on(
+    status: int, goes_on: bool, why: str
+) -> None:
+    asked: list[Any] = []
+
+    async def ask(*request: Any) -> None:
+        asked.append(request)
+        if status > 200:
+            raise kr.ApiError("PATCH", "", status, "Forbidden", "the class lets none grow.")
+
+    [child, *_] = context_for(Step(Do.WAIT)).children
+    child.view = clusters.Kept("8Gi", "", "8Gi")
+    more: Any = {"client": SimpleNamespace(ask=ask), "children": [child], "reads": {VOLUME: {}}}
+    context = kr.CallContext(Settings(), stored={}, now=5.0, **more)
+    eye = clusters.Eye(cluster(storage={"size": "9Gi"}), context)
+    assert (await eye.look(Status())).small == {"c-1"}
+
+    assert await eye.patch(Step(Do.GROW_VOLUME, "c-1", uid="v1")) is not goes_on
+    assert asked[0][2]["spec"] == {"resources": {"requests": {"storage": "9Gi"}}}
+    assert ((await eye.look(Status())).small == set()) is goes_on
+    assert why in eye.ungrown[1]
+    eye.cluster = cluster(storage={"size": "7Gi"})  # it is taken back, and further
+    seen = await eye.look(Status())
+    assert (len(seen.small), *seen.large, eye.ungrown) == (0, "c-1", clusters.GROWN)
+    told = status_of(replace(healthy(3), large=seen.large))
+    text = "The volumes of c-1 do not shrink, and new ones are as large."
+    assert (told.reason, text in told.message) == ("Healthy", True)
+
+
+async def test_a_pod_that_has_its_log_is_changed_by_its_annotations_alone() -> None:
+    asked: list[Any] = []
+
+    async def ask(*request: Any) -> None:
+        asked.append(request)
+
+    client: Any = SimpleNamespace(ask=ask)
+    made = Make("c-2", "3.6.16", "join", {"c-1": "http://1", "c-2": "http://2"})
+    joins, stays = (
+        manifests.pod(cluster(), make, "etcd", "") for make in (made, Make("c-2", "3.6.16"))
+    )
+    eye = clusters.Eye(cluster(), kr.CallContext(Settings(), client=client))
+    assert await eye.patch(Step(Do.SETTLE_POD, "c-2", uid="p2"))
+    [(_, path, change)] = asked
+    assert (path, change["metadata"].pop("uid")) == ("/api/v1/namespaces/ns/pods/c-2", "p2")
+    joins["metadata"]["annotations"] |= change["metadata"]["annotations"]
+    for pod in (joins, stays):  # the URL counts only without a log, and that Pod cannot join then
+        command = pod["spec"]["containers"][0]["command"]
+        command[:] = [flag for flag in command if "initial-advertise" not in flag]
+    assert joins == stays
+
+
+def test_the_volumes_and_members_without_which_there_is_no_quorum_are_named() -> None:
+    lost = silent(replace(healthy(3), members=None), 1, 2)
+    lost = replace(lost, volumes={"c-1": "v1", "c-3": "v3"})
+    told = judge_all(lost, decide(lost))
+    assert (told.reason, told.message) == (
+        "QuorumLost",
+        "Voters that answer: 1 of 3. No answer comes from c-1. No volume is left of c-2.",
+    )
+
+
+def test_a_member_that_leaves_may_end_at_any_time() -> None:
+    s = entry(healthy(4, size=3), 4, leaving=UNWANTED)
+    told = judge_all(s, decide(s), **{"c-4": "no answer (Server disconnected)"})
+    leaves = "c-4 is removed from the cluster: it is not wanted any more."
+    assert (told.reason, told.message) == ("Progressing", leaves)
+
+
 def test_alarms_are_told_by_the_names_of_members() -> None:
     status = status_of(alarmed(healthy(3), 2, "NOSPACE"), Step(Do.REFUSE, why="the data fills it"))
 
@@ -339,7 +415,8 @@ def test_f14_why_members_do_not_answer_is_told() -> None:
     status = clusters.status(cluster(), kr.Observed(None, sync_result=look, now=look.seen.now))
 
     assert status.reason == "Unreachable"
-    assert status.message == "0 of 3 members answer. c-1 ends. c-2: no."
+    silent = "Voters that answer: 0 of 3. No answer comes from c-1, c-2 and c-3."
+    assert status.message == f"{silent} c-1 ends. c-2: no."
 
 
 def test_why_the_first_member_does_not_answer_is_told_if_it_is_ready() -> None:
@@ -416,12 +493,12 @@ async def test_what_was_done_to_the_members_is_told_as_an_event(
     event: Any = lambda *what: events.append(what)  # noqa: E731
     await clusters.advance(cluster(), kr.CallContext(Settings(), stored={}, event=event))
 
-    done = ("MemberRemoved", "c-3 was removed from the cluster: its node is lost.")
+    done = ("MemberRemoved", "c-3 is removed from the cluster: its node is lost.")
     assert events == ([] if fails else [done])
 
 
 def test_each_call_of_etcd_has_an_event() -> None:
-    assert clusters.EVENTS.keys() == {do for do in Do if isinstance(do.value, str)}
+    assert [do for do in Do if bool(do.event) != bool(do.path) or (do.path and not do.text)] == []
 
 
 @pytest.mark.parametrize(("paused", "after"), [(True, "former"), (False, "next")])

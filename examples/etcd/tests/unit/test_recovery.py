@@ -38,7 +38,9 @@ class World:
         voices = {}
         for name, pod in self.pods.items():
             if revision := self.revisions.get(name):
-                leads = pod.boot == "force" or name not in NAMES
+                now = self.latched.recovery
+                alone = now is not None and now.alone and now.survivor == name
+                leads = pod.boot == "force" or alone or name not in NAMES
                 voices[name] = Voice(
                     id=name[-1],
                     cluster_id="1d7a",
@@ -46,7 +48,7 @@ class World:
                     leader=name[-1] if leads else "",
                     revision=revision,
                 )
-        forced = [name for name in voices if self.pods[name].boot == "force"]
+        forced = [name for name in voices if voices[name].leader and name in NAMES]
         listed = tuple(Listed(name[-1], name) for name in forced) or self.members
         there = self.pods, self.volumes, listed, voices
         return Seen("c", self.wanted, self.latched, *there, uid="u1")
@@ -133,7 +135,7 @@ def test_no_volume_is_deleted_while_a_pod_ends_that_may_write_to_it() -> None:
     step = world.run(BACKUP)
 
     assert step is not None
-    assert step.why.startswith("c-2 ends; if its node is lost")
+    assert step.why.startswith("the rest waits for c-2 to end")
     assert len(world.volumes) == 3
 
 
@@ -181,8 +183,10 @@ def test_the_member_with_the_newest_data_survives_a_lost_quorum() -> None:
 
     assert world.run(SURVIVES) is None
 
-    assert {name: pod.boot for name, pod in world.pods.items()} == {"c-2": "force"}
-    assert world.latched.recovery == Recovery(uid="r1", survivor="c-2", lost=10, ended=True)
+    assert {name: pod.boot for name, pod in world.pods.items()} == {"c-2": "member"}
+    ended = Recovery(uid="r1", survivor="c-2", lost=10, alone=True, ended=True)
+    assert world.latched.recovery == ended
+    assert world.steps.index((Do.CREATE_POD, "c-2")) < len(world.steps) - 4, "it was forced first"
     assert world.latched.cluster_id == "1d7a"
     leaving = {member.name: bool(member.leaving) for member in world.latched.members}
     assert leaving == {"c-1": True, "c-2": False, "c-3": True}
@@ -214,7 +218,9 @@ def test_a_silent_member_survives_if_it_is_named() -> None:
 
     world.revisions["c-2"] = 90  # it answers now
     assert world.run(None) is None
-    assert world.latched.recovery == Recovery(uid="r1", survivor="c-2", lost=30, ended=True)
+    ended = Recovery(uid="r1", survivor="c-2", lost=30, alone=True, ended=True)
+    assert world.latched.recovery == ended
+    assert world.pods["c-2"].boot == "member", "no later start of it makes others forgotten"
 
 
 def test_the_pod_of_a_survivor_is_created_again_if_that_helps() -> None:

@@ -1,6 +1,6 @@
 """etcd_operator.restores: how far a restore is, and the Jobs that it needs."""
 
-import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import kopf_runtime as kr
@@ -13,6 +13,7 @@ from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Recovery
 from etcd_operator.restores import EtcdRestore, Look, Status, Target
 from etcd_operator.settings import Settings
 from etcd_operator.stored import Report
+from tests.unit.sentences import judge
 from tests.unit.test_backups import TAKEN
 
 STORE = stored.Store(volume=stored.Claim(claim="backups"))
@@ -37,6 +38,7 @@ def cluster(**status: Any) -> EtcdCluster:
 
 
 WHOLE = {"refused": "the cluster has a quorum, so nothing is lost"}
+GROWS = Target(Recovery(uid="r1", ended=True), SEED, "True", unready="c-2 gets a volume.")
 GOES_ON = Target(Recovery(uid="r1", survivor="c-1"), None, available="True")
 FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
 
@@ -63,11 +65,19 @@ def test_what_is_remembered(
     ("status", "look", "phase", "text"),
     [
         (Status(), Look(WELL, RUNS, NONE), "Checking", "read and verified"),
-        (Status(refused="cut"), Look(WELL, FAILED, NONE), "Refused", "It is not carried out: cut."),
+        (Status(refused="cut"), Look(WELL, FAILED, NONE), "Refused", "are not replaced: cut."),
         (Status(accepted=True), Look(WELL, READ, NONE), "Waiting", "about to begin"),
         (Status(accepted=True), Look(FILLS, READ, RUNS), "Restoring", "gets the backup"),
         (Status(accepted=True), Look(FILLS, READ, FAILED), "Restoring", "delete the Job to try"),
-        (Status(complete=True, lost=3), Look(WELL, NONE, NONE), "Complete", "3 revisions are lost"),
+        (Status(accepted=True), Look(GOES_ON, NONE, NONE), "Restoring", "becomes what c-1 has."),
+        (Status(complete=True), Look(GROWS, NONE, NONE), "Restoring", "yet: c-2 gets a volume."),
+        (Status(complete=True, served=True, lost=3), Look(GROWS, NONE, NONE), "Complete", " 3."),
+        (
+            Status(complete=True, served=True, lost=1),
+            Look(WELL, NONE, NONE),
+            "Complete",
+            ": at least 1.",
+        ),
     ],
 )
 def test_how_far_it_is(status: Status, look: Look, phase: str, text: str) -> None:
@@ -75,6 +85,16 @@ def test_how_far_it_is(status: Status, look: Look, phase: str, text: str) -> Non
 
     assert verdict[0] == phase
     assert text in verdict[1]
+    judge(verdict[1])
+
+
+@pytest.mark.parametrize(
+    ("to", "served"), [(GROWS, False), (replace(GROWS, unready=""), True), (WELL, True)]
+)
+def test_it_is_complete_once_the_cluster_is_as_wanted(to: Target, served: bool) -> None:
+    """Before that, members join: a script that waits for the restore would go on too early."""
+    told = restores.news(FROM_BACKUP.spec, Status(complete=True), to, NONE, NONE)
+    assert told == ({"served": True} if served else None)
 
 
 def test_who_waits_for_a_silent_survivor_is_told_to_name_it() -> None:
@@ -143,7 +163,7 @@ def test_the_volume_is_filled_by_the_tools_of_the_member_s_version() -> None:
 def test_the_job_is_another_one_once_the_version_is_another_one() -> None:
     names = []
     for version in ("3.6.99", "3.6.16"):
-        to = dataclasses.replace(FILLS, seed=msgspec.structs.replace(SEED, version=version))
+        to = replace(FILLS, seed=msgspec.structs.replace(SEED, version=version))
         look = Look(to, NONE, NONE)
         (job,) = restores.desired(FROM_BACKUP, context(look, TAKEN, accepted=True))
         names.append(job["metadata"]["name"])
@@ -153,7 +173,7 @@ def test_the_job_is_another_one_once_the_version_is_another_one() -> None:
 
 
 def test_revisions_continue_above_those_that_a_former_restore_has_raised() -> None:
-    to = dataclasses.replace(FILLS, recovery=Recovery(uid="r1", revision=1_000_000_500))
+    to = replace(FILLS, recovery=Recovery(uid="r1", revision=1_000_000_500))
     backup = msgspec.to_builtins(msgspec.structs.replace(TAKEN, revision=400))
     seen = context(Look(to, NONE, NONE), TAKEN, accepted=True, backup=backup)
 
@@ -187,6 +207,6 @@ def test_what_has_ended_and_a_survivor_need_no_job(it: EtcdRestore, done: dict[s
 
 @pytest.mark.parametrize(("to", "phase"), [(WELL, "Waiting"), (FILLS, "Restoring")])
 def test_f9_a_restore_of_a_paused_cluster_says_what_it_waits_for(to: Target, phase: str) -> None:
-    look = Look(dataclasses.replace(to, paused=True), READ, NONE)
+    look = Look(replace(to, paused=True), READ, NONE)
     told = restores.verdict(FROM_BACKUP.spec, Status(accepted=True), look)
     assert told == (phase, "EtcdCluster c is paused: set its spec.paused to false to go on.")

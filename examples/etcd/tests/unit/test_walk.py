@@ -19,6 +19,7 @@ from etcd_operator.client import Listed, Voice
 from etcd_operator.decide import HIBERNATES, UNWANTED, Do, Pod, Seen, Step, Wanted, decide, quorum
 from etcd_operator.kinds import Status
 from etcd_operator.versions import minor
+from tests.unit.sentences import judge_all
 
 VERSIONS = ("3.6.16", "3.6.17", "3.7.3", "3.7.4")
 BAD = ("3.6.99", "3.7.99")
@@ -198,6 +199,10 @@ class World:
                     self.open.add(self.pods[name].uid)
                 urls = {other: listed.url for other, listed in self.members.items()}
                 assert step.boot != "join" or step.beside == urls, "etcd compares the lists"
+            case Do.SETTLE_POD:
+                assert s.pods[name].uid == step.uid
+                assert self.volumes[name] in self.logs, "it may never have a log, then"
+                self.pods[name] = replace(self.pods[name], boot="member")
             case Do.DELETE_POD:
                 if name in s.voices and s.members is None and step.why != HIBERNATES:
                     kept = [e for e in s.latched.members if e.id and s.intact(e)]
@@ -232,6 +237,7 @@ class World:
                 self.members[name] = replace(self.members[name], url=url)
             case Do.PROMOTE:
                 assert s.voices[name].leader, "etcd refuses one that is behind"
+                assert self.pods[name].boot == "member", "it may vote again without its log"
                 self.members[name] = replace(self.members[name], learner=False)
             case Do.REMOVE:
                 healthy = any(e.name == name and s.healthy(e) for e in s.voters)
@@ -321,6 +327,7 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
             world.dead = set()
         s = world.look()
         step = decide(s)
+        judge_all(s, step)
         assert world.wanted.size or step.do in (Do.DELETE_POD, Do.WAIT), "hibernation keeps all"
         if dice.random() < 0.2 and step.do is not Do.LATCH:
             continue  # the answer or the call is lost
@@ -351,6 +358,20 @@ def settle(world: World, dice: random.Random | None = None) -> None:
         if step.do is Do.LATCH or not dice or dice.random() > 0.2:
             world.take(s, step)
     raise AssertionError(step)
+
+
+def test_growth_deletes_no_pod() -> None:
+    """The Pod of a new member serves as it is: a deletion would cost two members the quorum."""
+    world, deleted = World(Wanted(1, "3.6.16", "t1")), []
+    for size in (1, 2, 3, 5):
+        world.wanted = replace(world.wanted, size=size)
+        while (step := decide(s := world.look())).do is not Do.NOTHING:
+            deleted += [step.member] * (step.do is Do.DELETE_POD)
+            serves = judge_all(s, step).conditions[0].status
+            assert serves or not world.latched.cluster_id, step
+            world.take(s, step)
+    assert deleted == []
+    assert {pod.boot for pod in s.pods.values()} == {"member"}
 
 
 @pytest.mark.parametrize("version", ["3.6.16", "3.9.0"])
