@@ -136,7 +136,7 @@ def test_it_stays_while_a_cluster_of_another_checkout_pulls_from_it(
         f'#!/bin/sh\necho "$@" >>{calls}\n'
         'case "$1 $2" in\n'
         f'  "ps "*) echo foreign-control-plane {" ".join(others)} ;;\n'
-        '  "exec foreign-control-plane") exit 1 ;;\n'
+        '  "exec theirs-control-plane") echo joined ;;\n'
         "esac\n"
     )
     docker.chmod(0o755)

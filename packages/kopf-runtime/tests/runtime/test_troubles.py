@@ -5,6 +5,7 @@ import itertools
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -483,6 +484,21 @@ async def test_one_object_cannot_flood(server: ApiServer, caplog: pytest.LogCapt
     dropped = [record.message for record in caplog.records if "some are dropped" in record.message]
     assert len(dropped) == 2, "one line for each budget"
     assert "Healed" in dropped[0]
+
+
+async def test_a_failure_that_goes_on_is_never_silent_for_long(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An Event that is refused takes nothing from the budget, which refills meanwhile."""
+    clock, metrics = itertools.count(step=5.0), Metrics("tester")
+    monkeypatch.setattr(events, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    async with connected(server) as client:
+        recorder = Recorder(client, "replica-1", metrics)  # and nobody posts
+        for number in range(2000):
+            recorder.warning(ABOUT, "MemberLost", f"{number} times")
+
+    dropped = metrics.registry.get_sample_value("tester_events_dropped_total")
+    assert 2000 - (dropped or 0) == pytest.approx(events.BURST + 2000 * 5 / events.REFILL, abs=2)
 
 
 async def test_recording_never_waits_however_much_is_recorded(server: ApiServer) -> None:

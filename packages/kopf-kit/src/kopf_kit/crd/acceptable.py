@@ -67,8 +67,15 @@ def refusals(crd: Manifest) -> Iterator[str]:
             yield from _keywords(path, part, odd)
 
 
+#: What the API server refuses without exception, whatever it fills in before it looks.
+_CERTAIN = {
+    *("additionalProperties", "type", "enum", "required", "pattern", "minimum", "maximum"),
+    *("minLength", "maxLength", "minItems", "maxItems"),
+}
+
+
 def mistakes(definitions: Iterable[Manifest], manifest: Manifest) -> Iterator[str]:
-    """Yield why `kubectl apply` would refuse an object of these CRDs, by their schemas."""
+    """Yield why `kubectl apply` would refuse an object of these CRDs, where that is certain."""
     group, _, name = manifest["apiVersion"].rpartition("/")
     specs = [crd["spec"] for crd in definitions]
     versions = {
@@ -92,7 +99,9 @@ def mistakes(definitions: Iterable[Manifest], manifest: Manifest) -> Iterator[st
     }
     value = {field: part for field, part in manifest.items() if field not in own}
     for error in _errors(schema, value):
-        if error.instance is not None:  # null stands for a field that is not set
+        integral = isinstance(error.instance, float) and error.instance.is_integer()
+        # null stands for a field that is not set.
+        if error.validator in _CERTAIN and error.instance is not None and not integral:
             yield f"{error.json_path.removeprefix('$').removeprefix('.')}: {error.message}"
 
 
@@ -210,6 +219,9 @@ def _json_schema(schema: Manifest) -> Manifest:
     for key in ("items", "additionalProperties"):
         if isinstance(result.get(key), dict):
             result[key] = _json_schema(result[key])
+    if schema.get(_EMBEDDED):
+        own = dict.fromkeys(("apiVersion", "kind", "metadata"), Manifest())
+        result["properties"] = own | result.get("properties", {})
     if "properties" in result:
         # A field that has a default is filled in before the whole is validated.
         parts = result["properties"] = {k: _json_schema(v) for k, v in result["properties"].items()}

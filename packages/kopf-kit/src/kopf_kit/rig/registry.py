@@ -304,8 +304,8 @@ def down() -> None:
     """Remove the registry with all its contents, unless other checkouts' clusters use it."""
     label = "io.x-k8s.kind.role=control-plane"
     nodes = engine.docker("ps", "--filter", f"label={label}", "--format", "{{.Names}}").split()
-    joined = ("test", "-d", f"{_MIRRORS}/{ADDRESS}")
-    if pulling := [node for node in nodes if answer(["docker", "exec", node, *joined]) is not None]:
+    joined = f"test ! -d {_MIRRORS}/{ADDRESS} || echo joined"
+    if pulling := [node for node in nodes if engine.docker("exec", node, "sh", "-c", joined)]:
         say(f"note: {', '.join(pulling)} still pulls from {NAME}, so this registry stays.")
     else:
         engine.remove_container(NAME)

@@ -155,7 +155,11 @@ def by_helm(cluster: Cluster, options: Sequence[str], users: Path) -> Iterator[I
     nested.ensure(PROJECT)
     with tools.lock("e2e-operator"):
         if not _counted(users, 1):
-            deploy.install(cluster, *options)
+            try:
+                deploy.install(cluster, *options)
+            except BaseException:
+                _counted(users, -1)  # so that the next process tries it, too
+                raise
     installed = Installed(Kubectl(cluster, crd.NAMESPACE))
     yield installed
     with tools.lock("e2e-operator"):

@@ -124,7 +124,7 @@ class Recorder:
         reason = event.reason if event.reason in budgets or len(budgets) < REASONS else ""
         budget = budgets.setdefault(reason, _Budget(float(BURST), now))
         tokens, budget.at = min(BURST, budget.tokens + (now - budget.at) / REFILL), now
-        budget.tokens = max(0.0, tokens - 1)
+        budget.tokens = tokens - 1 if tokens >= 1 else tokens
         _expire(self._budgets, lambda each: all(now - b.at > REFILL * BURST for b in each.values()))
         if tokens < 1 and not budget.told:
             logger.warning("Too many Events of the reason %s: some are dropped", event.reason)
