@@ -201,7 +201,8 @@ async def test_a_size_that_volumes_cannot_get_hides_nothing_and_is_taken_back(
 
     await cluster.edit(storage={"size": "2Gi"})
     told = await cluster.until("Ready", "False", "VolumesCannotGrow")
-    assert "the storageclass that provisions the pvc must support resize. Set spec" in told["message"]
+    why = "the storageclass that provisions the pvc must support resize. Set spec"
+    assert why in told["message"]
     path = cluster.nodes.path("persistentvolumeclaims")
     await here.cluster.remove(f"{path}/{(await cluster.claim(names[0]))['metadata']['name']}")
     await here.cluster.remove(cluster.nodes.path("pods", names[0]))

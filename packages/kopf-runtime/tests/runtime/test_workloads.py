@@ -136,7 +136,12 @@ def test_the_state_of_a_job_is_read_from_its_conditions(conditions: Any, run: Jo
 
 
 def test_a_job_has_the_reports_and_failures_of_its_pods_in_their_order() -> None:
-    attempts = [kr.Attempt("{2}", waiting="none"), kr.Attempt(failure="no"), kr.Attempt("{1}"), kr.Attempt("{0}")]
+    attempts = [
+        kr.Attempt("{2}", waiting="none"),
+        kr.Attempt(failure="no"),
+        kr.Attempt("{1}"),
+        kr.Attempt("{0}"),
+    ]
     pods: Any = [
         SimpleNamespace(key=("ns", name), created=9 - number, view=attempt)
         for number, (name, attempt) in enumerate(
