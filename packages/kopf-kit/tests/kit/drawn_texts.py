@@ -12,7 +12,7 @@ _NUMBERS = (
 )
 _WORDS = (
     *("yes", "No", "on", "OFF", "y", "N", "true", "tRue", "null", "NULL", "~", "=", "<<", "a b"),
-    *("http://x/y", "a#b", "가", "Infinity", "NaN", "null null", "-a", "a:b", "x" * 3000, "", "a"),
+    *("http://x/?y", "a#b", "가", "Infinity", "NaN", "null null", "-a", "a:b", "x" * 3000, "", "a"),
 )
 _ODD = (".inf", "-.INF", ".nan", "-", "?a", "@a", "`a", "%a", "&", "*", "|", ">", "- a", "a: b")
 _TAGS = ("str", "map", "seq", "set", "merge")
@@ -122,7 +122,7 @@ class Texts:
             letters = rng.choices("+-.0123456789_eExXoObBaf:TZ", k=rng.randint(1, 7))
             return "".join(letters).strip(":-") or "1"
         if kind < 0.75:
-            odd = rng.choice((r"\q", r"\x4", r"\ud83d")) if self._likely(0.05) else ""
+            odd = rng.choice((r"\/", r"\q", r"\x4", r"\ud83d")) if self._likely(0.05) else ""
             return f'"{"".join(rng.choices(_ESCAPES, k=rng.randint(0, 4)))}{odd}"'
         if kind < 0.85 or flow:
             within = rng.choices(("a", "''", "\\", ": ", " #", "0x1F"), k=rng.randint(0, 3))

@@ -38,6 +38,8 @@ _WORDS = {
 _TYPES = {f"{_TAG}{name}" for name in ("binary", "bool", "float", "int", "null", "timestamp")}
 #: The tag of a text whatever it looks like, of which libyaml says nothing.
 _UNTYPED = re.compile(r"(&\S+\s+)?!(\s|$)")
+#: An escape that libyaml reads and Go does not.
+_SLASH = re.compile(r"(?<!\\)(\\\\)*\\/")
 _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 #: Where no underscore may be; in a number that begins with a digit, it may be anywhere.
@@ -51,19 +53,21 @@ _OCTAL = re.compile(r"^([-+]?)0(?=[0-7])")
 
 
 def values(text: str) -> Iterator[Any]:
-    """Yield the documents of a text: one of JSON, or any of YAML."""
+    """Yield the documents of a text as kubectl does: what begins as JSON may go on as YAML."""
     text = text.removeprefix(_MARK)
-    if text.lstrip()[:1] in ("{", "["):
+    begin = len(text) - len(text.lstrip(_SPACE))
+    if text.startswith(_OPENING, begin):
+        paired = _ESCAPE.sub(lambda found: found[1] or r"\ufffd", text)
         try:
-            value = _JSON.decode(_ESCAPE.sub(lambda found: found[1] or r"\ufffd", text))
-        except ValueError as error:
-            rest = text[error.pos :] if isinstance(error, json.JSONDecodeError) else ""
-            if "Extra data" in str(error) and not rest.startswith(("---", "#")):
-                raise _error("after an object of JSON comes something else", None) from None
+            value, end = _JSON.raw_decode(paired, begin)
+        except ValueError:
+            pass  # it is YAML
         else:
             _limit(value, _DEEPEST)
             yield value
-            return
+            text = "\n" * text.count("\n", 0, end) + text[end:]
+            if text.lstrip(_SPACE).startswith(_OPENING):
+                raise _error("after an object of JSON comes another one", None)
     for before, chunk in _chunks(text):
         try:
             value = _document(chunk)
@@ -99,6 +103,7 @@ def _constant(word: str) -> Any:
 
 _JSON = json.JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_constant)
 _MARK = "\ufeff"
+_SPACE, _OPENING = " \t\r\n", ("{", "[")
 #: Go takes it for a letter, and libyaml skips it.
 _STRAY_MARK = re.compile(f"^{_MARK}", re.MULTILINE)
 
@@ -188,7 +193,7 @@ class _Document:
         self._text = text
         self._events = yaml.parse(text, yaml.CSafeLoader)
         self._anchors: dict[str, _Anchored] = {}
-        self._depth = self._count = self._aliased = 0
+        self._depth = self._flow = self._count = self._aliased = 0
 
     def read(self) -> Any:
         """Return the value of the document, or None."""
@@ -213,7 +218,8 @@ class _Document:
         before, named = self._count, _Anchored()
         if event.anchor is not None:  # from here on, whatever had this name before
             self._anchors[event.anchor] = named
-        self._depth += 1
+        in_flow = isinstance(event, yaml.CollectionStartEvent) and bool(event.flow_style)
+        self._depth, self._flow = self._depth + 1, self._flow + in_flow
         if self._depth > _DEEPEST:
             raise _error(_TOO_DEEP, event.start_mark)
         if isinstance(event, yaml.SequenceStartEvent):
@@ -222,7 +228,7 @@ class _Document:
             named.value = self._mapping()
         else:
             named.value = self._scalar(event)
-        self._depth -= 1
+        self._depth, self._flow = self._depth - 1, self._flow - in_flow
         named.size = self._count - before + 1
         return named.value
 
@@ -231,6 +237,10 @@ class _Document:
             why = f"its tag names the type {event.tag.removeprefix(_TAG)}: write it without"
             raise _error(why, event.start_mark)
         begin, end = event.start_mark.index, event.end_mark.index
+        if event.style == '"' and _SLASH.search(self._text, begin, end):
+            raise _error(r"there is no escape \/", event.start_mark)
+        if not event.style and self._flow and "?" in event.value:
+            raise _error("within brackets, what has a `?` must be quoted", event.start_mark)
         is_plain = event.implicit[0] and not _UNTYPED.match(self._text, begin, end)
         return resolved(event.value) if is_plain and event.tag is None else event.value
 
