@@ -11,6 +11,7 @@ from kopf_kit.rig.run import KitError
 from kopf_offline import derived, entry, golang
 
 
+@pytest.mark.long  # Go downloads the releases
 def test_every_library_of_the_newest_kubernetes_is_of_its_version() -> None:
     libraries = versions.KUBERNETES.replace("v1.", "v0.")
     text = (derived.module("go", golang.go()) / "go.mod").read_text()

@@ -2,15 +2,15 @@
 
 A release pins its libraries itself, in the go.mod and go.sum of its module. So the module to build
 in is derived from it, or from several of them: it has the newest version of each library that they
-ask for. The hash of its go.sum, which has the checksums of all sources, pins it. What a release
-takes from a folder of its own repository, such as Kubernetes' k8s.io/api, is published beside it.
+ask for. The hash of its go.sum, which has the checksums of all sources, and that of its go.mod,
+which chooses among them, pin it. What a release takes from a folder of its own repository, such as
+Kubernetes' k8s.io/api, is published beside it.
 """
 
 import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,38 +25,50 @@ _OF_ETCD = ("etcdutl", "server")
 
 @dataclass(frozen=True)
 class Derived:
-    """What a module is derived from: releases, as `NAME VERSION`, and the hash of its go.sum."""
+    """What a module is derived from: releases, as `NAME VERSION`, and the hashes that result.
+
+    They are that of go.sum, and 16 digits of that of go.mod, which the code here chooses, too.
+    """
 
     releases: tuple[str, ...]
-    sums: str
+    hashes: str
+
+    @property
+    def sums(self) -> str:
+        """The hash of go.sum: with the releases, it names the folder of the programs built.
+
+        The hash of go.mod is only compared where a module is derived. Who changes how it is
+        derived, and so that hash without this one, removes programs built before from the cache.
+        """
+        return self.hashes.partition(" ")[0]
 
 
-def _of(sums: str, *names: str) -> Derived:
+def _of(hashes: str, *names: str) -> Derived:
     """Return what is derived from these modules in their pinned versions, or in the one given."""
     releases = (name if " " in name else f"{name} {versions.MODULES[name]}" for name in names)
-    return Derived(tuple(releases), sums)
+    return Derived(tuple(releases), hashes)
 
 
 #: By the minor version.
 _ETCDS = {
-    "3.5": "4a3ef0044d98368db876f622d5335a0843f32116fe9436cd54b2144b1231f13b",
-    "3.6": "843827ba6cf086e4e9095942935fcac5c75e3be087d3191eaa6ac181c20904ce",
-    "3.7": "6bf131cd77535e2eb1eb804c7d8b0e2b45dfb3577e5d2786d97f9dff4a98d421",
+    "3.5": "4a3ef0044d98368db876f622d5335a0843f32116fe9436cd54b2144b1231f13b e4e62508068d21d1",
+    "3.6": "843827ba6cf086e4e9095942935fcac5c75e3be087d3191eaa6ac181c20904ce c8c8c844a10e792e",
+    "3.7": "6bf131cd77535e2eb1eb804c7d8b0e2b45dfb3577e5d2786d97f9dff4a98d421 a62d1c9b928e1aa9",
 }
 _OLDER = {
-    "1.29": "2dec0967fd9cf84fc914b88b47c486ef7490fb97c7f5c07cd985ce0a219cf670",
-    "1.30": "0c2b93de89d9d59f7106a1770f28927a6b583f8aacede49abfc9d490a8756a77",
-    "1.31": "e1388425546b45d61de613802206003d04c80108a294aa9a73a2ae70dcfe4c78",
-    "1.32": "de9bd20b296010e6b532f035ec91c8ce63cbe225fd58ef326740de1230c0ddd3",
-    "1.33": "f89d697846da3ca3cb67b88e4fb3589f5cbe0165cd38aeb56720a1a0ea522c8b",
-    "1.34": "9903edea77655fcb9adf360f79149f327d0c86a72abdc94e6c85255fc1edb231",
-    "1.35": "d3d9854dd4b4f9bbf936de2cc8c30fd87053a26d40506e2cc2c5db58d12d35e5",
-    "1.36": "4955836db98f1fc568332a0dd6188e8007d8909521e3d0c708d97770bc300298",
+    "1.29": "2dec0967fd9cf84fc914b88b47c486ef7490fb97c7f5c07cd985ce0a219cf670 2e57828e7517c642",
+    "1.30": "0c2b93de89d9d59f7106a1770f28927a6b583f8aacede49abfc9d490a8756a77 f76966bd92f57fe0",
+    "1.31": "e1388425546b45d61de613802206003d04c80108a294aa9a73a2ae70dcfe4c78 04af8dc5e117ad8a",
+    "1.32": "de9bd20b296010e6b532f035ec91c8ce63cbe225fd58ef326740de1230c0ddd3 0c475b4e0184b232",
+    "1.33": "f89d697846da3ca3cb67b88e4fb3589f5cbe0165cd38aeb56720a1a0ea522c8b a3de4f0aa317903b",
+    "1.34": "9903edea77655fcb9adf360f79149f327d0c86a72abdc94e6c85255fc1edb231 eaf6b1a2becf994e",
+    "1.35": "d3d9854dd4b4f9bbf936de2cc8c30fd87053a26d40506e2cc2c5db58d12d35e5 5e85fb0a73b863b5",
+    "1.36": "4955836db98f1fc568332a0dd6188e8007d8909521e3d0c708d97770bc300298 824dc8a6160d82b4",
 }
 #: By the folder of our own sources in it, if any.
 PINNED = {
     "go": _of(
-        "c5060956a0b586718233cae4c1ae8ca0e19df77d62223d4c32e382ab21ac3619",
+        "c5060956a0b586718233cae4c1ae8ca0e19df77d62223d4c32e382ab21ac3619 1523c75bf9454a06",
         "github.com/coredns/coredns",
         "github.com/grpc-ecosystem/grpc-health-probe",
         f"{_OLM}/api",
@@ -77,39 +89,39 @@ PINNED = {
         "google.golang.org/genproto v0.0.0-20260715232425-e75dac1f907d",
     ),
     "kubeconform": _of(
-        "0727f146aa89b05e9e40ec5046e7b8c9e6021ca0ec06265e43ca972754989613",
+        "0727f146aa89b05e9e40ec5046e7b8c9e6021ca0ec06265e43ca972754989613 6069cffdc2e33ddd",
         "github.com/yannh/kubeconform",
     ),
     "kube-score": _of(
-        "93350cdefb774e9fa8017132f316ca293c61fd9cbd53188f8fb3ec3800c490c8",
+        "93350cdefb774e9fa8017132f316ca293c61fd9cbd53188f8fb3ec3800c490c8 482e47a5f9feee88",
         "github.com/zegl/kube-score",
     ),
     "porcupine": _of(
-        "964be2f289a56a21bd621cfcc71a6c6768904449b73d2a2a7df8717ce43d1bdf",
+        "964be2f289a56a21bd621cfcc71a6c6768904449b73d2a2a7df8717ce43d1bdf 8cad6ed8aacb087f",
         "github.com/anishathalye/porcupine",
     ),
     "signing": _of(
-        "478ac0819dd80672fe6049d499043eb8a9b7e32d1a2b3c6b1bd550bfbe026641",
+        "478ac0819dd80672fe6049d499043eb8a9b7e32d1a2b3c6b1bd550bfbe026641 980f65fa62d97793",
         "github.com/sigstore/cosign/v3",
         "github.com/google/go-containerregistry",
     ),
     "versitygw": _of(
-        "c5d1bc7c9926f1db3cd495c364596a8fe3bf6be3078d334aed6bc8a5abce3005",
+        "c5d1bc7c9926f1db3cd495c364596a8fe3bf6be3078d334aed6bc8a5abce3005 297359b789b9b499",
         "github.com/versity/versitygw",
     ),
     "etcdctl": _of(
-        "c1f86784fadde62f29481737f0608ace2dffb21ac68a68d12facb4deecd35621",
+        "c1f86784fadde62f29481737f0608ace2dffb21ac68a68d12facb4deecd35621 a14fc52f3128d03d",
         f"go.etcd.io/etcd/etcdctl/v3 {versions.ETCD}",
     ),
     **{
         f"etcd/{minor}": _of(
-            sums, *(f"go.etcd.io/etcd/{part}/v3 {versions.ETCDS[minor]}" for part in _OF_ETCD)
+            hashes, *(f"go.etcd.io/etcd/{part}/v3 {versions.ETCDS[minor]}" for part in _OF_ETCD)
         )
-        for minor, sums in _ETCDS.items()
+        for minor, hashes in _ETCDS.items()
     },
     **{
-        f"older/{minor}": _of(sums, f"{_KUBERNETES} {versions.OLDER[minor]}")
-        for minor, sums in _OLDER.items()
+        f"older/{minor}": _of(hashes, f"{_KUBERNETES} {versions.OLDER[minor]}")
+        for minor, hashes in _OLDER.items()
     },
 }
 _BLOCK = re.compile(r"^(?:exclude|replace|retract|tool) \(.*?^\)", re.MULTILINE | re.DOTALL)
@@ -131,7 +143,7 @@ _STAGED = "v0.0.0"
 def module(name: str, go: Path) -> Path:
     """Return the folder with a module's go.mod and go.sum, and our own sources.
 
-    Raise KitError if a module is not served, or if the checksums are not those that are pinned.
+    Raise KitError if a module is not served, or if what is derived is not what is pinned.
     """
     pinned, ours = PINNED[name], _RECIPES / name
 
@@ -156,15 +168,15 @@ def module(name: str, go: Path) -> Path:
         for each in (*releases, *(_downloaded(go, part, *published) if published else ())):
             about = f"{each['Path']} {each['Version']}"
             sums |= {f"{about} {each['Sum']}", f"{about}/go.mod {each['GoModSum']}"}
-        _write_sums(part, sums, pinned.sums, name)
         requires = "".join(f"\t{library} {version}\n" for library, version in required.items())
         replaces = "".join(f"replace {each} => {each} {staged[each]}\n" for each in staged)
         text = f"module derived\n\ngo 1.26.3\n\nrequire (\n{requires})\n{replaces}"
-        (part / "go.mod").write_text(text)
+        files = {"go.sum": "".join(f"{line}\n" for line in sorted(sums)), "go.mod": text}
+        _write(part, files, pinned.hashes, name)
         if ours.is_dir():
             shutil.copytree(ours, part, dirs_exist_ok=True)
 
-    recipe = tools.digest(*pinned.releases, pinned.sums, ours)
+    recipe = tools.digest(*pinned.releases, pinned.hashes, ours)
     return tools.part(name.replace("/", "-"), "derived", recipe, make)
 
 
@@ -174,16 +186,17 @@ def _order(version: str) -> tuple[list[int], bool, str]:
     return [int(part) for part in re.findall(r"\d+", number)], not before, version
 
 
-def _write_sums(folder: Path, sums: Iterable[str], pinned: str, name: str) -> None:
-    """Write go.sum; raise KitError if its hash is not the one that is pinned."""
-    written = "".join(f"{line}\n" for line in sorted(sums))
-    found = hashlib.sha256(written.encode()).hexdigest()
-    if found != pinned:
+def _write(folder: Path, files: dict[str, str], pinned: str, name: str) -> None:
+    """Write go.sum and go.mod; raise KitError if their hashes are not those that are pinned."""
+    sums, mod = (hashlib.sha256(text.encode()).hexdigest() for text in files.values())
+    if (hashes := f"{sums} {mod[:16]}") != pinned:
         raise KitError(
-            f"the checksums of {name} in {__name__}.PINNED have the hash {found}, but {pinned} is "
-            "pinned; correct it only if you have just changed the version"
+            f"go.sum and go.mod of {name} in {__name__}.PINNED have the hashes `{hashes}`, but "
+            f"`{pinned}` is pinned; correct it only if you have just changed a version, or how "
+            "they are derived"
         )
-    (folder / "go.sum").write_text(written)
+    for file, text in files.items():
+        (folder / file).write_text(text)
 
 
 def _downloaded(go: Path, folder: Path, *modules: str) -> list[dict[str, str]]:

@@ -51,6 +51,9 @@ SUMS = [
     "k8s.io/kubernetes v1.34.4/go.mod h1:km=",
 ]
 WRITTEN = "".join(f"{line}\n" for line in SUMS)
+HASHES = " ".join(
+    (hashlib.sha256(WRITTEN.encode()).hexdigest(), hashlib.sha256(WANTED.encode()).hexdigest()[:16])
+)
 
 
 @pytest.fixture
@@ -76,15 +79,15 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return go
 
 
-def pin(monkeypatch: pytest.MonkeyPatch, version: str, sums: str) -> None:
-    release = derived.Derived((f"k8s.io/kubernetes {version}",), sums)
+def pin(monkeypatch: pytest.MonkeyPatch, version: str, hashes: str) -> None:
+    release = derived.Derived((f"k8s.io/kubernetes {version}",), hashes)
     monkeypatch.setitem(derived.PINNED, "older/1.34", release)
 
 
 def test_the_release_s_own_libraries_and_checksums_are_taken(
     go: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pin(monkeypatch, "v1.34.4", hashlib.sha256(WRITTEN.encode()).hexdigest())
+    pin(monkeypatch, "v1.34.4", HASHES)
 
     folder = derived.module("older/1.34", go)
 
@@ -95,7 +98,7 @@ def test_the_release_s_own_libraries_and_checksums_are_taken(
 @pytest.mark.parametrize(
     ("version", "why"),
     [
-        ("v1.34.4", r"of older/1\.34 in .* have the hash \w{64}, but 0{64} is"),
+        ("v1.34.4", rf"of older/1\.34 in .* have the hashes `{HASHES}`, but `0{{64}}` is"),
         ("v1.34.5", r"k8s\.io/kubernetes@v1\.34\.5 is not served"),
     ],
 )
@@ -135,10 +138,14 @@ def test_a_module_of_several_releases_takes_the_newer_libraries_and_all_checksum
     monkeypatch.setattr(derived, "_downloaded", downloaded)
     ones = ("one v1.0.0", "two v1.0.0")
     monkeypatch.setitem(derived.PINNED, "some", derived.Derived(ones, "0" * 64))
-    with pytest.raises(KitError, match=r"of some in .* have the hash (\w{64})") as refused:
+    with pytest.raises(KitError, match=r"of some in .* have the hashes `\w{64} \w{16}`") as refused:
         derived.module("some", go)
-    found = str(refused.value).partition("the hash ")[2][:64]
+    found = str(refused.value).split("`")[1]
     monkeypatch.setitem(derived.PINNED, "some", derived.Derived(ones, found))
+    with monkeypatch.context() as changed:
+        changed.setattr(derived, "_order", str)  # v1.9.0 is then after v1.10.0
+        with pytest.raises(KitError, match=f"`{found[:64]} .*, but `{found}` is"):
+            derived.module("some", go)
 
     folder = derived.module("some", go)
 
