@@ -225,6 +225,26 @@ async def test_so_many_reconciles_at_most_wait_for_apis_outside() -> None:
     assert len(began) == 2 + 2 * OUTSIDE_PER_WORKER
 
 
+@in_virtual_time
+async def test_what_hangs_in_the_cluster_after_a_call_outside_slows_its_namespace() -> None:
+    done: dict[Key, float] = {}
+
+    async def reconcile(key: Key) -> None:
+        with queue.outside(key):
+            await asyncio.sleep(0.9)
+        await asyncio.sleep(10.0 if key == A else 0.0)
+        done[key] = now()
+
+    later = [("ns", f"later-{number}") for number in range(8)]
+    async with working(reconcile, workers=4, keys=(A,)) as queue:
+        await asyncio.sleep(5)
+        for key in later:
+            queue.add(key)
+        await until(lambda: len(done) == 9, seconds=60)
+
+    assert max(done[key] for key in later) - min(done[key] for key in later) > 1.6  # three at once
+
+
 def begin(fairness: Fairness, *keys: Key, at: float = 0.0) -> None:
     for key in keys:
         fairness.begin(Item(key), at)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring import conditions
@@ -237,6 +238,55 @@ def test_what_was_taken_away_a_thousand_times_is_written_again(
     clock.now += 2 * Repeats.LONGEST
     repeats.wrote(KEY, 1)
     assert repeats.remaining(KEY, 1) == 2.0
+
+
+@pytest.mark.parametrize("faster", [False, True], ids=["a computed time", "before the answer"])
+async def test_whoever_takes_the_status_away_is_fought_slowly(
+    server: ApiServer, *, faster: bool
+) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(*_: Any) -> kr.Status:
+        again = None if faster else 60.0 + next(STAMPS)
+        return kr.Status(True, "Fine", "Fine.", requeue_after=again)
+
+    def clear() -> None:
+        server.edit(WIDGET, KEY, lambda raw: raw.update(status={}))
+
+    async def fight(request: web.Request) -> web.StreamResponse | None:
+        if not request.path.endswith("/status"):
+            return None
+        answer = await server._serve(request)
+        if faster:
+            clear()
+            await asyncio.sleep(0.1)  # the watch tells of it first
+        else:
+            asyncio.get_running_loop().call_later(0.05, clear)
+        return answer
+
+    server.answers.append(fight)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: any(write.endswith("/status") for write in server.writes))
+        await asyncio.sleep(1.5)
+    assert sum(write.endswith("/status") for write in server.writes) < 4
+
+
+async def test_another_object_of_a_name_is_written_as_a_first_one(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freeze(monkeypatch)
+    one = widgets.controller(lambda *_: ())
+    one.status(lambda *_: kr.Status(True, "Fine", "Fine."))
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await status_of(server, 1)
+        server.mute = True  # the deletion and the creation are seen at once
+        server.remove(WIDGET, KEY)
+        server.mute = False
+        server.put(WIDGET, widget())
+        await status_of(server, 1)
 
 
 async def test_another_object_of_a_name_settles_as_a_first_one(
