@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.controller import Controller
@@ -512,6 +513,24 @@ async def test_after_a_takeover_an_index_knows_what_others_gave_up(server: ApiSe
 
 
 async def _no_call(*_: Any) -> None: ...
+
+
+async def test_a_replica_that_takes_over_is_ready_while_it_lists(server: ApiServer) -> None:
+    one = widgets.controller()
+    one.sync()(_no_call)
+    async with operating(server, one, working=False) as standby:
+        await until(lambda: standby.synced)
+        late = asyncio.Event()
+
+        async def answer(request: web.Request) -> None:
+            if request.path.endswith("/configmaps"):
+                await late.wait()
+
+        server.answers.append(answer)
+        async with leading(one):
+            await until(lambda: caches(one).why_unserved("ns"))  # so nothing is reconciled
+            assert caches(one).unserved() == ([], 1)
+            late.set()
 
 
 # --- check ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -442,6 +443,29 @@ async def test_an_edit_during_the_work_is_not_told_as_done(server: ApiServer, ho
         await quiet(server)
 
     assert said == [(2, "edited")]
+
+
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_an_edit_whose_deletion_is_not_answered_is_carried_out(server: ApiServer) -> None:
+    def write(raw: Raw) -> None:
+        raw["metadata"]["annotations"][REPLACED] = "99"
+        half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
+        raw["metadata"]["creationTimestamp"] = half_a_minute_ago.isoformat()
+
+    async def lose(request: Any) -> Any:
+        if request.method == "DELETE":
+            server.answers.clear()
+            await server._serve(request)
+            return RefusedError(504, "Timeout", "the answer was lost").response()
+        return None
+
+    server.edit(POD, CHILD, write)
+    server.answers.append(lose)
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+    await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
 
 
 # --- what is told of the next one ---------------------------------------------------------------
