@@ -179,8 +179,11 @@ async def follow(backup: EtcdBackup, context: kr.CallContext[Settings]) -> Look:
     cluster: EtcdCluster = context.read(CLUSTER, spec.cluster)
     run = status.run
     course = Course() if run is None else jobs.course(context, run.job)
+    created = datetime.fromisoformat(backup.metadata.creation_timestamp or "").timestamp()
+    moment = None
     try:
         look = Look(course, next=_next(spec, context.now))
+        moment = due(spec, status, created, context.now)
     except ValueError as error:
         look = Look(course, refusal=str(error))
     if run is not None and not run.ended:
@@ -193,10 +196,9 @@ async def follow(backup: EtcdBackup, context: kr.CallContext[Settings]) -> Look:
                 context.event("BackupComplete", text.strip())
         return look
     claim = spec.store.volume.claim if spec.store.volume and not spec.suspended else ""
-    if claim and (spec.schedule is not None or run is None):
-        context.read(CLAIM, claim)  # no backup can be taken, whenever it is due
-    created = datetime.fromisoformat(backup.metadata.creation_timestamp or "")
-    if look.refusal or (moment := due(spec, status, created.timestamp(), context.now)) is None:
+    if claim and (spec.schedule is None) != (moment is None):
+        context.read(CLAIM, claim)  # of a schedule, one that is due begins, fails, and alerts
+    if moment is None:
         return look
     if not cluster.status.get("clusterId"):
         raise kr.Wait("ClusterNotFormed", f"EtcdCluster {spec.cluster} has not been formed yet.")

@@ -172,8 +172,19 @@ async def test_a_claim_that_does_not_exist_is_named_before_a_backup_is_due(
         await world.step()
     assert told.value.reason == "ReferenceMissing"
     assert not world.stored, "none is begun"
+    owner: Any = SimpleNamespace(view=world.backup.spec, status=world.stored)
+    if schedule:
+        assert metrics.due(owner) is None
+        world.now = at("2026-01-02T03:01")
+        assert (await world.step())[1] == "Running", "else nobody is alerted"
+        assert metrics.due(owner) is not None
+        world.course = Course(True, "DeadlineExceeded", waiting="no such claim")
+        assert (await world.step())[1] == "BackupFailed"
+        assert metrics.BACKUPS["backup_failures"][1](owner) == 1
+        with pytest.raises(kr.Wait, match="does not exist"):
+            await world.step()
     world.claim = True
-    assert (await world.step())[1] == ("Scheduled" if schedule else "Running")
+    assert (await world.step())[1] == ("BackupFailed" if schedule else "Running")
 
 
 def test_a_pod_that_waits_is_no_failed_attempt() -> None:
