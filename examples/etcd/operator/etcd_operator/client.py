@@ -289,7 +289,7 @@ class Member:
                     raise _refusal(answer.status, await answer.read())
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EtcdError(f"no answer ({error or 'in time'})") from error
+            raise EtcdError(f"no answer ({str(error) or 'in time'})") from error
 
 
 def _refusal(status: int, text: bytes) -> EtcdError:

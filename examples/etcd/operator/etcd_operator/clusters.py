@@ -396,12 +396,12 @@ class Eye:
         )
 
     def _backup(self) -> str | None:
-        """Return how the backup before an upgrade has ended; None before that."""
+        """Return why the backup before an upgrade fails, "" once it is complete; None before."""
         for child in self.context.children_of(BACKUP):
             ready = kr.condition(child.view, "Ready")
             if ready.get("status") == "True":
                 return ""
-            if ready.get("reason") == "BackupFailed":
+            if ready.get("reason") in ("BackupFailed", "ReferenceMissing"):
                 return str(ready["message"]).rstrip(".")
         return None
 

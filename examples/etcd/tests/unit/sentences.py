@@ -17,7 +17,7 @@ WRONG = {
     rf"(?:, | and ){MEMBER} (?:is|does|ends|has|starts)\b": "a singular of several",
     rf"(?:^|\. ){MEMBER} (?:are|do|end|have|start)\b": "a plural of one",
     r"(?:^|\. )(?:It|Its|They)\b": "no subject",
-    r"\.\.|: \.|  |, \.|\{|\}": "a gap",
+    r"\.\.|: \.|  |, \.|\{|\}|\(\)": "a gap",
 }
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import kopf_runtime as kr
 import msgspec
@@ -279,6 +280,31 @@ def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
     once = msgspec.convert(copy["spec"], backups.Spec)
     assert once == msgspec.structs.replace(spec, cluster="c", schedule=None)
     assert "schedule" not in copy["spec"], "the API server takes no null"
+
+
+@pytest.mark.parametrize(
+    ("ready", "reason", "ended"),
+    [
+        ("True", "Complete", ""),
+        ("False", "BackupFailed", "why"),
+        ("False", "ReferenceMissing", "why"),
+        ("False", "Running", None),
+    ],
+)
+def test_how_the_backup_before_an_upgrade_has_ended(
+    ready: str, reason: str, ended: str | None
+) -> None:
+    told = {"type": "Ready", "status": ready, "reason": reason, "message": "why."}
+    child: Any = SimpleNamespace(kind=BACKUP, view={"conditions": [told]})
+    context = kr.CallContext(Settings(), now=1.0, children=[child])
+    assert clusters.Eye(cluster(), context)._backup() == ended
+
+
+async def test_what_did_not_answer_in_time_says_so() -> None:
+    late = MagicMock(**{"__aenter__.side_effect": TimeoutError})
+    session: Any = SimpleNamespace(post=lambda *_, **__: late)
+    with pytest.raises(client.EtcdError, match=r"^no answer \(in time\)$"):
+        await client.Member(session, "1.2.3.4").call("x", {}, dict[str, Any])
 
 
 # --- how it fares -------------------------------------------------------------------------------
