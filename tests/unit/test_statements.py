@@ -68,7 +68,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/external", r"second to (\w+ minutes)", r"(\d+분)까지 두", external.MAX_PAUSE_SECONDS),
     (
         "docs/external",
-        r"a minimum of up to\s+(\w+ minutes)",
+        r"`after` is at most (\w+ minutes)",
         r"대기 시간을 (\d+분)까지",
         errors.MAX_RETRY_SECONDS,
     ),
