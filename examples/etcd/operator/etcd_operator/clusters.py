@@ -29,8 +29,9 @@ from etcd_operator.settings import Settings, manager
 POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.SECRET
 #: Seconds between two looks: while something is under way, without a quorum, and otherwise.
 SOON, LATER, SELDOM = 1.0, 3.0, 10.0
-#: Seconds until a refused growth is tried again, and data that differ are compared again.
-GROWTH, DIFFERING = 60.0, 60.0
+#: Seconds until a growth is tried again that failed, or was refused (an alert counts those of five
+#: minutes), and data that differ are compared again.
+GROWTH, REFUSED, DIFFERING = 60.0, 600.0, 60.0
 GROWN = "", "", 0.0
 HOUR = 3600.0
 #: Seconds after which one call of `sync` takes no further step; restarts that make a crash loop.
@@ -63,6 +64,11 @@ class Kept(NamedTuple):
     #: Whether it waits for a volume.
     pending: bool = False
 
+    @property
+    def full(self) -> str:
+        """As much as its data can take up, as what is requested may never come."""
+        return min(self.size, self.capacity, key=manifests.in_bytes)
+
 
 def pod(thing: kr.Pod) -> Pod:
     """Return the parts of a Pod that `decide` needs.
@@ -75,13 +81,16 @@ def pod(thing: kr.Pod) -> Pod:
     [tag] = re.findall(r":v(3\.\d+\.\d+)$", image) or [version]  # admission may set a digest
     mine = manifests.labels(meta.name.rpartition("-")[0])
     same = tag == version and mine.items() <= (meta.labels or {}).items()
+    boot = annotations.get(manifests.BOOT, "")
+    if boot in ("new", "join") and manifests.STATE not in annotations:
+        boot = ""  # an older operator's Pod, which reads no annotation
     reason, note = thing.trouble(manifests.CONTAINER)
     if reason == "ContainerCreating":
         reason = note = ""
     return Pod(
         version=version if same else "",
         template=annotations.get(manifests.TEMPLATE, ""),
-        boot=annotations.get(manifests.BOOT, ""),
+        boot=boot,
         address=thing.status.pod_ip,
         ready=thing.holds("Ready"),
         stuck=f"it crashes again and again: {note}" if thing.crashes(RESTARTS) else "",
@@ -194,6 +203,8 @@ async def advance(cluster: EtcdCluster, context: kr.CallContext[Settings]) -> Lo
     if context.sync_result is not None:
         eye.token, eye.until = context.sync_result.token
         eye.ungrown = context.sync_result.ungrown
+        pods = context.sync_result.seen.pods.values()
+        eye.unsettled = {pod.uid: "" for pod in pods if not pod.boot}
     latched = context.last(Status)
     if cluster.spec.paused:
         return eye.found(await eye.look(latched), Step(Do.NOTHING))
@@ -257,6 +268,8 @@ class Eye:
     errors: dict[str, str] = field(default_factory=dict)
     plain: set[str] = field(default_factory=set)
     ungrown: tuple[str, str, float] = GROWN
+    #: As what the Pods count whose annotations could not be changed: see `Pod.boot`.
+    unsettled: dict[str, str] = field(default_factory=dict)
 
     def found(self, seen: Seen, step: Step) -> Look:
         """Return a look, with the step that is left."""
@@ -352,16 +365,13 @@ class Eye:
         """Return what is there now."""
         spec, settings, in_bytes = self.cluster.spec, self.context.settings, manifests.in_bytes
         pods = {child.key[1]: self._pod(child) for child in self.context.children_of(POD)}
-        claims = {
-            manifests.member_of(child.key[1]): child for child in self.context.children_of(VOLUME)
-        }
+        claims = {manifests.member_of(c.key[1]): c for c in self.context.children_of(VOLUME)}
         wants = in_bytes(size := spec.storage.size)
-        sizes = {n: in_bytes(c.view.size) for n, c in claims.items() if not c.view.pending}
-        self.ungrown = self.ungrown if self.ungrown[0] == size else GROWN
+        bound = {n: c.view for n, c in claims.items() if not (c.view.pending or c.deleting)}
+        small = {n for n, kept in bound.items() if in_bytes(kept.size) < wants}
+        self.ungrown = self.ungrown if small and self.ungrown[0] == size else GROWN
         tries = self.context.now >= self.ungrown[2]  # else all but the growth goes on
-        growing = {
-            n for n, c in claims.items() if in_bytes(c.view.capacity) < in_bytes(c.view.size)
-        }
+        growing = {n for n, c in claims.items() if c.view.full != c.view.size}
         names = [name for name, pod in pods.items() if pod.address and not pod.deleting]
         self.plain = {name for name, pod in pods.items() if pod.plain}
         await self._log_in({name: pods[name].address for name in names})
@@ -386,9 +396,9 @@ class Eye:
         return replace(
             seen,
             now=self.context.now,
-            small=frozenset(n for n, has in sizes.items() if has < wants and tries),
+            small=frozenset(small if tries else ()),
             growing=frozenset(growing),
-            large=frozenset(n for n, has in sizes.items() if has > wants),
+            large=frozenset(n for n, kept in bound.items() if in_bytes(kept.full) > wants),
             backup=self._backup(),
             left=tuple(sorted(left)),
             kept=mine,
@@ -413,7 +423,9 @@ class Eye:
         for claim in self.context.children_of(VOLUME) if view.reason == "Unschedulable" else ():
             if claim.view.pending and manifests.member_of(claim.key[1]) == child.key[1]:
                 note += f"; PersistentVolumeClaim {claim.key[1]} is not bound yet"
-        return replace(view, uid=child.uid, deleting=child.deleting, stuck=stuck, note=note)
+        boot = self.unsettled.get(child.uid, view.boot)
+        view = replace(view, uid=child.uid, deleting=child.deleting, boot=boot)
+        return replace(view, stuck=stuck, note=note)
 
     async def _voice(self, latched: Status, name: str, pod: Pod) -> Voice | None:
         """Return what a member says; None if it is another one, or one of another cluster."""
@@ -452,20 +464,27 @@ class Eye:
         boots = manifests.boots(self.cluster, Make(name, ""))
         change: Any = {"metadata": {**meta, "annotations": boots}}
         if grows:
+            self.ungrown = GROWN
             kind, name = VOLUME, manifests.volume_name(self.cluster, name)
             change = {"metadata": meta, "spec": {"resources": {"requests": {"storage": size}}}}
-        self.ungrown = GROWN
         try:
             path = kind.at((self.cluster.metadata.namespace, name))
             await self.context.client.ask("PATCH", path, change)
         except kr.ApiError as error:
-            if grows and error.final:
-                text = f" The volumes cannot grow to {size}: {error.message.rstrip('.')}. Set "
-                text += "spec.storage.size back, or let their StorageClass allow it "
-                self.ungrown = size, f"{text}(allowVolumeExpansion).", self.context.now + GROWTH
-            elif error.status not in (404, 409):  # then it is another one by now
+            if error.reason == "Fenced":
                 raise
-        return self.ungrown == GROWN
+            if error.status in (404, 409) or "metadata.uid" in error.message:
+                return True  # it is another one by now
+            if grows:
+                text = f" The volumes cannot grow to {size} now: {error.message.rstrip('.')}."
+                if error.final:
+                    text += " Set spec.storage.size back, or let their StorageClass, or what else "
+                    text += "refuses it, allow it (allowVolumeExpansion)."
+                self.ungrown = size, text, self.context.now + (REFUSED if error.final else GROWTH)
+            else:  # all else goes on, and a Pod that cannot change is replaced in its turn
+                self.unsettled[step.uid] = "" if error.final else "member"
+            return False
+        return True
 
     async def call(self, seen: Seen, step: Step) -> None:
         """Call etcd for a step; raise `EtcdError`. The next look shows whether it was taken."""
@@ -514,7 +533,8 @@ def desired(
     if step.do is Do.CREATE_VOLUME and step.member not in uids:
         name = manifests.volume_name(cluster, step.member)
         adopted = context.reads_of(VOLUME).get((cluster.metadata.namespace, name))
-        sizes = [cluster.spec.storage.size, *(c.view.size for c in context.children_of(VOLUME))]
+        there = (c for c in context.children_of(VOLUME) if not (c.view.pending or c.deleting))
+        sizes = [cluster.spec.storage.size, *(child.view.full for child in there)]
         most = max(sizes, key=manifests.in_bytes)  # as the others' data may need it
         kept = adopted or Kept(most, entries[step.member].version)
         yield manifests.volume(cluster, step.member, kept.version, kept.size)

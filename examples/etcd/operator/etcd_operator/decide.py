@@ -78,6 +78,7 @@ class Pod:
     uid: str = ""
     version: str = ""
     template: str = ""
+    #: How it boots without a log; empty if only the next Pod can boot as `member`.
     boot: str = "member"
     address: str = ""
     ready: bool = False

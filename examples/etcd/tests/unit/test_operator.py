@@ -261,13 +261,30 @@ def test_only_the_very_object_that_was_seen_is_deleted() -> None:
     assert "data-c-1-abcde" in planned(Step(Do.DELETE_VOLUME, "c-1", uid="v0"))
 
 
-@pytest.mark.parametrize(("size", "most"), [("9Gi", "9Gi"), ("4Gi", "8Gi")])
-def test_a_volume_keeps_its_size_and_a_new_one_is_as_large_as_the_others(
-    size: str, most: str
+@pytest.mark.parametrize(
+    ("size", "requested", "capacity", "more", "most"),
+    [
+        ("9Gi", "8Gi", "8Gi", {}, "9Gi"),
+        ("4Gi", "8Gi", "", {}, "8Gi"),
+        ("4Gi", "8Gi", "10Gi", {}, "8Gi"),
+        ("4Gi", "100Ti", "8Gi", {}, "8Gi"),  # it was accepted, and no disk is so large
+        ("4Gi", "100Ti", "", {"pending": True}, "4Gi"),
+        ("4Gi", "8Gi", "8Gi", {"deleting": True}, "4Gi"),
+    ],
+)
+async def test_a_volume_keeps_its_size_and_a_new_one_is_as_large_as_the_others_are(
+    size: str, requested: str, capacity: str, more: dict[str, bool], most: str
 ) -> None:
     context = context_for(Step(Do.CREATE_VOLUME, "c-2"), reads={VOLUME: {}})
+    [child, *_] = context.children
+    child.deleting = more.get("deleting", False)
+    child.view = clusters.Kept(requested, "", capacity, more.get("pending", False))
+    wants = cluster(paused=True, storage={"size": size})
     volumes = volumes_of(cluster(storage={"size": size}), context)
-    assert [has for has, _ in volumes.values()] == ["8Gi", most]
+    assert [has for has, _ in volumes.values()] == [requested, most][child.deleting :]
+    context.children.pop()
+    large = (await clusters.advance(wants, context)).seen.large
+    assert bool(large) is (most != size), "new ones are as large"
 
 
 def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
@@ -308,6 +325,21 @@ async def test_what_did_not_answer_in_time_says_so() -> None:
 
 
 # --- how it fares -------------------------------------------------------------------------------
+
+#: How the API server refuses to change an object that has come in place of another one.
+OTHER = 'Pod "c-1" is invalid: metadata.uid: Invalid value: "p1": field is immutable'
+
+
+def refusing(status: int = 200, why: str = "", reason: str = "") -> tuple[list[Any], Any]:
+    """Return the requests, and a client of an API server that refuses them if it is so."""
+    asked: list[Any] = []
+
+    async def ask(*request: Any) -> None:
+        asked.append(request)
+        if status != 200:
+            raise kr.ApiError("PATCH", "", status, reason, why)
+
+    return asked, SimpleNamespace(ask=ask)
 
 
 def status_of(seen: Seen, step: Step | None = None, **spec: Any) -> kr.Status:
@@ -359,29 +391,36 @@ async def test_f4_a_volume_grows_until_it_has_the_size_that_is_requested() -> No
 
 @pytest.mark.parametrize(
     ("status", "goes_on", "why"),
-    [(200, False, ""), (404, False, ""), (409, False, ""), (403, True, "the class lets none grow")],
+    [
+        *[(200, False, ""), (404, False, ""), (409, False, ""), (422, False, OTHER)],
+        *[(403, 600.0, "the class lets none grow. Set spec"), (0, 60.0, "timeout")],
+        *[(429, 60.0, "slowly"), (500, 60.0, "no leader")],
+    ],
 )
 async def test_a_volume_that_may_not_grow_is_told_and_all_else_goes_on(
-    status: int, goes_on: bool, why: str
+    status: int, goes_on: float, why: str
 ) -> None:
-    asked: list[Any] = []
-
-    async def ask(*request: Any) -> None:
-        asked.append(request)
-        if status > 200:
-            raise kr.ApiError("PATCH", "", status, "Forbidden", "the class lets none grow.")
-
+    asked, client = refusing(status, why.partition(" Set")[0])
     [child, *_] = context_for(Step(Do.WAIT)).children
     child.view = clusters.Kept("8Gi", "", "8Gi")
-    more: Any = {"client": SimpleNamespace(ask=ask), "children": [child], "reads": {VOLUME: {}}}
+    more: Any = {"client": client, "children": [child], "reads": {VOLUME: {}}}
     context = kr.CallContext(Settings(), stored={}, now=5.0, **more)
     eye = clusters.Eye(cluster(storage={"size": "9Gi"}), context)
     assert (await eye.look(Status())).small == {"c-1"}
 
-    assert await eye.patch(Step(Do.GROW_VOLUME, "c-1", uid="v1")) is not goes_on
+    assert await eye.patch(Step(Do.GROW_VOLUME, "c-1", uid="v1")) is not bool(goes_on)
     assert asked[0][2]["spec"] == {"resources": {"requests": {"storage": "9Gi"}}}
-    assert ((await eye.look(Status())).small == set()) is goes_on
-    assert why in eye.ungrown[1]
+    assert ((await eye.look(Status())).small == set()) is bool(goes_on)
+    assert eye.ungrown[2] == (5.0 + goes_on if goes_on else 0.0)
+    assert not goes_on or why in eye.ungrown[1]
+    assert ("StorageClass" in eye.ungrown[1]) is (status == 403)
+    before = eye.ungrown
+    await eye.patch(Step(Do.SETTLE_POD, "c-2", uid="p2"))
+    assert eye.ungrown == before, "it is of the volumes"
+    child.view = clusters.Kept("9Gi", "", "9Gi")  # somebody has helped
+    await eye.look(Status())
+    assert eye.ungrown == clusters.GROWN
+    child.view = clusters.Kept("8Gi", "", "8Gi")
     eye.cluster = cluster(storage={"size": "7Gi"})  # it is taken back, and further
     seen = await eye.look(Status())
     assert (len(seen.small), *seen.large, eye.ungrown) == (0, "c-1", clusters.GROWN)
@@ -390,13 +429,52 @@ async def test_a_volume_that_may_not_grow_is_told_and_all_else_goes_on(
     assert (told.reason, text in told.message) == ("Healthy", True)
 
 
+@pytest.mark.parametrize(
+    ("status", "why", "boot"),
+    [(403, "denied", ""), (422, "denied", ""), (500, "x", "member"), (422, OTHER, "join")],
+)
+async def test_a_pod_that_may_not_change_blocks_nothing_and_is_replaced_in_its_turn(
+    status: int, why: str, boot: str
+) -> None:
+    _, client = refusing(status, why)
+    [*_, child] = context_for(Step(Do.WAIT)).children
+    child.view = Pod(boot="join")
+    more: Any = {"client": client, "children": [child], "reads": {VOLUME: {}}}
+    context = kr.CallContext(Settings(), stored={}, now=5.0, **more)
+    eye = clusters.Eye(cluster(paused=True), context)
+
+    assert await eye.patch(Step(Do.SETTLE_POD, "c-1", uid="p1")) is (boot == "join")
+    seen = await eye.look(Status())
+    assert seen.pods["c-1"].boot == boot
+    later = replace(context, sync_result=eye.found(seen, Step(Do.WAIT)))
+    again = (await clusters.advance(eye.cluster, later)).seen.pods["c-1"].boot
+    assert again == ("" if boot == "" else "join"), "only a refusal is remembered"
+    s = healthy(3)
+    step = decide(replace(s, pods={**s.pods, "c-2": replace(s.pods["c-2"], boot=boot)}))
+    does = {"": Do.DELETE_POD, "member": Do.NOTHING, "join": Do.SETTLE_POD}[boot]
+    assert step.do is does
+
+
+async def test_a_step_that_no_leader_may_take_any_more_is_not_taken_for_refused() -> None:
+    eye = clusters.Eye(cluster(), kr.CallContext(Settings(), client=refusing(0, "x", "Fenced")[1]))
+    for do in (Do.SETTLE_POD, Do.GROW_VOLUME):
+        with pytest.raises(kr.ApiError):
+            await eye.patch(Step(do, "c-1", uid="1"))
+    assert (eye.ungrown, eye.unsettled) == (clusters.GROWN, {})
+
+
+@pytest.mark.parametrize("boot", ["new", "join", "member", "force"])
+def test_a_pod_of_an_older_operator_reads_no_annotation_and_so_is_replaced(boot: Any) -> None:
+    made = manifests.pod(cluster(), Make("c-1", "3.6.16", boot), "etcd", "")
+    made["metadata"] |= {"uid": "1", "resourceVersion": "1"}
+    assert clusters.pod(msgspec.convert(made, kr.Pod)).boot == boot
+    del made["metadata"]["annotations"][manifests.STATE]
+    replaced = boot in ("new", "join")
+    assert clusters.pod(msgspec.convert(made, kr.Pod)).boot == ("" if replaced else boot)
+
+
 async def test_a_pod_that_has_its_log_is_changed_by_its_annotations_alone() -> None:
-    asked: list[Any] = []
-
-    async def ask(*request: Any) -> None:
-        asked.append(request)
-
-    client: Any = SimpleNamespace(ask=ask)
+    asked, client = refusing()
     made = Make("c-2", "3.6.16", "join", {"c-1": "http://1", "c-2": "http://2"})
     joins, stays = (
         manifests.pod(cluster(), make, "etcd", "") for make in (made, Make("c-2", "3.6.16"))
