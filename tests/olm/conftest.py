@@ -20,7 +20,7 @@ from kopf_kit.testing import Kubectl
 from tests.e2e import release
 from tests.e2e.messages import PART_OF, Namespace, make_namespace
 from tests.olm import releases
-from tests.olm.subscription import Catalog, Subscription, remove
+from tests.olm.subscription import NAME, Catalog, Subscription, remove
 
 MakeNamespace = Callable[[str], Namespace]
 #: The operator's image, and those of its Pods by their names in PROJECT.
@@ -154,10 +154,9 @@ def _subscription(home: Namespace, catalog: Catalog) -> Iterator[Subscription]:
 
 def _clean(cluster: Cluster) -> None:
     """Remove the tests' operators, those that an interrupted run left included, and the CRD."""
-    kubectl = Kubectl(cluster, olm.NAMESPACE)
-    for name in kubectl("get", "namespaces", "-l", PART_OF, "-o", "name").split():
-        remove(Kubectl(cluster, name.partition("/")[2]))
-    remove(kubectl)
+    ours = Kubectl(cluster, NAME)("get", "namespaces", "-l", PART_OF, "-o", "name").split()
+    for name in (NAME, *(found.partition("/")[2] for found in ours)):  # OLM's has its own CSV
+        remove(Kubectl(cluster, name))
     release.clean(cluster)
 
 
