@@ -177,6 +177,14 @@ async def test_what_is_contributed_no_longer_is_removed(
     assert meta(server)["labels"] == {"mirror": "yes"}
 
 
+async def test_what_is_contributed_goes_with_the_selection(server: ApiServer) -> None:
+    async with serving(server, contributing()):
+        await until(lambda: meta(server)["labels"].get("team") == "a")
+        server.edit(SERVICE, KEY, lambda raw: raw["metadata"]["labels"].update(mirror="no"))
+        await until(lambda: "team" not in meta(server)["labels"])
+    assert meta(server)["labels"] == {"mirror": "no"}
+
+
 @pytest.mark.parametrize(
     ("team", "told"),
     [("green", "green/message, leaves this Service to it"), (None, "deletes it for the last time")],

@@ -1,5 +1,6 @@
 """Without an author's `status`, an object is ready once its children are, by their own status."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,7 +10,8 @@ import kopf_runtime as kr
 from kopf_runtime.declaring import readiness
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET
-from runtime.support.api_server import ApiServer
+from runtime.support.api_server import ApiServer, RefusedError
+from runtime.support.running import operating
 from runtime.support.waiting import until
 from runtime.widgets import WIDGET, Raw, Widget, manifest, owning, ready, widget, working_on
 
@@ -193,3 +195,18 @@ async def test_an_author_who_reads_a_child_leaves_its_readiness_as_it_is(
         await becomes(server, DEPLOYMENT, DEPLOYED)
         await is_well(server)
     assert seen[-1] == "w"
+
+
+async def test_what_lacks_a_child_is_not_ready(server: ApiServer) -> None:
+    one, told = controller(DEPLOYMENT, SECRET), kr.Status(True, "", "")
+
+    @one.status
+    def status(_: Any, seen: kr.Observed) -> kr.Status:
+        nonlocal told
+        return (told := kr.default_status(replace(seen, trouble=None)))
+
+    server.refuse("PATCH", f"/secrets/{CHILD[1]}$", RefusedError(403, "Forbidden", "no"), 1000)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told.message == "1 of its objects are missing.")
+        assert not told.ready
