@@ -22,7 +22,7 @@ from etcd_operator.backups import EtcdBackup
 from etcd_operator.client import Alarm, EtcdError, Listed, Voice
 from etcd_operator.decide import HIBERNATES, Do, Pod, Seen, Step, Wanted, decide, meanwhile
 from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status, listing
-from etcd_operator.manifests import Make
+from etcd_operator.manifests import Make, in_bytes
 from etcd_operator.recovery import note, recover
 from etcd_operator.settings import Settings, manager
 
@@ -67,7 +67,7 @@ class Kept(NamedTuple):
     @property
     def full(self) -> str:
         """As much as its data can take up, as what is requested may never come."""
-        return min(self.size, self.capacity, key=manifests.in_bytes)
+        return min(self.size, self.capacity, key=in_bytes)
 
 
 def pod(thing: kr.Pod) -> Pod:
@@ -363,7 +363,7 @@ class Eye:
 
     async def look(self, latched: Status) -> Seen:
         """Return what is there now."""
-        spec, settings, in_bytes = self.cluster.spec, self.context.settings, manifests.in_bytes
+        spec, repository = self.cluster.spec, self.context.settings.etcd_repository
         pods = {child.key[1]: self._pod(child) for child in self.context.children_of(POD)}
         claims = {manifests.member_of(c.key[1]): c for c in self.context.children_of(VOLUME)}
         wants = in_bytes(size := spec.storage.size)
@@ -371,7 +371,6 @@ class Eye:
         small = {n for n, kept in bound.items() if in_bytes(kept.size) < wants}
         self.ungrown = self.ungrown if small and self.ungrown[0] == size else GROWN
         tries = self.context.now >= self.ungrown[2]  # else all but the growth goes on
-        growing = {n for n, c in claims.items() if c.view.full != c.view.size}
         names = [name for name, pod in pods.items() if pod.address and not pod.deleting]
         self.plain = {name for name, pod in pods.items() if pod.plain}
         await self._log_in({name: pods[name].address for name in names})
@@ -384,9 +383,7 @@ class Eye:
                 mine[member] = left.pop(name).version
         members, alarms = await self._membership(pods, voices)
         tasks = spec.maintenance
-        template = manifests.template(
-            self.cluster, settings.etcd_repository, self.authority, latched.secure
-        )
+        template = manifests.template(self.cluster, repository, self.authority, latched.secure)
         defragment, saves = tasks.defragment_hours * HOUR, tasks.backup_before_upgrade is not None
         tls, adopt = spec.tls is not None, spec.storage.adopt
         volumes = {name: claim.uid for name, claim in claims.items() if not claim.deleting}
@@ -397,7 +394,7 @@ class Eye:
             seen,
             now=self.context.now,
             small=frozenset(small if tries else ()),
-            growing=frozenset(growing),
+            growing=frozenset(n for n, c in claims.items() if c.view.full != c.view.size),
             large=frozenset(n for n, kept in bound.items() if in_bytes(kept.full) > wants),
             backup=self._backup(),
             left=tuple(sorted(left)),
@@ -535,7 +532,7 @@ def desired(
         adopted = context.reads_of(VOLUME).get((cluster.metadata.namespace, name))
         there = (c for c in context.children_of(VOLUME) if not (c.view.pending or c.deleting))
         sizes = [cluster.spec.storage.size, *(child.view.full for child in there)]
-        most = max(sizes, key=manifests.in_bytes)  # as the others' data may need it
+        most = max(sizes, key=in_bytes)  # as the others' data may need it
         kept = adopted or Kept(most, entries[step.member].version)
         yield manifests.volume(cluster, step.member, kept.version, kept.size)
     begun = bool(context.children_of(BACKUP)) and look.seen.upgrades
@@ -697,7 +694,7 @@ def _grows(look: Look) -> str:
 def _quota(spec: Spec) -> str:
     """Return a warning if the disks may be full before etcd's quota is reached."""
     quota = spec.options.quota_backend_bytes or QUOTA
-    if quota <= ROOM * manifests.in_bytes(spec.storage.size):
+    if quota <= ROOM * in_bytes(spec.storage.size):
         return ""
     text = f" etcd's quota, {quota / 2**30:.3g} GiB, is more than 80 % of spec.storage.size, so "
     return f"{text}the disks may be full before it is reached: raise the size, or lower the quota."

@@ -262,29 +262,25 @@ def test_only_the_very_object_that_was_seen_is_deleted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "requested", "capacity", "more", "most"),
+    ("size", "requested", "capacity", "state", "most"),
     [
-        ("9Gi", "8Gi", "8Gi", {}, "9Gi"),
-        ("4Gi", "8Gi", "", {}, "8Gi"),
-        ("4Gi", "8Gi", "10Gi", {}, "8Gi"),
-        ("4Gi", "100Ti", "8Gi", {}, "8Gi"),  # it was accepted, and no disk is so large
-        ("4Gi", "100Ti", "", {"pending": True}, "4Gi"),
-        ("4Gi", "8Gi", "8Gi", {"deleting": True}, "4Gi"),
+        *[("9Gi", "8Gi", "8Gi", "", "9Gi"), ("4Gi", "8Gi", "10Gi", "", "8Gi")],
+        *[("4Gi", "8Gi", "", "", "8Gi"), ("4Gi", "100Ti", "8Gi", "", "8Gi")],
+        *[("4Gi", "100Ti", "", "pending", "4Gi"), ("4Gi", "8Gi", "8Gi", "deleting", "4Gi")],
     ],
 )
 async def test_a_volume_keeps_its_size_and_a_new_one_is_as_large_as_the_others_are(
-    size: str, requested: str, capacity: str, more: dict[str, bool], most: str
+    size: str, requested: str, capacity: str, state: str, most: str
 ) -> None:
     context = context_for(Step(Do.CREATE_VOLUME, "c-2"), reads={VOLUME: {}})
     [child, *_] = context.children
-    child.deleting = more.get("deleting", False)
-    child.view = clusters.Kept(requested, "", capacity, more.get("pending", False))
-    wants = cluster(paused=True, storage={"size": size})
+    child.deleting = state == "deleting"
+    child.view = clusters.Kept(requested, "", capacity, state == "pending")
     volumes = volumes_of(cluster(storage={"size": size}), context)
     assert [has for has, _ in volumes.values()] == [requested, most][child.deleting :]
     context.children.pop()
-    large = (await clusters.advance(wants, context)).seen.large
-    assert bool(large) is (most != size), "new ones are as large"
+    seen = await clusters.Eye(cluster(storage={"size": size}), context).look(Status())
+    assert bool(seen.large) is (most != size), "new ones are as large"
 
 
 def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
@@ -342,6 +338,12 @@ def refusing(status: int = 200, why: str = "", reason: str = "") -> tuple[list[A
     return asked, SimpleNamespace(ask=ask)
 
 
+def eye_for(wants: EtcdCluster, child: Any, client: Any) -> clusters.Eye:
+    """Return what looks at a cluster with one child."""
+    more: Any = {"client": client, "children": [child], "reads": {VOLUME: {}}}
+    return clusters.Eye(wants, kr.CallContext(Settings(), stored={}, now=5.0, **more))
+
+
 def status_of(seen: Seen, step: Step | None = None, **spec: Any) -> kr.Status:
     one = cluster(size=seen.wanted.size, **spec)
     look = Look(seen, step or Step(Do.NOTHING))
@@ -382,11 +384,8 @@ async def test_f4_a_volume_grows_until_it_has_the_size_that_is_requested() -> No
         ("9Gi", "", False, False),
     ):
         child.view = clusters.Kept(size, "", capacity)
-        context = kr.CallContext(
-            Settings(), stored={}, children=[child], now=5.0, reads={VOLUME: {}}
-        )
-        look = await clusters.advance(cluster(paused=True, storage={"size": "9Gi"}), context)
-        assert (bool(look.seen.small), bool(look.seen.growing)) == (small, growing)
+        seen = await eye_for(cluster(storage={"size": "9Gi"}), child, None).look(Status())
+        assert (bool(seen.small), bool(seen.growing)) == (small, growing)
 
 
 @pytest.mark.parametrize(
@@ -403,9 +402,7 @@ async def test_a_volume_that_may_not_grow_is_told_and_all_else_goes_on(
     asked, client = refusing(status, why.partition(" Set")[0])
     [child, *_] = context_for(Step(Do.WAIT)).children
     child.view = clusters.Kept("8Gi", "", "8Gi")
-    more: Any = {"client": client, "children": [child], "reads": {VOLUME: {}}}
-    context = kr.CallContext(Settings(), stored={}, now=5.0, **more)
-    eye = clusters.Eye(cluster(storage={"size": "9Gi"}), context)
+    eye = eye_for(cluster(storage={"size": "9Gi"}), child, client)
     assert (await eye.look(Status())).small == {"c-1"}
 
     assert await eye.patch(Step(Do.GROW_VOLUME, "c-1", uid="v1")) is not bool(goes_on)
@@ -439,20 +436,16 @@ async def test_a_pod_that_may_not_change_blocks_nothing_and_is_replaced_in_its_t
     _, client = refusing(status, why)
     [*_, child] = context_for(Step(Do.WAIT)).children
     child.view = Pod(boot="join")
-    more: Any = {"client": client, "children": [child], "reads": {VOLUME: {}}}
-    context = kr.CallContext(Settings(), stored={}, now=5.0, **more)
-    eye = clusters.Eye(cluster(paused=True), context)
-
+    eye = eye_for(cluster(paused=True), child, client)
     assert await eye.patch(Step(Do.SETTLE_POD, "c-1", uid="p1")) is (boot == "join")
     seen = await eye.look(Status())
     assert seen.pods["c-1"].boot == boot
-    later = replace(context, sync_result=eye.found(seen, Step(Do.WAIT)))
+    later = replace(eye.context, sync_result=eye.found(seen, Step(Do.WAIT)))
     again = (await clusters.advance(eye.cluster, later)).seen.pods["c-1"].boot
     assert again == ("" if boot == "" else "join"), "only a refusal is remembered"
-    s = healthy(3)
-    step = decide(replace(s, pods={**s.pods, "c-2": replace(s.pods["c-2"], boot=boot)}))
+    pods = {**healthy(3).pods, "c-2": replace(healthy(3).pods["c-2"], boot=boot)}
     does = {"": Do.DELETE_POD, "member": Do.NOTHING, "join": Do.SETTLE_POD}[boot]
-    assert step.do is does
+    assert decide(replace(healthy(3), pods=pods)).do is does
 
 
 async def test_a_step_that_no_leader_may_take_any_more_is_not_taken_for_refused() -> None:
@@ -469,8 +462,8 @@ def test_a_pod_of_an_older_operator_reads_no_annotation_and_so_is_replaced(boot:
     made["metadata"] |= {"uid": "1", "resourceVersion": "1"}
     assert clusters.pod(msgspec.convert(made, kr.Pod)).boot == boot
     del made["metadata"]["annotations"][manifests.STATE]
-    replaced = boot in ("new", "join")
-    assert clusters.pod(msgspec.convert(made, kr.Pod)).boot == ("" if replaced else boot)
+    older = clusters.pod(msgspec.convert(made, kr.Pod)).boot
+    assert older == (boot if boot in ("member", "force") else "")
 
 
 async def test_a_pod_that_has_its_log_is_changed_by_its_annotations_alone() -> None:
