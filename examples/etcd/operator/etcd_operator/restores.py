@@ -97,8 +97,8 @@ class Status(Shown, frozen=True):
     """Why it is not carried out."""
     complete: bool = False
     """Whether it was carried out."""
-    served: bool = False
-    """Whether the cluster was as wanted after that."""
+    joining: bool = False
+    """Whether members were still to join after that."""
 
 
 @kr.custom_resource(
@@ -212,7 +212,7 @@ class Target:
     basis: kinds.Basis | None = None
     #: Whether nothing is changed for now.
     paused: bool = False
-    #: Why it is not as wanted; empty if it is.
+    #: What is said of it while a member is to join yet; else empty.
     unready: str = "it is not looked at."
 
 
@@ -222,10 +222,13 @@ def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     available = kr.condition(cluster.status, "Available").get("status", "")
     now, own = latched.recovery, kinds.basis(cluster.metadata.uid, latched.recovery)
     ready, paused = kr.condition(cluster.status, "Ready"), cluster.spec.paused
-    unready = "" if ready.get("status") == "True" else ready.get("message", "it begins.")
+    staying = [member for member in latched.members if not member.leaving]
+    whole = available == "True" and all(member.proved for member in staying)
+    whole = whole and len(staying) >= cluster.spec.size
+    unready = "" if whole or not cluster.spec.size else ready.get("message", "it begins.")
     if now is None or now.uid != restore.metadata.uid:
         return Target(None, None, available, own, paused, unready)
-    seeds = [member for member in latched.members if member.volume and not member.leaving]
+    seeds = [member for member in staying if member.volume]
     seed = seeds[0] if seeds and not now.survivor else None
     return Target(now, seed, available, own, paused, unready)
 
@@ -237,12 +240,13 @@ def news(
 
     `rival` is another EtcdRestore that the cluster has begun with.
     """
+    if status.complete or status.refused:  # another one may have begun since
+        joined = status.joining and (not to.unready or to.recovery is None)
+        return {"joining": False} if joined else None
     if status.basis is None and to.basis is not None:
         return {"basis": to.basis}
-    if status.complete:  # another one may have begun since
-        return {"served": True} if not to.unready or to.recovery is None else None
     if to.recovery is not None and to.recovery.ended:
-        return {"complete": True, "lost": to.recovery.lost}
+        return {"complete": True, "joining": True, "lost": to.recovery.lost}
     if to.recovery is None and (why := superseded(spec.cluster, status.basis, to.basis, rival)):
         return {"refused": why}
     if spec.source.survivor is not None:
@@ -268,10 +272,8 @@ def superseded(cluster: str, basis: kinds.Basis | None, now: kinds.Basis | None,
     if basis == now or basis is None or now is None:
         return ""
     if basis.cluster != now.cluster:
-        return (
-            f"it was for another EtcdCluster {cluster}, which was deleted; if it is for this one"
-            ", too, create it again"
-        )
+        why = f"it was for another EtcdCluster {cluster}, which was deleted; if it is for this "
+        return f"{why}one, too, create it again"
     return "another EtcdRestore has begun since; if it is to follow that one, create it again"
 
 
@@ -303,9 +305,7 @@ async def follow(restore: EtcdRestore, context: kr.CallContext[Settings]) -> Loo
     pending = orders(restore.metadata.namespace, restore.spec.cluster)
     began = to.basis.restore if to.basis is not None and to.recovery is None else ""
     rival = next((order.name for order in pending if order.uid == began), "")
-    while not (status.served or status.refused):
-        if (fields := news(restore.spec, status, to, check, fill, rival)) is None:
-            break
+    while (fields := news(restore.spec, status, to, check, fill, rival)) is not None:
         await context.record(fields)
         status = msgspec.structs.replace(status, **fields)
     return Look(to, check, fill)
@@ -347,12 +347,9 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
     if status.complete:
         lost = f" Revisions that are lost: at least {status.lost}." if status.lost else ""
         text = f"The data of {spec.cluster} are restored.{lost}"
-        if status.served:
-            return "Complete", text
-        return (
-            "Restoring",
-            f"{text} EtcdCluster {spec.cluster} is not as wanted yet: {look.to.unready}",
-        )
+        if status.joining:
+            text += f" EtcdCluster {spec.cluster} is not as wanted yet: {look.to.unready}"
+        return "Restoring" if status.joining else "Complete", text
     if status.refused:
         return "Refused", f"The data are not replaced: {status.refused.rstrip('.')}."
     if not status.accepted:

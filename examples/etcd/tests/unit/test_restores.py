@@ -39,6 +39,7 @@ def cluster(**status: Any) -> EtcdCluster:
 
 WHOLE = {"refused": "the cluster has a quorum, so nothing is lost"}
 GROWS = Target(Recovery(uid="r1", ended=True), SEED, "True", unready="c-2 gets a volume.")
+JOINS = Status(complete=True, joining=True)
 GOES_ON = Target(Recovery(uid="r1", survivor="c-1"), None, available="True")
 FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
 
@@ -70,10 +71,10 @@ def test_what_is_remembered(
         (Status(accepted=True), Look(FILLS, READ, RUNS), "Restoring", "gets the backup"),
         (Status(accepted=True), Look(FILLS, READ, FAILED), "Restoring", "delete the Job to try"),
         (Status(accepted=True), Look(GOES_ON, NONE, NONE), "Restoring", "becomes what c-1 has."),
-        (Status(complete=True), Look(GROWS, NONE, NONE), "Restoring", "yet: c-2 gets a volume."),
-        (Status(complete=True, served=True, lost=3), Look(GROWS, NONE, NONE), "Complete", " 3."),
+        (JOINS, Look(GROWS, NONE, NONE), "Restoring", "yet: c-2 gets a volume."),
+        (Status(complete=True, lost=3), Look(GROWS, NONE, NONE), "Complete", " 3."),
         (
-            Status(complete=True, served=True, lost=1),
+            Status(complete=True, lost=1),
             Look(WELL, NONE, NONE),
             "Complete",
             ": at least 1.",
@@ -89,12 +90,46 @@ def test_how_far_it_is(status: Status, look: Look, phase: str, text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("to", "served"), [(GROWS, False), (replace(GROWS, unready=""), True), (WELL, True)]
+    ("to", "joined"), [(GROWS, False), (replace(GROWS, unready=""), True), (WELL, True)]
 )
-def test_it_is_complete_once_the_cluster_is_as_wanted(to: Target, served: bool) -> None:
-    """Before that, members join: a script that waits for the restore would go on too early."""
-    told = restores.news(FROM_BACKUP.spec, Status(complete=True), to, NONE, NONE)
-    assert told == ({"served": True} if served else None)
+def test_it_is_complete_once_all_members_have_joined(to: Target, joined: bool) -> None:
+    """Before that, a script that waits for the restore would go on too early."""
+    told = restores.news(FROM_BACKUP.spec, Status(accepted=True), GROWS, NONE, NONE)
+    assert told == {"complete": True, "joining": True, "lost": 0}
+    told = restores.news(FROM_BACKUP.spec, JOINS, to, NONE, NONE)
+    assert told == ({"joining": False} if joined else None)
+
+
+def test_one_that_an_earlier_operator_has_completed_stays_complete() -> None:
+    """Its status has no word about members that join."""
+    old = Status(complete=True)
+    assert restores.news(FROM_BACKUP.spec, old, GROWS, NONE, NONE) is None
+    assert restores.verdict(FROM_BACKUP.spec, old, Look(GROWS, NONE, NONE))[0] == "Complete"
+
+
+@pytest.mark.parametrize(
+    ("available", "proved", "size", "joined"),
+    [
+        ("True", 3, 3, True),
+        ("True", 2, 3, False),
+        ("True", 3, 4, False),
+        ("False", 3, 3, False),
+        ("Unknown", 1, 0, True),
+    ],
+)
+def test_a_cluster_that_is_not_ready_for_long_keeps_no_restore_from_its_end(
+    available: str, proved: int, size: int, joined: bool
+) -> None:
+    """Such as one whose volumes cannot grow, or whose version is refused."""
+    entries = [Entry(name=f"c-{n}", version="3.6.16", proved=n <= proved) for n in (1, 2, 3)]
+    entries.append(Entry(name="c-4", version="3.6.16", leaving="why"))
+    refused = {"type": "Ready", "status": "False", "message": "VersionRefused."}
+    conditions = [refused, {"type": "Available", "status": available}]
+    recovery = Recovery(uid="r1", ended=True)
+    status = {"members": entries, "recovery": recovery, "conditions": conditions}
+    there = cluster(**msgspec.to_builtins(status))
+    there = msgspec.structs.replace(there, spec=msgspec.structs.replace(there.spec, size=size))
+    assert restores.target(FROM_BACKUP, there).unready == ("" if joined else "VersionRefused.")
 
 
 def test_who_waits_for_a_silent_survivor_is_told_to_name_it() -> None:
