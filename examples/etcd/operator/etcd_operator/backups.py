@@ -180,12 +180,11 @@ async def follow(backup: EtcdBackup, context: kr.CallContext[Settings]) -> Look:
     run = status.run
     course = Course() if run is None else jobs.course(context, run.job)
     created = datetime.fromisoformat(backup.metadata.creation_timestamp or "").timestamp()
-    moment = None
     try:
-        look = Look(course, next=_next(spec, context.now))
         moment = due(spec, status, created, context.now)
+        look = Look(course, next=_next(spec, context.now))
     except ValueError as error:
-        look = Look(course, refusal=str(error))
+        look, moment = Look(course, refusal=str(error)), None
     if run is not None and not run.ended:
         if (end := ended(status, run, course, context.now)) is not None:
             await context.record(end)

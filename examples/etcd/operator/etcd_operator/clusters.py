@@ -601,10 +601,12 @@ def available(seen: Seen) -> kr.Condition:
     count = max(len(seen.electorate), seen.count)
     text = f"Voters that answer: {answer} of {count}." if count else "No voter is known."
     if seen.available:
+        text += "" if 2 * answer > count else " Through these, a quorum answers."
         return kr.Condition("Available", True, "Serving", text)
     reason = "QuorumLost" if answer else "Unreachable"
     if seen.members is not None or 2 * answer > count:
-        reason, text = "NotReady", f"{text} None of them is ready to serve."
+        reason, known = "NotReady", seen.members is not None
+        text += " None of them is ready to serve." if known else " No leader is known to answer."
     gone = [e.name for e in seen.electorate if e.volume and not seen.intact(e)]
     if silent := [e.name for e in seen.electorate if e.name not in {*seen.voices, *gone}]:
         text += f" No answer comes from {listing(silent)}."
@@ -647,9 +649,9 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
     if step.do is Do.REFUSE:
         return False, "Refused", f"{step.text}.{_stopped(seen)}{grows}"
     if step.do is not Do.NOTHING:
-        reasons = [seen.pods[e.name].reason for e in seen.staying if e.name in seen.pods]
-        reason = next(filter(None, [*reasons, "Unreachable" if silent else ""]), "Progressing")
-        return False, reason, f"{step.text}.{details}{grows}"
+        reason = "MemberUnreachable" if silent else "Progressing"
+        reasons = (seen.pods[e.name].reason for e in seen.staying if e.name in seen.pods)
+        return False, next(filter(None, reasons), reason), f"{step.text}.{details}{grows}"
     if seen.refusal:
         return False, "VersionRefused", f"{seen.refusal}.{grows}"
     if look.ungrown[1]:

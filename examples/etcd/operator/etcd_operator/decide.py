@@ -668,6 +668,8 @@ def _leave(s: Seen) -> Step | None:
                 return step
         if listed is not None:
             return Step(Do.REMOVE, member.name, member.leaving, body={"ID": listed.id})
+        if member.id:  # it votes no more, even if the others are silent
+            return _set(s, member, "it is no member any more", id="")
         if pod is not None:
             if pod.deleting:  # it ends when its node comes back; nobody waits for that
                 continue

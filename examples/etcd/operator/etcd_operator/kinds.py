@@ -171,7 +171,7 @@ class Entry(kr.Fields, frozen=True, kw_only=True):
     volume: Text = ""
     """The uid of the volume with its data."""
     id: ID = ""
-    """Its ID, once it was in the member list."""
+    """Its ID, once it was in the member list, and until it was removed."""
     leaving: Text = ""
     """Why it goes; empty while it stays."""
     proved: bool = False

@@ -203,14 +203,11 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
         return latch(s, f"{survivor.name} serves alone", recovery=replace(now, ended=True))
     # Of one to be adopted, both were not known.
     alone = replace(survivor, id=voice.id, ran="" if survivor.proved else voice.version)
-    gone = [
-        alone if member.name == survivor.name else replace(member, leaving=member.leaving or LOST)
-        for member in s.latched.members
-    ]
+    gone = [replace(member, leaving=member.leaving or LOST, id="") for member in others]
     return latch(
         s,
         f"{survivor.name} is the cluster",
-        members=gone,
+        members=[alone, *gone],
         cluster_id=voice.cluster_id,
         recovery=replace(now, lost=max(now.lost, _lost(s, survivor)), alone=True),
     )

@@ -76,7 +76,7 @@ def test_the_plugin_has_advice_on_each_reason_and_event() -> None:
     written = yaml.safe_load((ROOT / "advice.yaml").read_text())["reasons"]
     named = {entry["alert"] for entry in written if "alert" in entry}
 
-    assert reasons >= {"Refused", "QuorumLost", "Unreachable", "BackupMissing", "PasswordRefused"}
+    assert reasons >= {"QuorumLost", "MemberUnreachable", "BackupMissing", "PasswordRefused"}
     assert events >= {"MemberAdded", "MemberDoesNotRun", "BackupComplete"}
     every = *own.events, *own.reasons
     for words, entries in ((reasons - FINE, own.reasons), (events, every)):

@@ -16,7 +16,7 @@ from etcd_operator.kinds import BACKUP, Entry, EtcdCluster, Status
 from etcd_operator.manifests import Make
 from etcd_operator.operator import Settings
 from tests.unit.sentences import judge_all
-from tests.unit.test_decide import alarmed, entry, healthy, latching, silent, wanting
+from tests.unit.test_decide import alarmed, alone, entry, healthy, latching, silent, wanting
 
 
 def cluster(**spec: Any) -> EtcdCluster:
@@ -483,6 +483,40 @@ async def test_a_pod_that_has_its_log_is_changed_by_its_annotations_alone() -> N
     assert joins == stays
 
 
+def test_one_silent_member_is_not_taken_for_a_lost_quorum() -> None:
+    """The advice for that is an EtcdRestore, which would replace the data of those that serve."""
+    s = silent(healthy(3), 3)
+    s = replace(s, pods={**s.pods, "c-3": replace(s.pods["c-3"], ready=True)})
+    told = judge_all(s, decide(s), **{"c-3": "no answer (in time)"})
+    assert (told.conditions[0].status, told.reason) == (True, "MemberUnreachable")
+
+
+def test_in_an_election_no_member_is_called_unready() -> None:
+    s = healthy(3)
+    voices = {name: replace(voice, leader="") for name, voice in s.voices.items()}
+    s = replace(s, members=None, voices=voices)
+    serves = judge_all(s, decide(s)).conditions[0]
+    told = "Voters that answer: 3 of 3. No leader is known to answer."
+    assert (serves.reason, serves.message) == ("NotReady", told)
+
+
+def test_a_member_that_was_removed_is_no_voter_when_the_last_one_restarts() -> None:
+    s = healthy(3, size=1)
+    for number in (2, 3):
+        s = entry(s, number, leaving=UNWANTED)
+    s = replace(s, members=(s.members or ())[:1])
+    while s.pods.keys() > {"c-1"}:
+        step = decide(s)
+        s = replace(s, latched=step.latched or s.latched)
+        if step.do is Do.DELETE_POD:
+            s = replace(s, pods={n: pod for n, pod in s.pods.items() if n != step.member})
+        elif step.do is Do.DELETE_VOLUME:
+            s = alone(s, int(step.member[-1]))
+    s = replace(silent(s, 1, keep_pods=False), members=None, voices={})
+    message = judge_all(s, decide(s)).conditions[0].message
+    assert message == "Voters that answer: 0 of 1. No answer comes from c-1."
+
+
 def test_the_volumes_and_members_without_which_there_is_no_quorum_are_named() -> None:
     lost = silent(replace(healthy(3), members=None), 1, 2)
     lost = replace(lost, volumes={"c-1": "v1", "c-3": "v3"})
@@ -522,7 +556,7 @@ def test_why_the_first_member_does_not_answer_is_told_if_it_is_ready() -> None:
     look = Look(seen, Step(Do.WAIT, why="c-1 starts"), errors={"c-2": "no", "c-1": "no trust"})
     status = clusters.status(cluster(), kr.Observed(None, sync_result=look, now=seen.now))
 
-    assert (status.reason, status.message) == ("Unreachable", "c-1 starts. c-1: no trust.")
+    assert (status.reason, status.message) == ("MemberUnreachable", "c-1 starts. c-1: no trust.")
 
 
 @pytest.mark.parametrize("lost", [True, False])

@@ -190,6 +190,7 @@ def test_the_member_with_the_newest_data_survives_a_lost_quorum() -> None:
     assert world.latched.cluster_id == "1d7a"
     leaving = {member.name: bool(member.leaving) for member in world.latched.members}
     assert leaving == {"c-1": True, "c-2": False, "c-3": True}
+    assert [m.name for m in world.latched.members if m.id] == ["c-2"], "the others vote no more"
     assert Do.DELETE_VOLUME not in [do for do, _ in world.steps]
 
 
