@@ -19,7 +19,6 @@ REFUSED: list[tuple[str, str, Raw, Raw, str]] = [
     ("EtcdCluster", "c", {**CLUSTER, "size": 8}, {}, "less than or equal to 7"),
     ("EtcdCluster", "c", CLUSTER, {"version": "3.8.0"}, "change one minor version at a time"),
     ("EtcdCluster", "c", {"version": "3.7.3"}, {"version": "3.5.35"}, "one minor version at a"),
-    ("EtcdCluster", "c", CLUSTER, {"storage": {"size": "1Gi"}}, "volumes cannot shrink"),
     ("EtcdCluster", "c", CLUSTER, {"storage": {"className": "x"}}, "class of a cluster cannot be"),
     ("EtcdCluster", "c", CLUSTER, {"storage": {"adopt": "abcde"}}, "adopted cannot be changed"),
     ("EtcdBackup", "b", BACKUP, {"store": {"volume": {"claim": "a"}}}, "name one store"),
