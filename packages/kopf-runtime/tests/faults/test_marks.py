@@ -270,9 +270,9 @@ class Walk:
             if call.method == "GET" and call.path == self.path(one) and call.at <= write.at
         ]
         since = max(looked, default=write.at)
-        # With the managers of another child written into it, a copy is what a plan once asked for:
-        # nothing tells the two apart, and nothing but `manage` makes it so.
-        forged = name.startswith(COPY) and uid in self.given
+        # With all marks of another object's child, its managers among them, it is what that object
+        # once asked for under another name: nothing tells the two apart, and only `manage` does it.
+        forged = any(child != name for child in self.given.get(uid, ()))
         asked = any(one.asked_for(kind, since - 0.5, write.at) for one in asking)
         may = kind != PART and (forged or asked)
         if not may:
