@@ -56,7 +56,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("README", r"images in about (\d+) min", r"약 (\d+)분 동안", BUILDING),
     ("charts/message-operator/README", r"Helm ([\d.]+) or newer", "", HELM),
     ("docs/admission", r"`\*\* of (\d+ seconds)", r"`timeout`\((\d+초)\)", TIMEOUT),
-    ("docs/admission", r"Each has (\d+ seconds)", r"(\d+초) 안에 끝", MAX_TIMEOUT),
+    ("docs/admission", r"A call may take (\d+ seconds)", r"(\d+초) 안에 끝", MAX_TIMEOUT),
     ("docs/architecture", r"every (\d+ seconds)", r"(\d+초)마다 리스", OURS["lease_retry_period"]),
     ("docs/architecture", r"changed for (\d+ seconds)", r"(\d+초) 동안", OURS["lease_duration"]),
     ("docs/architecture", r"(\d+ seconds) old", r"(\d+초) 이내", OURS["lease_renew_deadline"]),
