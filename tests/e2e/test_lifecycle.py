@@ -197,6 +197,7 @@ def test_a_pod_that_is_lost_or_has_ended_comes_back(namespace: Namespace) -> Non
     )
 
 
+@pytest.mark.long  # its image, its chart and its admission are tested by themselves
 def test_an_operator_on_plain_kopf_is_installed_beside_it(e2e_cluster: Cluster) -> None:
     """Its own tests pass there, too."""
     notes = "examples/plain-kopf"

@@ -521,7 +521,7 @@ def test_o1_no_account_of_another_is_taken_by_its_name_or_its_workload(seed: int
 
 @pytest.mark.parametrize(
     ("seed", "count"),
-    [(75, 24), *(pytest.param(seed, 100, marks=pytest.mark.long) for seed in (1, 2, 3))],
+    [(75, 8), *(pytest.param(seed, 100, marks=pytest.mark.long) for seed in (1, 2, 3))],
 )
 async def test_o1_o7_no_right_gets_wider_than_the_author_s_manifests_give_it(
     operator: Path, seed: int, count: int

@@ -199,5 +199,5 @@ def wait_until(
         waited = time.monotonic() - began
         if waited > bound:
             raise AssertionError(f"waited {bound:g} s for {what}; last seen: {seen}")
-        time.sleep(min(max(0.1, waited / 10), 1.0))  # looking keeps a server busy, too
+        time.sleep(min(max(0.25, waited / 6), 2.0))  # looking keeps a machine busy, too
     return seen
