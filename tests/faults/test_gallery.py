@@ -182,6 +182,7 @@ async def test_a_network_policy_per_namespace(cluster: Cluster) -> None:
                 await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_the_end_of_a_namespace(cluster: Cluster) -> None:
     made: dict[int, str] = {}
 
@@ -221,6 +222,7 @@ async def test_a_copied_secret(cluster: Cluster) -> None:
         await survived(here, act, is_right)
 
 
+@pytest.mark.long
 async def test_a_restarted_consumer(cluster: Cluster) -> None:
     namespace = await cluster.new_namespace()
     deployments, secrets = (k.path(namespace) for k in (kinds.DEPLOYMENT, kinds.SECRET))
@@ -263,6 +265,7 @@ class BlueGreens(Gallery):
         return {"image": text, "replicas": 1}
 
 
+@pytest.mark.long
 async def test_a_blue_green_deployment(cluster: Cluster) -> None:
     subject = BlueGreens(blue_green)
     await prepare(cluster, subject)
@@ -292,6 +295,7 @@ class IndexedJobs(Gallery):
         return {"completions": 3, "parallelism": 2}
 
 
+@pytest.mark.long
 async def test_an_indexed_job(cluster: Cluster) -> None:
     subject, most = IndexedJobs(indexed_job), 0
     await prepare(cluster, subject)
@@ -324,6 +328,7 @@ class Schedules(Gallery):
         return {"seconds": 2}
 
 
+@pytest.mark.long
 async def test_a_cron_job(cluster: Cluster) -> None:
     subject = Schedules(cron_job)
     await prepare(cluster, subject)

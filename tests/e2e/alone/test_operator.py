@@ -3,12 +3,15 @@
 That its leader is killed is tested in chart/test_scenarios.py::test_ha.
 """
 
+import pytest
+
 from kopf_kit.testing.requests import wait_until
 from tests.e2e.messages import WAIT, Namespace, ready, restarts, uid
 from tests.e2e.release import Operator
 from tests.support.plugin import Plugin
 
 
+@pytest.mark.long  # the fault suite does so after each write
 def test_what_happened_while_there_was_no_operator_is_caught_up(
     namespace: Namespace, operator: Operator, plugin: Plugin
 ) -> None:

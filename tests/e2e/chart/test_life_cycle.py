@@ -131,7 +131,7 @@ def left(operator: Operator) -> set[str]:
     }
 
 
-@helms("helm3")
+@helms()  # who has its kind afterwards is asked of an API server by kopf-kit
 @pytest.mark.usefixtures("without_kind")
 def test_uninstalled_it_leaves_messages_which_a_reinstallation_adopts(
     releases: Releases, home: Namespace, namespace: Namespace

@@ -211,6 +211,7 @@ def test_monitoring(
     ]
 
 
+@pytest.mark.long
 def test_secure_metrics(
     releases: Releases, home: Namespace, namespace: Namespace, kubectl: Kubectl, tmp_path: Path
 ) -> None:
