@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -269,6 +270,18 @@ async def test_l8_a_status_that_cannot_be_written_makes_nobody_forget_the_object
         server.remove(POD, CHILD)
 
         await until(lambda: server.get(POD, CHILD))
+
+
+async def test_l8_what_waits_is_told_once_its_status_can_be_written(server: ApiServer) -> None:
+    def desired(*_: object) -> Any:
+        raise kr.Wait("Busy", "It is busy.", after=3600)
+
+    refused = server.refuse("PATCH", "/status$", RefusedError(500, "InternalError"), 8)
+    async with working_on(server, widget(), widgets.controller(desired)):
+        await until(lambda: refused)
+        began = time.monotonic()
+        await until(lambda: readiness(server).get("reason") == "Busy")
+    assert time.monotonic() - began > 0.5  # each pause is twice as long as the one before
 
 
 async def test_l8_an_object_that_is_gone_is_forgotten_when_its_status_is_refused(

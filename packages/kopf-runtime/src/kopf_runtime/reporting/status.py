@@ -197,8 +197,9 @@ class StatusReporter:
             logger.exception("The status failed")
             return structs.replace(outcome, fails=True)
         if reported.fails:
+            # However long the step waits, its status is written as soon as that is possible.
             after = max(outcome.not_before, reported.not_before)
-            return structs.replace(outcome, fails=True, not_before=after)
+            return structs.replace(outcome, fails=True, again=reported.again, not_before=after)
         again = reported.again  # the status is written later
         if again is not None:
             again = min(outcome.again or again, again)
