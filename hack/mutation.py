@@ -146,6 +146,7 @@ class Module:
         lines = (str(line) for line in (mutant.line, mutant.statement))
         at = [self.lines[line] for line in lines if line in self.lines]
         near = (at or [[] if mutant.inside else [*self.seconds]])[0]
+        near = [*self.seconds] if "" in near else near  # it is reached as they are collected
         return sorted(near, key=lambda test: self.seconds[test] / (1 + self.noticed[test]))
 
 

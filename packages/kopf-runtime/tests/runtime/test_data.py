@@ -487,6 +487,49 @@ async def test_d8_a_field_that_was_not_kept_hides_no_later_change(server: ApiSer
         await until(lambda: more() == "kept")
 
 
+async def test_b1_an_empty_text_that_somebody_takes_away_comes_back(server: ApiServer) -> None:
+    def with_empty(thing: Widget, _: object) -> Iterable[Raw]:
+        for child in widgets.config_map(thing):
+            child["data"]["more"] = ""
+            yield child
+
+    async with reconciled(server, widget(), widgets.controller(with_empty)):
+        refused = server.refuse("PATCH", "/w-one$", FORBIDDEN, times=float("inf"))  # of a dry run
+        server.edit(CONFIG_MAP, CLAIM, lambda raw: raw["data"].pop("more"))
+        await until(lambda: refused)
+        await asyncio.sleep(0.2)
+        assert is_ready(server)  # what cannot be tried is not known
+        server.answers.clear()
+        server.refuse("PATCH", "/w-one$", RefusedError(429, "TooManyRequests"))
+        server.edit(CONFIG_MAP, CLAIM, lambda raw: raw["metadata"].update(finalizers=[]))
+        await until(lambda: stored(server, CONFIG_MAP, CLAIM)["data"].get("more") == "")
+
+
+async def test_b1_what_admission_takes_from_an_item_stays_away_though_others_add_to_it(
+    server: ApiServer,
+) -> None:
+    def with_command(thing: Widget, _: object) -> Iterable[Raw]:
+        (pod,) = widgets.pod(thing)
+        pod["spec"]["containers"][0]["command"] = ["sh"]
+        yield pod
+
+    def admit(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            raw["spec"]["containers"][0].pop("command", None)
+
+    server.admission = admit
+    async with reconciled(server, widget(), replaced(with_command)):
+        pass
+    server.edit(POD, CLAIM, lambda raw: raw["spec"].update(tolerations=[{"key": "spot"}]))
+    before = len(server.writes)
+    async with operating(
+        server, replaced(with_command), settings=kr.Settings(resync_period=0.1)
+    ) as operator:
+        await until(lambda: operator.synced)
+        await widgets.resynced(server)
+    assert server.writes[before:] == []
+
+
 async def test_d9_a_random_password_that_was_lost_is_made_again(server: ApiServer) -> None:
     def random(*_: Any) -> Iterable[Raw]:
         yield named(SECRET, "w-one", stringData={"password": secrets.token_hex()})

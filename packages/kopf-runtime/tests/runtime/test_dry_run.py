@@ -219,6 +219,10 @@ async def test_what_would_be_done_is_told_and_done_once_the_pause_ends(server: A
         server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="mine"), "kubectl")
         server.remove(CONFIG_MAP, CHILD)
         await until(lambda: paused(server)["message"] == "Would create ConfigMap w-one.")
+        server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": "w-one"}})
+        server.edit(WIDGET, KEY, edit("again"))
+        told = "Would wait for the other owner of ConfigMap w-one."
+        await until(lambda: paused(server)["message"] == told)
         assert set(server.writes[before:]) == {STATUS}
 
 

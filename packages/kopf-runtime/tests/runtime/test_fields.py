@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from kopf_runtime.declaring.objects import ManagedFields, ObjectMeta
+from kopf_runtime.working import drift
 from kopf_runtime.working.fields import Ownership, shape
 from runtime.support.store import Owners
 
@@ -211,10 +212,31 @@ def test_r3_fields_that_the_api_server_merged_with_those_of_others_are_the_opera
     assert altered(merged, ours)
 
 
-def test_m3_a_manifest_that_is_too_deep_has_no_shape() -> None:
+def test_a_list_with_a_key_that_has_a_default_is_compared_item_by_item() -> None:
+    """And that others have made a map, of which nothing is theirs any more, changes nothing."""
+    ports: Raw = {
+        'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:name": {}},
+        'k:{"port":443,"protocol":"TCP"}': {".": {}, "f:port": {}},
+    }
+    wanted: list[Raw] = [{"port": 443}, {"port": 80, "name": "web"}]
+    live: Raw = {
+        "metadata": {
+            "managedFields": [
+                {"manager": OURS, "fieldsV1": {"f:spec": {"f:ports": ports}}},
+                {"manager": "eve", "fieldsV1": {"f:spec": {".": {}}}},
+            ]
+        },
+        "spec": {"ports": [{**port, "protocol": "TCP"} for port in wanted]},
+    }
+
+    assert not Ownership(OURS).compare({"metadata": {}, "spec": {"ports": wanted}}, live).altered
+
+
+@pytest.mark.parametrize("deeper", [lambda spec: spec, lambda spec: [spec]], ids=["maps", "lists"])
+def test_m3_a_manifest_that_is_too_deep_has_no_shape(deeper: Callable[[Raw], Any]) -> None:
     spec: Raw = {}
     for _ in range(5_000):
-        spec = {"deeper": spec}
+        spec = {"deeper": deeper(spec)}
 
     with pytest.raises(RecursionError, match="200 levels"):
         shape({"metadata": {}, "spec": {"more": 1, "deeper": spec}})
@@ -227,12 +249,20 @@ def test_b1_whether_a_default_has_replaced_an_empty_value_has_to_be_looked_at() 
         "metadata": {"managedFields": [{"manager": OURS, "fieldsV1": fields}]},
         "spec": {"paused": True, "replicas": 1},
     }
-    wanted = {"metadata": {}, "spec": {"paused": True, "replicas": 0}}
+    empty: Raw = {"text": "", "map": {"part": ""}}
+    wanted = {"metadata": {}, "spec": {"paused": True, "replicas": 0, **empty}}
 
     seen = Ownership(OURS).compare(wanted, live)
 
     assert not seen.altered
-    assert ("spec", "replicas", "=") in seen.absent
+    absent = (("replicas", "="), ("text",), ("map",), ("map", "part"))
+    assert seen.absent - {("metadata", "=")} == {("spec", *path) for path in absent}
+
+
+def test_b1_what_admission_takes_away_is_wanted_if_others_have_put_it_back() -> None:
+    sent: Raw = {"map": {"a": "b"}, "text": "c", "gone": {"d": "e"}}
+    live = {"map": {"a": "other"}, "text": "d"}
+    assert drift._admitted(sent, {"text": "d"}, live) == {"map": {"a": "b"}, "text": "d"}
 
 
 def test_t8_a_resource_version_that_is_empty_is_none() -> None:

@@ -103,8 +103,8 @@ async def test_it_loses_them_also_if_nobody_led_meanwhile(server: ApiServer) -> 
         await until(lambda: child(server) is None)
 
 
-def finalized(log: list[str]) -> Controller:
-    one = controller()
+def finalized(log: list[str], annotation: str = "") -> Controller:
+    one = controller(annotation=annotation)
 
     @one.finalize
     async def finalize(service: Service, _: kr.CallContext[Any]) -> None:
@@ -132,6 +132,16 @@ async def test_a_finalizer_goes_also_if_nobody_led_meanwhile(server: ApiServer) 
     async with operating(server, finalized(log)):
         await until(lambda: not meta(server).get("finalizers"))
     assert log == ["one"]
+
+
+async def test_what_is_left_without_our_finalizer_is_not_finalized(server: ApiServer) -> None:
+    log: list[str] = []
+    theirs = {"finalizers": ["example.com/hold"], "labels": {"mirror": "no"}}
+    async with serving(server, finalized(log, "example.dev/state")):
+        await until(lambda: meta(server).get("annotations"))
+        server.edit(SERVICE, KEY, lambda raw: raw["metadata"].update(theirs))
+        await until(lambda: child(server) is None and not meta(server).get("annotations"))
+    assert (log, meta(server)["finalizers"]) == ([], ["example.com/hold"])
 
 
 def contributing(team: str | None = "a") -> Controller:

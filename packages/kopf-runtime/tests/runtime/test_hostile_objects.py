@@ -121,6 +121,7 @@ async def test_a_poisoned_object_keeps_the_conditions_of_others(server: ApiServe
         assert len(refused) == 3
         await widgets.resynced(server)
         assert len(server.writes) == 4
+        assert [*map(str, server.requests)].count(f"GET {WIDGET.at(('ns', 'one'))}") < 6
         server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": [7]}))
         await until(lambda: len(server.writes) == 5)
     async with operating(server, widgets.controller(), settings=often):  # a restart

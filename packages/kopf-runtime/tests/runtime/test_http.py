@@ -359,6 +359,21 @@ async def test_a_proxy_is_asked_for_the_server(server: str, user: str) -> None:
     assert (b"Proxy-Authorization: Basic am9lOnMgdA==" in head) == bool(user)
 
 
+async def test_each_byte_may_be_the_last_of_a_part() -> None:
+    data = b"HTTP/1.1 200 In Parts\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"
+
+    async def serve(target: str, writer: asyncio.StreamWriter) -> None:
+        for byte in data:
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.001)
+
+    async with serving(serve) as server, pooling(server.url) as shared:
+        asked = shared.send("GET", "/", {}, None, tls=None, check=lambda: None, seconds=HANGS)
+        answer = await asked
+        assert (await answer.read(), answer.status, answer.reason) == (b"a", 200, "In Parts")
+        shared.release(answer)
+
+
 async def test_a_proxy_that_refuses_is_named_with_its_words() -> None:
     async def refusing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -225,14 +225,17 @@ async def test_so_many_reconciles_at_most_wait_for_apis_outside() -> None:
     assert len(began) == 2 + 2 * OUTSIDE_PER_WORKER
 
 
+@pytest.mark.parametrize("seconds", [0.9, 10.0])
 @in_virtual_time
-async def test_what_hangs_in_the_cluster_after_a_call_outside_slows_its_namespace() -> None:
+async def test_what_hangs_in_the_cluster_after_a_call_outside_slows_its_namespace(
+    seconds: float,
+) -> None:
     done: dict[Key, float] = {}
 
     async def reconcile(key: Key) -> None:
         with queue.outside(key):
             await asyncio.sleep(0.9)
-        await asyncio.sleep(10.0 if key == A else 0.0)
+        await asyncio.sleep(seconds if key == A else 0.0)
         done[key] = now()
 
     later = [("ns", f"later-{number}") for number in range(8)]
@@ -242,7 +245,29 @@ async def test_what_hangs_in_the_cluster_after_a_call_outside_slows_its_namespac
             queue.add(key)
         await until(lambda: len(done) == 9, seconds=60)
 
-    assert max(done[key] for key in later) - min(done[key] for key in later) > 1.6  # three at once
+        assert ("ns" in queue._fairness._slow_until) is (seconds > SLOW)
+    took = max(done[key] for key in later) - min(done[key] for key in later)
+    assert (took > 1.6) is (seconds > SLOW)  # three at once
+
+
+@in_virtual_time
+async def test_d23_in_a_backlog_what_follows_waits_unless_it_follows_an_edit() -> None:
+    order: list[Key] = []
+
+    async def reconcile(key: Key) -> float | None:
+        order.append(key)
+        await asyncio.sleep(0.01)
+        return 0.001 if order.count(key) < 4 else None
+
+    keys = tuple(("ns", str(number)) for number in range(60))
+    async with working(reconcile, workers=1, keys=keys) as queue:
+        await until(lambda: len(order) == 20)
+        assert len({*order}) == 17  # only the first one found nothing that waits
+        queue.add(edited := order[-1])
+        await until(lambda: order.count(edited) == 4)
+        assert len({*order}) < 30
+        await until(lambda: {*order} == {*keys})
+        assert len(order) < 70
 
 
 def begin(fairness: Fairness, *keys: Key, at: float = 0.0) -> None:

@@ -222,6 +222,15 @@ def test_an_annotation_that_somebody_else_wrote_brings_nothing_invalid(kept: Any
     assert made["spec"]["stages"] == [{"name": "main", "seats": 100}]
 
 
+@pytest.mark.parametrize("has", [{}, {"holds": {"stage": ["main"]}}])
+def test_a2_an_annotation_that_somebody_else_wrote_gives_no_unique_value(has: Raw) -> None:
+    raw = alpha(stageName="main") | {"status": has}
+    lost = {"status": {"holds": [[*has.values()], [{"stage": ["another's"]}]]}}
+    raw["metadata"]["annotations"] = {ANNOTATION: json.dumps({"v1": {"lost": lost}})}
+    steps = dict(festivals.controller.declaration.conversions)
+    assert Versions(Festival, steps, holds=True).convert(raw, NEWEST).get("status", {}) == has
+
+
 def test_an_annotation_that_claims_a_whole_object_brings_nothing_invalid() -> None:
     raw = newest(stages=[{"name": "main"}])
     whole = {"whole": {"spec": {"stageName": ""}}}
