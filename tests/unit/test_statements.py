@@ -64,7 +64,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/architecture", r"up to (\w+ minutes)", r"최대 (\d+분)이", pace.MAX_PAUSE_SECONDS),
     ("docs/reliability", r"every (\w+ minutes)", r"(\d+분)마다", OURS["resync_period"]),
     ("docs/architecture", r"Every (\w+ minutes)", r"(\d+분)마다", OURS["resync_period"]),
-    ("docs/runtime", r"at most (\d+) of a kind", r"종류마다 (\d+)개까지", selections.MAX_NAMES),
+    ("docs/runtime", r"at most (\d+) objects of each kind", r"종류마다 (\d+)개까지", selections.MAX_NAMES),
     ("docs/external", r"second to (\w+ minutes)", r"(\d+분)까지 두", external.MAX_PAUSE_SECONDS),
     (
         "docs/external",
@@ -76,7 +76,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/benchmarks", r"CPU grew by (\d+)%", "", round(100 * (run.TOLERATED - 1))),
     ("docs/benchmarks", r"has (\d+) workers, its", "", OURS["workers"]),
     ("docs/benchmarks", r"(\d+) edits a second", "", reviews.EDITS),
-    ("docs/benchmarks", r"(\w+) at a time for the total", "", reviews.WIDTH),
+    ("docs/benchmarks", r"it makes (\w+) at a time", "", reviews.WIDTH),
     ("docs/in-go", r"queue.py`: (\d+) ms to (\d+) s", r"queue.py`. (\d+)ms에서 (\d+)초", *RETRIES),
     ("README", r"(\d+) of the (\d+) tests", "", *PLAIN_KOPF),
     ("README", "", r"테스트 (\d+)개 가운데 (\d+)개를", *reversed(PLAIN_KOPF)),
