@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,9 @@ import (
 
 // templateHash is the annotation that tells a Pod of another text or template.
 const templateHash = "myorg.dev/template-hash"
+
+var messageImage = flag.String(
+	"message-image", "docker.io/library/busybox:1.37", "the message Pods' image: a BusyBox")
 
 const script = `trap 'exit 0' TERM INT
 while :; do
@@ -50,7 +54,7 @@ func podFor(message *api.Message) *corev1.Pod {
 			},
 			Containers: []corev1.Container{{
 				Name:    "message",
-				Image:   "docker.io/library/busybox:1.37",
+				Image:   *messageImage,
 				Command: []string{"/bin/sh", "-c", script},
 				Env: []corev1.EnvVar{
 					{Name: "MESSAGE_TEXT", Value: strings.ReplaceAll(message.Spec.Text, "$", "$$")},

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.olm.manifests import texts
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from kopf_kit.rig.paths import CHECKOUT
@@ -35,7 +34,6 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def reader(plane: ControlPlane, tmp_path: Path) -> Iterator[Reader]:
-    (tmp_path / "crds.yaml").write_text(texts()["crds.yaml"])
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "kubectl").symlink_to(tools.path("kubectl"))
@@ -43,7 +41,6 @@ def reader(plane: ControlPlane, tmp_path: Path) -> Iterator[Reader]:
     with Reader.here(
         programs,
         KUBECONFIG=str(plane.kubeconfig(ADMIN)),
-        CRD=str(tmp_path / "crds.yaml"),
         GOFLAGS=_GOFLAGS,
         CGO_ENABLED="0",
         GOTOOLCHAIN="local",

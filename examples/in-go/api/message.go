@@ -1,4 +1,4 @@
-// Package api has the Message's types, as `kubebuilder create api` lays them out.
+// Package api has the Message's types, for which kubebuilder would generate DeepCopy functions.
 package api
 
 import (
