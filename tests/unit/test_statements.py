@@ -64,7 +64,7 @@ STATEMENTS: list[tuple[Any, ...]] = [
     ("docs/architecture", r"up to (\w+ minutes)", r"최대 (\d+분)이", pace.MAX_PAUSE_SECONDS),
     ("docs/reliability", r"every (\w+ minutes)", r"(\d+분)마다", OURS["resync_period"]),
     ("docs/architecture", r"Every (\w+ minutes)", r"(\d+분)마다", OURS["resync_period"]),
-    ("docs/runtime", r"at most (\d+) objects of each kind", r"종류마다 (\d+)개까지", selections.MAX_NAMES),
+    ("docs/runtime", r"(\d+) objects of each kind", r"종류마다 (\d+)개까지", selections.MAX_NAMES),
     ("docs/external", r"second to (\w+ minutes)", r"(\d+분)까지 두", external.MAX_PAUSE_SECONDS),
     (
         "docs/external",
