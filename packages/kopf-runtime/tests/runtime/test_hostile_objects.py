@@ -110,15 +110,19 @@ async def test_a_poisoned_object_is_told_until_it_is_mended(server: ApiServer) -
     assert "spec.text" in told["message"]
 
 
-async def test_a_poisoned_object_keeps_the_conditions_of_others(server: ApiServer) -> None:
+@pytest.mark.parametrize(("code", "final"), [(500, 0), (403, 3)])
+async def test_a_poisoned_object_keeps_the_conditions_of_others(
+    server: ApiServer, code: int, final: int
+) -> None:
     other = {"type": "Other", "status": "True"}
     often = kr.Settings(resync_period=0.1)
     server.put(WIDGET, widget() | {"spec": {"text": 7}, "status": {"conditions": [other]}})
-    error = RefusedError(500, "InternalError")
+    error = RefusedError(code, "Refused")
     refused = server.refuse("PATCH", "/widgets/one/status$", error, times=3)
-    async with operating(server, widgets.controller(), settings=often):
+    async with operating(server, widgets.controller(), settings=often) as operator:
         await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
         assert len(refused) == 3
+        assert operator.metric("status_writes_refused_total", resource="widgets") == final
         await widgets.resynced(server)
         assert len(server.writes) == 4
         assert [*map(str, server.requests)].count(f"GET {WIDGET.at(('ns', 'one'))}") < 6
