@@ -86,7 +86,13 @@ def in_own_image(folder: Path, files: Mapping[str, str], *words: str) -> tuple[P
     return definition.load(root), said
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("a package", "src") else pytest.mark.long)
+        for name in LAYOUTS
+    ],
+)
 def test_b5_o8_an_image_has_what_is_beside_the_handlers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,7 @@ def walk(good: Path, folder: Path, cases: int, threads: int = 3) -> Iterator[str
 def test_each_command_ends_with_a_sentence_whatever_is_there(good: Path, tmp_path: Path) -> None:
     print(f"SEED={SEED}")
 
-    assert not "\n".join(walk(good, tmp_path, 15))
+    assert not "\n".join(walk(good, tmp_path, 10))
 
 
 @pytest.mark.long
