@@ -142,6 +142,25 @@ async def test_a2_a_value_that_was_given_up_is_free_though_it_is_wanted_again(
         await until(lambda: has(server, other) == "y")
 
 
+async def test_a2_no_value_is_given_while_a_namespace_cannot_be_listed(server: ApiServer) -> None:
+    """The holder may be in it."""
+    both = kr.Settings(namespaces=("another", "ns"))
+    older, key = put(server, "older", "a", "another"), ("ns", "one")
+    async with operating(server, controller(), settings=both):
+        await until(lambda: has(server, older) and recorded(server, older))
+    unlisted = server.refuse(
+        "GET", "/namespaces/another/widgets$", RefusedError(403, "Forbidden"), float("inf")
+    )
+    async with operating(server, controller(), settings=both):
+        await until(lambda: unlisted)
+        put(server, "one", "a")
+        await asyncio.sleep(0.5)
+        assert (has(server, key), recorded(server, key)) == ("", [])
+        server.answers.clear()
+        await until(lambda: reason(server, key) == "TextTaken")
+    assert not has(server, key)
+
+
 # --- walks --------------------------------------------------------------------------------------
 
 SPACES, NAMES = ("a", "b"), ("one", "two", "three")
