@@ -274,7 +274,7 @@ OTHERS = {
     *("--all-pods", "--prune-allowlist", "--cascade", "--existing-resource-policy"),
     *("--atomic", "--force-conflicts", "--kube-version", "--reuse-values", "--rollback-on-failure"),
     *("--take-ownership", "--verify", "--key", "--insecure-ignore-tlog", "--certificate-identity"),
-    *("--certificate-oidc-issuer", "--greeting", "--build-arg"),
+    *("--certificate-oidc-issuer", "--greeting"),
 }
 #: A command of ours, or a flag alone.
 OWN = re.compile(
