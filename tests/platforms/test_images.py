@@ -48,7 +48,7 @@ def shipped() -> Shipped:
 @functools.cache
 def pulled(reference: str, platform: str) -> str:
     """Pull the image for a platform, as a node of that platform does; return its name."""
-    image = dockerfiles.listed(reference)[platform]
+    image = registry.platforms(reference)[platform]
     engine.docker("pull", "--platform", platform, image, timeout=300)
     return image
 

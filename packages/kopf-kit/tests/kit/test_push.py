@@ -277,7 +277,7 @@ def test_the_message_pods_image_is_an_index_of_the_platforms_that_are_asked_for(
     calls = docker(pushed=DIGEST, pulled="true")
     both = ["linux/amd64", "linux/arm64"]
     monkeypatch.setattr(public_images, "are_in_reach", lambda: True)
-    monkeypatch.setattr(dockerfiles, "listed", lambda _: {each: each[6:] for each in both})
+    monkeypatch.setattr(registry, "platforms", lambda _: {each: each[6:] for each in both})
 
     dockerfiles.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1", targets=both)
 

@@ -11,10 +11,8 @@ import functools
 import ipaddress
 import json
 import re
-import ssl
 import tempfile
 import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
@@ -350,14 +348,8 @@ def _asked(crd: Manifest) -> list[str]:
 
 def asked(server: str, text: str) -> list[str]:
     """Return the reasons for which a control plane's API server refuses a CRD, given as JSON."""
-    head = {"Authorization": f"Bearer {control_plane.ADMIN}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{server}{_CRDS}", text.encode(), head)  # noqa: S310 (https)
-    trust = ssl._create_unverified_context()  # noqa: S323 (its certificate is self-signed)
-    direct = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
-    )
     try:
-        direct.open(request, timeout=30).close()
+        control_plane.ask(f"{server}{_CRDS}", text.encode(), timeout=30)
     except urllib.error.HTTPError as error:
         answer = json.load(error)
         causes = answer.get("details", {}).get("causes", ())

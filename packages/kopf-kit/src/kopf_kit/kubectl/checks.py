@@ -7,7 +7,7 @@ from typing import Any
 
 from kopf_kit.kubectl import client, subject, survey
 from kopf_kit.kubectl.advice import FAILS, NOTE, UNKNOWN, WELL, Finding
-from kopf_kit.kubectl.client import Kubectl, KubectlError, Question
+from kopf_kit.kubectl.client import ForbiddenError, Kubectl, Question
 from kopf_kit.kubectl.status import age
 from kopf_kit.kubectl.subject import Right
 from kopf_kit.kubectl.survey import Operator
@@ -157,9 +157,7 @@ def accepted(kubectl: Kubectl, operator: Operator) -> Finding | None:
     name = operator.account.rpartition(":")[2]
     try:
         account = kubectl.get("serviceaccounts", name, operator.namespace)
-    except KubectlError as error:
-        if error.key != "forbidden":
-            raise
+    except ForbiddenError:
         return None
     words = {"namespace": operator.namespace, "name": operator.name, "account": name}
     if account is None:
@@ -187,9 +185,7 @@ def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Find
     """Check whether the operator has its rights, in these namespaces or in all."""
     try:
         lacks = missing(kubectl, operator, namespaces)
-    except KubectlError as error:
-        if error.key != "forbidden":
-            raise
+    except ForbiddenError:
         return Finding(UNKNOWN, Text("you may not ask what the operator may do"))
     if not lacks:
         return Finding(WELL, Text("the operator has all its rights"))

@@ -142,6 +142,10 @@ class KubectlError(Exception):
         return self.refusal.key
 
 
+class ForbiddenError(KubectlError):
+    """The user may not look: a command tells what it knows without it."""
+
+
 class Kubectl:
     """kubectl with the options that the user gave, such as --context."""
 
@@ -191,7 +195,8 @@ class Kubectl:
         if code and late:
             raise KubectlError(SLOW, message)
         if code:
-            raise KubectlError(refusal(message), message)
+            cause = refusal(message)
+            raise (ForbiddenError if cause.key == "forbidden" else KubectlError)(cause, message)
         return str(printed)
 
     def _here(self) -> Sequence[str]:

@@ -22,7 +22,7 @@ from kopf_kit.kubectl.advice import (
     lines,
     mark,
 )
-from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.client import ForbiddenError, Kubectl, KubectlError
 from kopf_kit.kubectl.status import fare
 from kopf_kit.kubectl.subject import Kind
 from kopf_kit.kubectl.survey import RELEASE, Operator, Trouble, ended, is_ready, trouble
@@ -205,9 +205,7 @@ def check(kubectl: Kubectl) -> Iterator[Check]:
         served += [kind] * (finding.level != FAILS)
     try:
         operators, alike = survey.look(kubectl)
-    except KubectlError as error:
-        if error.key != "forbidden":
-            raise
+    except ForbiddenError as error:
         operators, alike = [], []
         yield Check(OPERATOR, Finding(UNKNOWN, MAY_NOT, detail=error.said))
     else:
@@ -247,9 +245,7 @@ def _kind(kubectl: Kubectl, kind: Kind) -> tuple[Finding, str]:
     )
     try:
         crd = kubectl.get("customresourcedefinitions.apiextensions.k8s.io", kind.resource)
-    except KubectlError as error:
-        if error.key != "forbidden":
-            raise
+    except ForbiddenError:
         return _discovered(kubectl, kind, missing), ""
     if crd is None:
         return missing, ""
@@ -300,9 +296,7 @@ def _served(kubectl: Kubectl, operators: list[Operator], kinds: list[Kind]) -> I
     try:
         objects = [(kind, kubectl.list(kind.resource, everywhere=True)) for kind in kinds]
         existing = {namespace["metadata"]["name"] for namespace in kubectl.list("namespaces")}
-    except KubectlError as error:
-        if error.key != "forbidden":
-            raise
+    except ForbiddenError as error:
         yield Check(SERVED, Finding(UNKNOWN, MAY_NOT, detail=error.said))
         return
     if operators:

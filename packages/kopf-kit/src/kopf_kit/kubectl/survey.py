@@ -13,13 +13,14 @@ write are objects without a namespace, and rights in namespaces that they do not
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kopf_kit.kubectl import client, subject
-from kopf_kit.kubectl.client import Kubectl, KubectlError, Question
+from kopf_kit.kubectl.client import ForbiddenError, Kubectl, Question
 from kopf_kit.kubectl.status import age, ready
 
 Object = dict[str, Any]
@@ -175,8 +176,8 @@ def sort(kubectl: Kubectl, deployments: list[Object]) -> Sorted:
         candidates += [operator] * (counts[operator.namespace] <= MAX_DEPLOYMENTS)
     try:
         granted = _granted(kubectl, candidates)
-    except KubectlError as error:
-        if error.key != "forbidden" or not vouched:
+    except ForbiddenError:
+        if not vouched:
             raise
         granted = []
     ignored = {operator.title for operator in unvouched} - {operator.title for operator in granted}
@@ -200,13 +201,10 @@ def _identities(operator: Operator) -> Iterator[tuple[str, ...]]:
 def _named_by_the_cluster(kubectl: Kubectl) -> set[tuple[str, ...]]:
     """Return what the CRD, the ClusterRoles and their bindings name, as far as one may look."""
     identities: set[tuple[str, ...]] = set()
-    try:
+    with contextlib.suppress(ForbiddenError):
         crds = [kubectl.get(CRDS, kind.resource) for kind in subject.current().kinds]
         for manifest in [*filter(None, crds), *kubectl.list(ROLES, f"--selector={label()}")]:
             identities.update(_names(manifest))
-    except KubectlError as error:
-        if error.key != "forbidden":
-            raise
     return identities
 
 
@@ -281,9 +279,7 @@ def _lost(kubectl: Kubectl, pods: list[Object]) -> Iterator[str]:
     for name in sorted(name for name in nodes if name):
         try:
             node = kubectl.get("nodes", name)
-        except KubectlError as error:
-            if error.key != "forbidden":
-                raise
+        except ForbiddenError:
             return
         if node is not None and ready(node.get("status") or {}).get("status") != "True":
             yield name

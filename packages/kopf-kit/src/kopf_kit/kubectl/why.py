@@ -6,15 +6,14 @@ import difflib
 from typing import Any
 
 from kopf_kit.kubectl import advice, checks, client, diagnosis, subject, survey
-from kopf_kit.kubectl.advice import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
-from kopf_kit.kubectl.client import Kubectl, KubectlError
+from kopf_kit.kubectl.advice import FAILS, MARKS, UNKNOWN, WAITS, WELL, Finding, complain, lines
+from kopf_kit.kubectl.client import ForbiddenError, Kubectl, KubectlError
 from kopf_kit.kubectl.status import NOT_SEEN, State, age, state
 from kopf_kit.kubectl.subject import Kind
 from kopf_kit.kubectl.text import Text, ago, paint, shown
 
 Object = dict[str, Any]
 
-COLORS = {WELL: "green", WAITS: "yellow", FAILS: "red", UNKNOWN: "yellow"}
 #: How many of an object's last Events are shown.
 EVENTS = 5
 #: Of how many Pods of an object the Events are asked for.
@@ -55,7 +54,7 @@ def of_name(kubectl: Kubectl, name: str) -> int:
 
 def _tell(title: str, finding: Finding, reason: str = "", *more: str) -> None:
     """Print a finding, and further lines below it."""
-    print(paint(f"{title}: {finding.says}.", COLORS[finding.level]))
+    print(paint(f"{title}: {finding.says}.", MARKS[finding.level][1]))
     if below := [*lines(finding, reason), *more]:
         print("", *below, sep="\n")
 
@@ -140,9 +139,7 @@ def held(kubectl: Kubectl, namespace: str, *, seen: bool) -> Finding | None:
             for operator in operators
             if not namespace or checks.serves(kubectl, operator, namespace)
         ]
-    except KubectlError as error:
-        if error.key != "forbidden":
-            raise
+    except ForbiddenError:
         return None if seen else _may_not_look()
     if not operators:
         absent = checks.not_installed()

@@ -45,17 +45,17 @@ def publish_installation(cluster: Cluster) -> Published:
     given = os.environ.get("IMG")
     if cluster.registry is None:
         refs = {pods.name: ref for pods in PROJECT.images if (ref := os.environ.get(pods.variable))}
-        return Published(str(CHART), _options(given, refs), given, refs)
+        return Published(str(CHART), options(given, refs), given, refs)
     operator_image = _given_image(given) if given else pinned(build.push(build.build()))
     wanted = releases.current().pod_images
     pod_images = {
         pods.name: dockerfiles.publish(wanted[pods.name], pods.packages) for pods in PROJECT.images
     }
-    options = ("--plain-http", *_options(operator_image, pod_images))
+    flags = ("--plain-http", *options(operator_image, pod_images))
     ours = replace(releases.current(), image=operator_image, pod_images=pod_images)
     chart = charts.push_chart(f"{registry.ADDRESS}/charts", ours)
     digest = registry.local_digest(f"charts/{PROJECT.name}:{PROJECT.version}")
-    return Published(f"{chart}@{digest}", options, operator_image, pod_images)
+    return Published(f"{chart}@{digest}", flags, operator_image, pod_images)
 
 
 def _given_image(ref: str) -> str:
@@ -64,16 +64,15 @@ def _given_image(ref: str) -> str:
     return looked_up(ref, "IMG") if registry.is_local(ref) else ref
 
 
-def _options(image: str | None, pod_images: Mapping[str, str]) -> tuple[str, ...]:
-    """Return helm's options to set these images."""
-    refs = {pods.values: pod_images.get(pods.name) for pods in PROJECT.images}
-    named = {"image": image, **refs}.items()
-    return tuple(option for where, ref in named if ref for option in _image_values(where, ref))
-
-
-def _image_values(where: str, ref: str) -> tuple[str, ...]:
-    """Return helm's options to set an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST]."""
-    return tuple(f"--set-string={where}.{key}={part}" for key, part in image_parts(ref).items())
+def options(image: str | None, pod_images: Mapping[str, str]) -> tuple[str, ...]:
+    """Return helm's options to set these images, given as REGISTRY/REPOSITORY[:TAG|@DIGEST]."""
+    refs = {"image": image} | {pod.values: pod_images.get(pod.name) for pod in PROJECT.images}
+    return tuple(
+        f"--set-string={where}.{key}={part}"
+        for where, ref in refs.items()
+        if ref
+        for key, part in image_parts(ref).items()
+    )
 
 
 _REVISION = "org.opencontainers.image.revision"

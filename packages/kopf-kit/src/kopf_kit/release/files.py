@@ -12,17 +12,16 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from kopf_kit.compatible import specifier
-from kopf_kit.image.build import image_parts
 from kopf_kit.olm import catalog, manifests
 from kopf_kit.project import releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Release
-from kopf_kit.release import packed
+from kopf_kit.release import artifacts, packed
 from kopf_kit.rig import paths, registry
 from kopf_kit.rig.run import KitError, output
 
@@ -52,9 +51,12 @@ def write(
     build(folder)
     packed.write(folder)
     texts = {
-        **manifests.texts(*_naming_images(release)),
+        **manifests.texts(*artifacts.options(release.image, release.pod_images)),
         "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
-        **_of_images(release, date),
+        **{
+            f"image-{name.replace('/', '-')}.cdx.json": bill
+            for name, _, bill in _bills(release.image, release.version, date)
+        },
         **{
             file.name: file.read_text()
             for file in sorted(paths.CHECKOUT.glob("LICEN[CS]E*"))
@@ -69,17 +71,6 @@ def write(
     for key in public_keys:
         shutil.copy(key, folder)
     (folder / CHECKSUMS).write_text(_checksums(folder))
-
-
-def _naming_images(release: Release) -> list[str]:
-    """Return Helm's options that name a release's images."""
-    images = {"image": release.image}
-    images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
-    return [
-        f"--set-string={where}.{part}={text}"
-        for where, ref in images.items()
-        for part, text in image_parts(ref).items()
-    ]
 
 
 def image_materials(image: str, version: str, date: datetime) -> str:
@@ -120,10 +111,10 @@ def subjects(folder: Path, published: Mapping[str, str]) -> str:
     return "".join(f"{digest}  {name}\n" for name, digest in digests.items()) + checksums
 
 
-def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
-    images = registry.platforms(release.image)
-    bills = {name: image_materials(ref, release.version, date) for name, ref in images.items()}
-    return {f"image-{name.replace('/', '-')}.cdx.json": bill for name, bill in bills.items()}
+def _bills(image: str, version: str, date: datetime) -> Iterator[tuple[str, str, str]]:
+    """Yield each platform of an image, its image, and the bill of materials of that."""
+    for name, ref in registry.platforms(image).items():
+        yield name, ref, image_materials(ref, version, date)
 
 
 def sizes(release: Release, date: datetime) -> str:
@@ -131,33 +122,26 @@ def sizes(release: Release, date: datetime) -> str:
 
     It depends on what the registry has, so it is no file of the release, which never changes.
     """
-    images = registry.platforms(release.image)
-    bills = {name: image_materials(ref, release.version, date) for name, ref in images.items()}
-    now = {name: _weighed(images[name], bill) for name, bill in bills.items()}
-    return _beside_the_last(release, now, date)
-
-
-def _weighed(image: str, bill: str) -> str:
-    """Return what a node pulls of an image, and the number of packages in it."""
-    size = sum(layer["size"] for layer in registry.manifest(image)["layers"])
-    return f"{size / 1e6:.1f} MB | {len(json.loads(bill)['components'])}"
-
-
-def _beside_the_last(release: Release, sizes: Mapping[str, str], date: datetime) -> str:
-    """Return the sizes of the image, beside those of the release before it, as Markdown."""
+    lines = ["| Image | Platform | Pulled | Packages |", "|---|---|---:|---:|"]
+    lines += _weighed(release.image, release.version, date)
     ours = catalog.order(release.version)
     finals = (t for t in releases.tagged(PROJECT.root) if catalog.VERSION.fullmatch(t))
     earlier = [each for each in finals if "-" not in each and catalog.order(each) < ours]
-    rows = [(release.version, name, size) for name, size in sizes.items()]
     if earlier:
         last = max(earlier, key=catalog.order)
         # The registry may have lost it; a release does not depend on what was before it.
         with contextlib.suppress(KitError):
-            image = registry.pinned(f"{registry.repository(release.image)}:{last}")
-            for name, ref in registry.platforms(image).items() if image else ():
-                rows.append((last, name, _weighed(ref, image_materials(ref, last, date))))
-    lines = ["| Image | Platform | Pulled | Packages |", "|---|---|---:|---:|"]
-    return "\n".join([*lines, *(f"| {v} | {name} | {size} |" for v, name, size in rows), ""])
+            if image := registry.pinned(f"{registry.repository(release.image)}:{last}"):
+                lines += _weighed(image, last, date)
+    return "\n".join([*lines, ""])
+
+
+def _weighed(image: str, version: str, date: datetime) -> Iterator[str]:
+    """Yield what a node pulls of each platform's image, and the number of packages in it."""
+    for name, ref, bill in _bills(image, version, date):
+        size = sum(layer["size"] for layer in registry.manifest(ref)["layers"])
+        packages = len(json.loads(bill)["components"])
+        yield f"| {version} | {name} | {size / 1e6:.1f} MB | {packages} |"
 
 
 def _checksums(folder: Path) -> str:

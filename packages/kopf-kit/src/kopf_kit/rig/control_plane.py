@@ -200,19 +200,12 @@ class ControlPlane:
 
     def wait(self) -> None:
         """Wait until the API server is ready."""
-        trust = ssl._create_unverified_context()  # noqa: S323 (its certificate is self-signed)
-        request = urllib.request.Request(  # noqa: S310 (https, as `server` says)
-            f"{self.server}/readyz", headers={"Authorization": f"Bearer {ADMIN}"}
-        )
-        direct = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
-        )
         deadline = time.monotonic() + PATIENCE
         while True:
             self.check()
             try:
-                with direct.open(request, timeout=5):
-                    return
+                ask(f"{self.server}/readyz", timeout=5)
+                return
             except OSError as error:
                 if time.monotonic() > deadline:
                     raise KitError(
@@ -220,6 +213,17 @@ class ControlPlane:
                         f"its log ends:\n{tail(self.log('kube-apiserver'))}"
                     ) from error
                 time.sleep(0.1)
+
+
+def ask(url: str, body: bytes | None = None, *, timeout: float) -> None:
+    """Ask an API server, as its administrator and past any proxy; raise OSError if it refuses."""
+    head = {"Authorization": f"Bearer {ADMIN}", "Content-Type": "application/json"}
+    trust = ssl._create_unverified_context()  # noqa: S323 (its certificate is self-signed)
+    direct = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
+    )
+    request = urllib.request.Request(url, body, head)  # noqa: S310 (https)
+    direct.open(request, timeout=timeout).close()
 
 
 def installed_program(name: str) -> Path | None:

@@ -6,7 +6,6 @@ Docker has it, and older ones have no buildx. If an image registry can be reache
 are public ones, otherwise `kopf_kit.rig.tools` has similar ones built.
 """
 
-import json
 import os
 import platform
 import re
@@ -111,18 +110,6 @@ def pushed_index(reference: str) -> str | None:
     return f"{registry.repository(reference)}@{file.read_text()}" if file.is_file() else None
 
 
-def listed(reference: str) -> dict[str, str]:
-    """Return the images that an index in a registry lists, by platform and named by digest."""
-    index = json.loads(engine.docker("manifest", "inspect", *_plain_http(reference), reference))
-    name = registry.repository(reference)
-    return {
-        f"{image['platform']['os']}/{image['platform']['architecture']}": (
-            f"{name}@{image['digest']}"
-        )
-        for image in index["manifests"]
-    }
-
-
 def _keep_digest(reference: str, printed: str) -> None:
     """Store the digest that `docker manifest push` prints, for later commands."""
     digests = re.findall(r"^sha256:[0-9a-f]{64}$", printed, re.MULTILINE)
@@ -188,7 +175,7 @@ def copy(
         source = tools.builder(lacks).image(reference, packages, targets)
     with step(f"Push {name}") as work:
         if targets:
-            sources = listed(source)
+            sources = registry.platforms(source)
             for platform, tag in images(name, targets).items():
                 work.run(["docker", "pull", "--platform", platform, sources[platform]], timeout=600)
                 engine.docker("tag", sources[platform], tag)

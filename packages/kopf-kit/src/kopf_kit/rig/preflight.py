@@ -42,7 +42,7 @@ def install(what: str, packages: Sequence[str], needs: Sequence[str]) -> None:
     """Install packages, unless all programs that are needed from them exist."""
     if all(shutil.which(program) for program in needs):
         return
-    if os.geteuid() != 0 or not is_debian():
+    if not may_install():
         raise KitError(
             f"{what}: {', '.join(needs)} is missing. On Debian run this as root, or install:\n"
             f"    apt-get install {' '.join(packages)}"

@@ -136,11 +136,6 @@ def push_for(names: Sequence[str], layer: Path, ref: str, image_labels: Mapping[
     return push_index(images, ref)
 
 
-def push_file(file: Path, ref: str, *, kind: str, media_type: str) -> str:
-    """Push an artifact of one file, unless the registry has it; return it by its digest."""
-    return push_files([file], ref, kind=kind, media_type=media_type)
-
-
 def push_files(files: Sequence[Path], ref: str, *, kind: str, media_type: str) -> str:
     """Push an artifact of files, unless the registry has it; return it by its digest.
 
