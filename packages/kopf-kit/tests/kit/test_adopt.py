@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.version import Version
@@ -45,6 +44,14 @@ def adopt(folder: Path, *words: str) -> tuple[int, str]:
 def kit(folder: Path, *words: str) -> tuple[int, str]:
     ended = forked.kit(*words, folder=folder)
     return ended.returncode, " ".join((ended.stdout + ended.stderr).split())
+
+
+def own_python(notes: Path, script: str) -> None:
+    """Give the operator a Python of its own."""
+    python = notes / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
 
 
 def texts(folder: Path) -> dict[str, str]:
@@ -359,10 +366,7 @@ def public(notes: Path) -> Path:
         "def peer(settings, **_):\n    settings.peering.mandatory = True\n"
     )
     (notes / "main.py").unlink()
-    python = notes / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nITS_OWN=yes exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
+    own_python(notes, f'ITS_OWN=yes exec {sys.executable} "$@"')
     (notes / "Dockerfile").write_text("FROM python\nUSER app\n")
     (notes / "peering.yaml").write_text(_PEERING)
     crd = (notes / "crd.yaml").read_text().replace("name: v1", "name: beta-1")
@@ -551,6 +555,7 @@ def _own_chart(folder: Path) -> None:
 _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
 
 
+_OLD = '{"kopf": "1.30.1", "watched": [], "webhooks": []}'
 _ASKING = """\
 from kubernetes import client, config
 config.load_config()
@@ -631,6 +636,17 @@ client.CoreV1Api().list_namespace()
         ),
         (_own_chart, "charts/notes-operator is a chart already"),
         (
+            lambda folder: own_python(folder, f"echo '{_OLD}'"),
+            "main runs with kopf 1.30.1, and the kit packages operators on 1.37.3 or newer",
+        ),
+        (
+            lambda folder: [
+                _edit(name, "kind: Note", "kind: note")(folder)
+                for name in ("crd.yaml", "sample.yaml")
+            ],
+            "crd.yaml has the kind note: the kit takes a kind of letters and digits that",
+        ),
+        (
             lambda folder: (folder / "requirements.txt").unlink(),
             "so nothing says what the image installs; name a file with --requirements",
         ),
@@ -669,77 +685,6 @@ def test_a_service_account_for_which_nothing_speaks_has_to_be_named(notes: Path)
     (notes / "PROJECT").write_text(project.replace("account: ui", "account: web/ui"))
     with pytest.raises(KitError, match="web/ui, as `account` in PROJECT says; there are sys/ui"):
         rbac.given(definition.load(notes))
-
-
-#: Bindings of an author's roles `NAMESPACE/NAME`, and workloads `NAMESPACE/NAME ACCOUNT`; what
-#: `--account` says; and whose role the operator gets, or why it gets none.
-_NAMED = [
-    (
-        "sys/ui web/ui",
-        "web/dash ui",
-        "ui",
-        "sys/ui and web/ui: name one of them with its namespace",
-    ),
-    ("sys/ui web/ui", "web/dash ui", "sys/ui", "sys/ui"),
-    ("sys/ui web/ui", "web/dash ui", "web/ui", "web/ui"),
-    ("sys/ui", "web/dash ui", "ui", "sys/ui and web/ui: name one of them with its namespace"),
-    ("sys/ui", "web/notes-operator ui", "ui", "web/ui, but to sys/ui"),
-    ("sys/ui", "web/dash ui", "uii", "there are sys/ui, sys/viewer, web/ui"),
-    (
-        "sys/default web/default",
-        "sys/notes-operator default, web/nginx default",
-        "default",
-        "sys/default",
-    ),
-    ("sys/default", "web/nginx default", "default", "sys/default"),
-    ("sys/default", "web/nginx default", "web/default", "but to sys/default"),
-]
-
-
-@pytest.mark.parametrize(("bound", "workloads", "account", "expected"), _NAMED)
-def test_an_account_that_the_author_names_is_no_other_of_that_name(
-    notes: Path, bound: str, workloads: str, account: str, expected: str
-) -> None:
-    objects: list[dict[str, Any]] = [
-        {"kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": "sys"}}
-    ]
-    for space, name in (each.split("/") for each in bound.split()):
-        about = {"metadata": {"name": f"of-{space}"}}
-        rule = {"apiGroups": [""], "resources": [f"{space}-{name}"], "verbs": ["get"]}
-        subject = {"kind": "ServiceAccount", "name": name, "namespace": space}
-        role = {"kind": "ClusterRole", "name": f"of-{space}"}
-        binding = {"roleRef": role, "subjects": [subject]}
-        objects.append({"kind": "ClusterRole", **about, "rules": [rule]})
-        objects.append({"kind": "ClusterRoleBinding", **about, **binding})
-    for at, run_by in (each.split() for each in workloads.split(", ")):
-        space, name = at.split("/")
-        pod = {"serviceAccountName": run_by, "containers": [{"image": "a"}]}
-        about = {"metadata": {"name": name, "namespace": space}}
-        deployment = {"kind": "Deployment", **about, "spec": {"template": {"spec": pod}}}
-        (notes / f"{name}.yaml").write_text(documents.text(deployment))
-    (notes / "role.yaml").write_text(documents.text(*objects))
-
-    code, said = adopt(notes, *SAID, "--account", account)
-
-    assert code == ("/" not in expected or " " in expected), said
-    if code:
-        assert expected in said
-    else:
-        (rule,) = rbac.given(definition.load(notes)).rules
-        assert rule["resources"] == [expected.replace("/", "-")]
-
-
-def test_an_old_kopf_is_refused(notes: Path) -> None:
-    """The operator's own Python has one."""
-    python = notes / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho \'{"kopf": "1.30.1", "watched": [], "webhooks": []}\'\n')
-    python.chmod(0o755)
-
-    code, said = adopt(notes, *SAID)
-
-    assert code == 1
-    assert "main runs with kopf 1.30.1, and the kit packages operators on 1.37.3 or newer" in said
 
 
 def test_the_active_environment_s_python_reads_the_handlers_if_the_repository_has_none(
@@ -789,10 +734,7 @@ def test_t8_it_says_that_it_runs_code_of_the_repository_or_reads_files_only(
     ran = notes.parent / "ran"
     touch = f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n"
     (notes / "main.py").write_text(touch + (notes / "main.py").read_text())
-    python = notes / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\ntouch {ran}\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
+    own_python(notes, f'touch {ran}\nexec {sys.executable} "$@"')
 
     code, said = adopt(notes, *SAID, *(["--no-run"] if no_run else []))
 

@@ -848,18 +848,6 @@ def test_b15_a_status_that_is_removed_is_said(tmp_path: Path) -> None:
     assert sentence in adopt(root)[1]
 
 
-def test_b15_what_generate_would_refuse_adopt_does_not_write(tmp_path: Path) -> None:
-    root = repository(tmp_path, "main.py", {})
-    for name in ("crd.yaml", "sample.yaml"):
-        text = (root / name).read_text()
-        (root / name).write_text(text.replace("kind: Note", "kind: note"))
-
-    code, said = adopt(root)
-
-    assert (code, (root / "PROJECT").exists()) == (1, False)
-    assert "crd.yaml has the kind note: the kit takes a kind of letters and digits that" in said
-
-
 @pytest.fixture(scope="module")
 def chart(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Return what the chart of a repository with variables and labelled CRDs renders."""

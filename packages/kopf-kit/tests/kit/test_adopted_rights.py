@@ -461,6 +461,23 @@ WHOSE = [
     ("web/notes-operator sys/notes-operator", "", "web/dash notes-operator b", ""),
     ("web/op sys/notes", "", "web/main op kopf", ""),
 ]
+#: The same where the author names it; and which it is, or why it is none.
+NAMED = [
+    ("sys/ui web/ui", "", "web/dash ui a", "ui", "sys/ui and web/ui: name one of them with its"),
+    *(("sys/ui web/ui", "", "web/dash ui a", each, each) for each in ("sys/ui", "web/ui")),
+    ("sys/ui", "", "web/dash ui a", "ui", "sys/ui and web/ui: name one of them with its namespace"),
+    ("sys/ui", "", "web/notes-operator ui a", "ui", "web/ui"),
+    ("sys/ui", "sys/viewer", "web/dash ui a", "uii", "there are sys/ui, sys/viewer, web/ui"),
+    ("sys/default", "", "web/nginx default a", "default", "sys/default"),
+    ("sys/default", "", "web/nginx default a", "web/default", "web/default"),
+    (
+        "sys/default",
+        "",
+        "sys/notes-operator default a, web/nginx default a",
+        "default",
+        "sys/default",
+    ),
+]
 
 
 def written(bound: str, made: str, workloads: str) -> list[Raw]:
@@ -480,13 +497,17 @@ def written(bound: str, made: str, workloads: str) -> list[Raw]:
     return objects
 
 
-@pytest.mark.parametrize(("bound", "made", "workloads", "expected"), WHOSE)
+@pytest.mark.parametrize(
+    ("bound", "made", "workloads", "account", "expected"),
+    [*((*given, "", expected) for *given, expected in WHOSE), *NAMED],
+)
 def test_o1_a_service_account_is_the_operator_s_if_something_says_it(
-    bound: str, made: str, workloads: str, expected: str
+    bound: str, made: str, workloads: str, account: str, expected: str
 ) -> None:
-    objects, whose = written(bound, made, workloads), Called("notes-operator")
-    if not expected:
-        with pytest.raises(KitError, match="nothing says which of them is the operator's"):
+    objects, whose = written(bound, made, workloads), Called("notes-operator", account)
+    if not expected or " " in expected:
+        told = expected or "nothing says which of them is the operator's"
+        with pytest.raises(KitError, match=told):
             accounts.home(objects, "a", whose, bound=True)
     else:
         assert "/".join(accounts.home(objects, "a", whose, bound=True)) == expected
