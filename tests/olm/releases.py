@@ -46,7 +46,7 @@ def publish_bundle(
         path = f"manifests/{kind.qualified_group}_{kind.plural}.yaml"
         definition = documents.load(files[path])
         alter(definition)
-        files[path] = bundle.dump(definition)
+        files[path] = documents.text(definition)
     return artifacts.push_bundle(release, files)
 
 

@@ -10,13 +10,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from kopf_kit.olm import bundle, catalog
+from kopf_kit.chart import templates
+from kopf_kit.olm import bundle, catalog, manifests
 from kopf_kit.olm.catalog import CATALOG
 from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
-from kopf_kit.project.releases import Release
+from kopf_kit.project.releases import NAME, Release
+from kopf_kit.rig import tools
+from kopf_kit.rig.run import output
 from kopf_offline import golang
 
 Manifest = dict[str, Any]
@@ -86,14 +90,9 @@ def opm(*arguments: str | Path) -> str:
 
 def opm_render(folder: Path, *options: str) -> list[Manifest]:
     """Return the blobs that opm makes of a bundle or a catalog."""
-    done = run(golang.program("opm"), "render", folder, "--output", "json", *options)
+    done = run(golang.program("opm"), "render", folder, "--output", "yaml", *options)
     assert done.returncode == 0, done.stderr
-    decoder, text, found = json.JSONDecoder(), done.stdout.strip(), []
-    while text:
-        blob, end = decoder.raw_decode(text)
-        found.append(blob)
-        text = text[end:].strip()
-    return found
+    return documents.load_all(done.stdout)
 
 
 #: How a program is given a root folder of its own: root may, others in a user namespace.
@@ -114,6 +113,20 @@ def scorecard(root: Path, test: str) -> Manifest:
     (result,) = json.loads(done.stdout)["results"]
     found: Manifest = result
     return found
+
+
+def render_with(monkeypatch: pytest.MonkeyPatch, folder: Path, file: str, text: str) -> None:
+    """Have all rendered from a copy of the chart in a folder that has this template."""
+    chart = shutil.copytree(PROJECT.chart, folder / "chart", dirs_exist_ok=True)
+    (chart / "templates" / file).write_text(text)
+
+    def template(*options: str | Path) -> tuple[Manifest, ...]:
+        command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
+        return tuple(documents.load_all(output(command, timeout=60)))
+
+    monkeypatch.setattr(templates, "template", template)
+    monkeypatch.setattr(manifests, "template", template)
+    monkeypatch.setattr(manifests, "rendered_again", template)
 
 
 _BUNDLE, _OTHER = "argocd-operator.v0.6.0", "webhook-operator.v0.0.5"

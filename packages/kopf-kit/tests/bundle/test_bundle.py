@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kopf_runtime as kr
-from bundle.package import release
+from bundle.package import release, render_with
 from chart import helm
 from chart.helm import VERSION, understood
 from kopf_kit.chart import templates
@@ -20,8 +20,7 @@ from kopf_kit.olm.bundle import BUNDLE
 from kopf_kit.project import definition, documents, rbac, releases
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME
-from kopf_kit.rig import tools
-from kopf_kit.rig.run import KitError, output
+from kopf_kit.rig.run import KitError
 from runtime import permits
 
 Manifest = dict[str, Any]
@@ -93,9 +92,6 @@ def test_what_olm_says_is_watched_is_watched(
 )
 def test_a_subscription_can_set_it(variable: str, value: str, field: str, becomes: object) -> None:
     assert getattr(started("", {variable: value}), field) == becomes
-
-
-def test_every_setting_can_be_set_by_a_subscription() -> None:
     assert "args" not in OPERATOR, "a flag would win over the variable that a Subscription sets"
 
 
@@ -164,15 +160,8 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     messages.reads(kr.kinds.SECRET, keys=lambda _: ["a"], transform=str, every=60)
     messages.reads(kr.kinds.CONFIG_MAP, labels=lambda _: {"a": "b"}, transform=str)
     manager.rbac(kr.PolicyRule("storage.k8s.io", ["storageclasses"], ["get"], ["fast"]))
-    chart = shutil.copytree(PROJECT.chart, tmp_path / "chart")
     needed = declared.Operator([], rbac.rules(manager))
-    (chart / "templates/_rules.tpl").write_text(declared.chart_rules(needed, NAME))
-
-    def template(*options: str | Path) -> tuple[Manifest, ...]:
-        command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
-        return tuple(documents.load_all(output(command, timeout=60)))
-
-    monkeypatch.setattr(templates, "template", template)
+    render_with(monkeypatch, tmp_path, "_rules.tpl", declared.chart_rules(needed, NAME))
     (permissions,) = service_version.csv(release("1.2.3"))["spec"]["install"]["spec"]["permissions"]
 
     rules = [rule for _, rule in rbac.rules(manager)]

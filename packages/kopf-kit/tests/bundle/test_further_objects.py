@@ -1,23 +1,18 @@
 """What an author's templates add to the chart is in the bundle, or is refused in a sentence."""
 
+import functools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bundle.package import release, rendered, write
-from kopf_kit.chart import templates as chart_templates
+from bundle.package import release, render_with, rendered, write
 from kopf_kit.olm import bundle, manifests
 from kopf_kit.olm.bundle import findings
 from kopf_kit.project import documents
-from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME
-from kopf_kit.rig import tools
-from kopf_kit.rig.run import KitError, output
-
-Manifest = dict[str, Any]
+from kopf_kit.rig.run import KitError
 
 #: As an author writes it: rights of the operator and of people, a webhook, and what both need.
 TEMPLATE = """
@@ -77,20 +72,7 @@ webhooks:
 @pytest.fixture
 def templates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
     """Return a function that adds a template to the chart."""
-
-    def add(text: str) -> None:
-        chart = shutil.copytree(PROJECT.chart, tmp_path / "chart", dirs_exist_ok=True)
-        (chart / "templates" / "own.yaml").write_text(text)
-
-        def template(*options: str | Path) -> tuple[Manifest, ...]:
-            command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
-            return tuple(documents.load_all(output(command, timeout=60)))
-
-        monkeypatch.setattr(chart_templates, "template", template)
-        monkeypatch.setattr(manifests, "template", template)
-        monkeypatch.setattr(manifests, "rendered_again", template)
-
-    return add
+    return functools.partial(render_with, monkeypatch, tmp_path, "own.yaml")
 
 
 def test_it_is_carried(templates: Callable[[str], None], tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from bundle.package import Manifest, edit
 from kopf_kit.olm.bundle import findings
 from kopf_kit.project import documents
 from kopf_kit.rig import paths
@@ -80,8 +79,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own_values = chart / "values.own.yaml"
     own_values.write_text(own_values.read_text() + VALUES)
     (folder / "examples" / "letter.yaml").write_text(SAMPLE)
-    edit(folder / "PROJECT", paths.CHECKOUT / "PROJECT", add_to_project)
-    edit(folder / "olm" / "csv.yaml", folder / "olm" / "csv.yaml", add_to_csv)
+    edit(folder / "PROJECT", add_to_project)
+    edit(folder / "olm" / "csv.yaml", add_to_csv)
     kit(folder, "generate")
     return folder
 
@@ -103,12 +102,6 @@ def insert(file: Path, part: str, before: str) -> None:
     file.write_text(text.replace(before, part + before))
 
 
-def edit(file: Path, former: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    content = documents.load(former.read_text())
-    change(content)
-    file.write_text(yaml.safe_dump(content))
-
-
 def kit(folder: Path, *command: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "kopf_kit", *command],
@@ -122,13 +115,20 @@ def kit(folder: Path, *command: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def csv(project: Path) -> Manifest:
+    """Its ClusterServiceVersion."""
+    (file,) = (project / BUILT / "bundle/manifests").glob("*.clusterserviceversion.yaml")
+    found: Manifest = documents.load(file.read_text())
+    return found
+
+
 def test_no_rule_is_broken(project: Path) -> None:
     assert findings(project / BUILT / "bundle") == []
 
 
-def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
+def test_the_bundle_has_each_kind_and_each_image(project: Path, csv: Manifest) -> None:
     manifests = project / BUILT / "bundle" / "manifests"
-    csv = documents.load((manifests / "widget-operator.clusterserviceversion.yaml").read_text())
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     environment = {variable["name"]: variable.get("value") for variable in container["env"]}
@@ -147,9 +147,8 @@ def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
     assert environment["WIDGET_OPERATOR_QUILL_IMAGE"] == "$(RELATED_IMAGE_QUILL)"
 
 
-def test_f6_what_consoles_show_of_a_kind_follows_from_the_code(project: Path) -> None:
-    file = project / BUILT / "bundle" / "manifests" / "widget-operator.clusterserviceversion.yaml"
-    owned = documents.load(file.read_text())["spec"]["customresourcedefinitions"]["owned"]
+def test_f6_what_consoles_show_of_a_kind_follows_from_the_code(csv: Manifest) -> None:
+    owned = csv["spec"]["customresourcedefinitions"]["owned"]
 
     assert [each["kind"] for each in owned[0]["resources"]] == ["ConfigMap"]
     described = owned[1]["specDescriptors"] + owned[1]["statusDescriptors"]
@@ -162,11 +161,9 @@ def test_f6_what_consoles_show_of_a_kind_follows_from_the_code(project: Path) ->
     }
 
 
-def test_the_sample_of_each_kind_is_shown(project: Path) -> None:
+def test_the_sample_of_each_kind_is_shown(project: Path, csv: Manifest) -> None:
     chart = project / BUILT / "charts" / "widget-operator"
-    file = project / BUILT / "bundle" / "manifests" / "widget-operator.clusterserviceversion.yaml"
     metadata = documents.load((chart / "Chart.yaml").read_text())
-    csv = documents.load(file.read_text())
 
     shown = documents.load(metadata["annotations"]["artifacthub.io/crdsExamples"])
     of_olm = json.loads(csv["metadata"]["annotations"]["alm-examples"])

@@ -127,6 +127,14 @@ def container(values: Values = _NOTHING) -> Manifest:
     return result
 
 
+def endpoint(values: Values, program: str = "helm3") -> Manifest:
+    """Return the only endpoint of the only monitor."""
+    (monitor,) = (m for m in render(values, program=program) if m["kind"].endswith("Monitor"))
+    (found,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
+    result: Manifest = found
+    return result
+
+
 def understood(
     arguments: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
 ) -> Any:

@@ -12,6 +12,7 @@ from chart.helm import (
     VERSION,
     Manifest,
     Values,
+    endpoint,
     find,
     names,
     render,
@@ -30,15 +31,12 @@ def test_nothing_of_the_prometheus_operator_is_made_unless_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "endpoints", "scraped"),
-    [
-        ("ServiceMonitor", "endpoints", "Service"),
-        ("PodMonitor", "podMetricsEndpoints", "Deployment"),
-    ],
+    ("kind", "scraped"), [("ServiceMonitor", "Service"), ("PodMonitor", "Deployment")]
 )
-def test_a_monitor_finds_the_operator(kind: str, endpoints: str, scraped: str) -> None:
-    values = {"enabled": True, "kind": kind, "namespace": "monitoring", "labels": {"release": "x"}}
-    manifests = render({"metrics": {"monitor": {**values, "interval": "30s"}}})
+def test_a_monitor_finds_the_operator(kind: str, scraped: str) -> None:
+    monitored = {"enabled": True, "kind": kind, "namespace": "monitoring", "interval": "30s"}
+    values = {"metrics": {"monitor": {**monitored, "labels": {"release": "x"}}}}
+    manifests = render(values)
     monitor = find(manifests, kind, f"{NAMESPACE}.{FULLNAME}")
     target = find(manifests, scraped, f"{FULLNAME}-metrics" if scraped == "Service" else FULLNAME)
 
@@ -47,21 +45,18 @@ def test_a_monitor_finds_the_operator(kind: str, endpoints: str, scraped: str) -
     assert monitor["spec"]["namespaceSelector"] == {"matchNames": [NAMESPACE]}
     labels = target["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    (endpoint,) = monitor["spec"][endpoints]
-    assert endpoint["port"] == "metrics"
-    assert endpoint["path"] == "/metrics"
-    assert endpoint["interval"] == "30s"
+    found = endpoint(values)
+    assert (found["port"], found["path"], found["interval"]) == ("metrics", "/metrics", "30s")
 
 
 @pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
 def test_every_sample_says_of_which_operator_it_is(kind: str) -> None:
     own = {"action": "labeldrop", "regex": "container"}
     values = {"enabled": True, "kind": kind, "relabelings": [own]}
-    (monitor,) = (m for m in render({"metrics": {"monitor": values}}) if m["kind"] == kind)
-    (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
 
     operator = {"action": "replace", "targetLabel": "operator", "replacement": FULLNAME}
-    assert endpoint["relabelings"] == [operator, own]
+    found = endpoint({"metrics": {"monitor": values}})
+    assert found["relabelings"] == [operator, own]
 
 
 #: What a monitoring stack's own namespace holds of a release.

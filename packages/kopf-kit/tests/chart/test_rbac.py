@@ -116,9 +116,12 @@ def test_no_role_of_the_operator_has_a_wildcard_or_sees_secrets(values: Values) 
 
 
 def test_roles_can_be_left_to_the_administrator() -> None:
-    manifests = render({"rbac": {"create": False}, "watchNamespaces": ["team-a"]})
+    without: Values = {"rbac": {"create": False}, "watchNamespaces": ["team-a"]}
+    manifests = render({**without, "metrics": {"secure": CERTIFIED}})
 
     assert not {"Role", "RoleBinding", "ClusterRoleBinding"} & {m["kind"] for m in manifests}
+    users = {f"widgets.acme.example.com-{role}" for role in ("view", "edit", "admin")}
+    assert {name for kind, _, name in names(manifests) if kind == "ClusterRole"} == users
 
 
 def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_widgets() -> None:

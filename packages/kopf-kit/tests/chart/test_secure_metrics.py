@@ -11,6 +11,7 @@ from chart.helm import (
     Manifest,
     Values,
     container,
+    endpoint,
     find,
     names,
     pod,
@@ -34,14 +35,6 @@ def secured(secure: Values = CERT_MANAGER, **metrics: object) -> Values:
 def settings(values: Values) -> Any:
     """Return what the operator understands of its arguments."""
     return understood(container(values)["args"])
-
-
-def endpoint(values: Values, program: str = "helm3") -> Manifest:
-    """Return the only endpoint of the only monitor."""
-    (monitor,) = (m for m in render(values, program=program) if m["kind"].endswith("Monitor"))
-    (found,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
-    result: Manifest = found
-    return result
 
 
 # --- the operator -------------------------------------------------------------------------------
@@ -112,12 +105,6 @@ def test_there_is_a_role_for_scrapers() -> None:
     role = find(render(secured()), "ClusterRole", f"{ROLE}-reader")
 
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
-
-
-def test_rights_can_be_left_to_the_administrator() -> None:
-    manifests = render({**secured(), "rbac": {"create": False}})
-
-    assert not [name for kind, _, name in names(manifests) if "metrics-" in name and "Role" in kind]
 
 
 # --- monitors -----------------------------------------------------------------------------------

@@ -187,11 +187,12 @@ def test_an_index_of_which_no_digest_is_known_is_named_by_no_other(
         push_operator(monkeypatch, "linux/amd64")
 
 
-def test_an_image_that_is_given_by_tag_is_named_by_the_digest_that_its_registry_has_now(
-    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", [":mine", f"@{DIGEST}"], ids=["tag", "digest"])
+def test_an_image_that_is_given_is_named_by_the_digest_that_its_registry_has_now(
+    name: str, docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = docker(pulled=f'echo "Digest: {DIGEST}"')
-    monkeypatch.setenv("IMG", f"{YOURS}/message-operator:mine")
+    monkeypatch.setenv("IMG", f"{YOURS}/message-operator{name}")
 
     assert push_operator(monkeypatch) == f"{YOURS}/message-operator@{DIGEST}"
     assert f"push {YOURS}/message-operator" not in calls.read_text()
@@ -208,15 +209,6 @@ def test_an_image_that_its_registry_has_not_is_refused_before_anything_is_built(
         push_operator(monkeypatch)
 
     assert calls.read_text() == f"pull {YOURS}/it:mine\n"
-
-
-def test_an_image_that_is_given_by_its_digest_is_taken_as_it_is(
-    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    docker()
-    monkeypatch.setenv("IMG", f"{YOURS}/it@{DIGEST}")
-
-    assert push_operator(monkeypatch) == f"{YOURS}/it@{DIGEST}"
 
 
 def test_docker_hub_s_images_are_known_by_the_names_that_docker_has_for_them(
@@ -301,18 +293,9 @@ def test_the_chart_has_the_images_as_its_defaults_and_every_comment_as_it_was() 
     )
 
     values, ours = documents.load(changed), documents.load(text)
-    ours["image"] |= {
-        "registry": "host:5000",
-        "repository": "you/operator",
-        "tag": "",
-        "digest": DIGEST,
-    }
-    ours["messagePod"]["image"] |= {
-        "registry": "host:5000",
-        "repository": "you/busybox",
-        "tag": "1",
-        "digest": "",
-    }
+    there = {"registry": "host:5000"}
+    ours["image"] |= there | {"repository": "you/operator", "tag": "", "digest": DIGEST}
+    ours["messagePod"]["image"] |= there | {"repository": "you/busybox", "tag": "1", "digest": ""}
     assert values == ours
     assert [line for line in changed.splitlines() if "#" in line] == [
         line for line in text.splitlines() if "#" in line

@@ -300,11 +300,11 @@ def assert_trusted(told: str, is_granted: bool | None, where: Any) -> None:
     if is_granted is None:
         return
     blocks = re.split(r"\n(?=\S )", told)
-    about_it = [block for block in blocks if re.search(rf"(Operator|오퍼레이터) +{FAKE}", block)]
+    about_it = [block for block in blocks if re.search(rf"Operator +{FAKE}", block)]
     trusted = [block for block in blocks if re.match(rf"[✓!✗] \S+ +{FAKE}", block)]
     assert not trusted or (is_granted and TENANT in trusted[0]), where
     for block in about_it:
-        assert "helm upgrade" not in block.replace("helm 명령", ""), where
+        assert "helm upgrade" not in block, where
         assert f"{HOME}/{NAME}: " not in block, "the Lease of another namespace is not its own"
 
 

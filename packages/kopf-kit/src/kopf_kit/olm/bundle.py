@@ -4,6 +4,7 @@
 catalog. Tests and releases generate others: `bundle` accepts any `Release`.
 """
 
+import functools
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kopf_kit.project.releases import NAME, Release, channels, current, default_
 from kopf_kit.rig import tools, versions
 from kopf_kit.rig.run import output
 
+_dump = functools.partial(documents.dump, by="kopf_kit/olm/bundle.py of the chart and of olm/")
 BUNDLE = PROJECT.built / "bundle"
 DOCKERFILE = PROJECT.built / "bundle.Dockerfile"
 
@@ -86,17 +88,17 @@ def bundle(release: Release) -> dict[str, str]:
     """Return the contents of a bundle's files, by their paths in it."""
     definitions = {crd["metadata"]["name"].partition("."): crd for crd in crds(release)}
     return {
-        f"manifests/{NAME}.clusterserviceversion.yaml": dump(csv(release)),
+        f"manifests/{NAME}.clusterserviceversion.yaml": _dump(csv(release)),
         **{
-            f"manifests/{group}_{plural}.yaml": dump(definition)
+            f"manifests/{group}_{plural}.yaml": _dump(definition)
             for (plural, _, group), definition in definitions.items()
         },
         **{
-            f"manifests/{part['metadata']['name']}.{part['kind'].lower()}.yaml": dump(part)
+            f"manifests/{part['metadata']['name']}.{part['kind'].lower()}.yaml": _dump(part)
             for part in objects(release)
         },
-        "metadata/annotations.yaml": dump({"annotations": annotations(release)}),
-        "tests/scorecard/config.yaml": dump(_scorecard()),
+        "metadata/annotations.yaml": _dump({"annotations": annotations(release)}),
+        "tests/scorecard/config.yaml": _dump(_scorecard()),
     }
 
 
@@ -123,11 +125,6 @@ def leftovers(generated: Collection[Path]) -> list[Path]:
     folder = BUNDLE / "manifests"
     ours = {file for file in generated if file.parent == folder}
     return sorted({*folder.glob("*")} - ours) if ours else []
-
-
-def dump(*manifests: Manifest, by: str = "kopf_kit/olm/bundle.py of the chart and of olm/") -> str:
-    """Return documents as YAML, with the header of generated files."""
-    return documents.dump(*manifests, by=by)
 
 
 def findings(folder: Path, *container_tool: str, env: Mapping[str, str] | None = None) -> list[str]:

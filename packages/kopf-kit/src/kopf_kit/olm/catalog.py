@@ -7,6 +7,7 @@ derived from both. Tests create other catalogs: `catalog` takes any releases.
 https://olm.operatorframework.io/docs/reference/file-based-catalogs/
 """
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from kopf_kit.chart.templates import Manifest
-from kopf_kit.olm import bundle, service_version
-from kopf_kit.project import releases, written
+from kopf_kit.olm import service_version
+from kopf_kit.project import documents, releases, written
 from kopf_kit.project.definition import PROJECT
 from kopf_kit.project.releases import NAME, Place, Release
 from kopf_kit.rig import reading, versions
 from kopf_kit.rig.run import KitError
 
+_dump = functools.partial(documents.dump, by="kopf_kit/olm/catalog.py of the chart and of olm/")
 CATALOG = PROJECT.built / "catalog"
 #: The file in which people tell that a release, a channel or the package should no longer be used.
 DEPRECATIONS = PROJECT.root / "catalog" / "deprecations.yaml"
@@ -180,10 +182,6 @@ def catalog(releases: Sequence[Release]) -> dict[str, str]:
         **_graph([release.version for release in releases]),
         **{file(release.version): _dump(entry(release)) for release in releases},
     }
-
-
-def _dump(*documents: Manifest) -> str:
-    return bundle.dump(*documents, by="kopf_kit/olm/catalog.py of the chart and of olm/")
 
 
 def _graph(versions: Collection[str]) -> dict[str, str]:

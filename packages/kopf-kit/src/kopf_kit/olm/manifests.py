@@ -7,16 +7,18 @@ one. What everybody can read must hold no secret.
 import base64
 import binascii
 import copy
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from kopf_kit.chart.templates import Manifest, rendered_again, template
-from kopf_kit.olm import bundle, service_version
+from kopf_kit.olm import service_version
 from kopf_kit.project import documents, releases
 from kopf_kit.project.definition import PROJECT, Kind
 from kopf_kit.rig.run import KitError
 
+_dump = functools.partial(documents.dump, by="kopf_kit/olm/manifests.py of the chart")
 _KEY = "PRIVATE KEY-----"
 
 
@@ -71,8 +73,8 @@ def texts(*options: str) -> dict[str, str]:
     """Return the manifests and schemas by their files' names, rendered with options of Helm."""
     crds = [manifest for manifest in rendered() if manifest["kind"] == "CustomResourceDefinition"]
     texts = {
-        "install.yaml": _dump([namespace(), *rendered(*options)]),
-        "crds.yaml": _dump([*crds, *_users_roles()]),
+        "install.yaml": _dump(namespace(), *rendered(*options)),
+        "crds.yaml": _dump(*crds, *_users_roles()),
         # For kubeconform, and for editors.
         **{
             f"{kind.kind.lower()}_{version['name']}.json": schema(crd, version)
@@ -81,9 +83,9 @@ def texts(*options: str) -> dict[str, str]:
         },
     }
     if PROJECT.has_olm:
-        texts["monitoring.yaml"] = _dump(monitoring())
+        texts["monitoring.yaml"] = _dump(*monitoring())
         # What installs the bundle with OLM v1.
-        texts["olmv1.yaml"] = _dump([namespace(), *_users_roles(), _extension()])
+        texts["olmv1.yaml"] = _dump(namespace(), *_users_roles(), _extension())
     return texts
 
 
@@ -146,10 +148,6 @@ def _extension() -> Manifest:
         "metadata": {"name": NAME},
         "spec": {"namespace": NAME, "source": {"sourceType": "Catalog", "catalog": catalog}},
     }
-
-
-def _dump(manifests: Sequence[Manifest]) -> str:
-    return bundle.dump(*manifests, by="kopf_kit/olm/manifests.py of the chart")
 
 
 # --- a kind's schema ----------------------------------------------------------------------------

@@ -14,15 +14,17 @@ https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/operator-c
 https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/fbc_autorelease/
 """
 
+import functools
 import shutil
 from pathlib import Path
 
 from kopf_kit.chart.templates import Manifest
 from kopf_kit.olm import bundle, catalog, service_version
-from kopf_kit.project import releases, written
+from kopf_kit.project import documents, releases, written
 from kopf_kit.project.releases import NAME, Release
 from kopf_kit.rig import reading
 
+_dump = functools.partial(documents.dump, by="kopf_kit/release/submission.py")
 TEMPLATE = "basic.yaml"
 #: The hubs' repositories on GitHub, by their folders.
 HUBS = {
@@ -64,10 +66,6 @@ def _files(release: Release) -> dict[str, dict[str, str]]:
             "ci.yaml": _dump({"fbc": _fbc(), **reviewers}),
         },
     }
-
-
-def _dump(document: Manifest) -> str:
-    return bundle.dump(document, by="kopf_kit/release/submission.py")
 
 
 def _fbc() -> Manifest:

@@ -6,14 +6,12 @@ each is a fork of a process that has imported them.
 
 import asyncio
 import contextlib
-import ctypes
 import importlib
 import multiprocessing
 import os
 import random
 import runpy
 import shutil
-import signal
 import socket
 import sys
 import tempfile
@@ -25,10 +23,9 @@ from signal import Signals
 
 import aiohttp
 
-from kopf_kit.rig.control_plane import kubeconfig
+from kopf_kit.rig.control_plane import end_with_parent, kubeconfig
 
 _IMAGE = "kopf_kit.testing.preloaded"
-_PR_SET_PDEATHSIG = 1
 
 
 def start(
@@ -57,7 +54,7 @@ async def end(process: ForkServerProcess) -> int:
 
 def _run(program: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path) -> None:
     importlib.import_module(_IMAGE)  # multiprocessing would not tell that it failed
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     with log.open("ab") as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
