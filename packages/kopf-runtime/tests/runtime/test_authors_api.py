@@ -16,7 +16,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.reporting import troubles
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
-from runtime.support.running import caches, leading, operating
+from runtime.support.running import at_work, caches, leading, operating
 from runtime.support.waiting import until
 from runtime.widgets import (
     WIDGET,
@@ -538,8 +538,10 @@ async def test_a_replica_that_takes_over_is_ready_while_it_lists(server: ApiServ
 
 @pytest.mark.parametrize("optional", [[], [kr.kinds.JOB]], ids=["", "optional kind is absent"])
 async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_result(
-    server: ApiServer, optional: list[kr.Kind]
+    server: ApiServer, optional: list[kr.Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.SOONEST", 0.05)
+
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         yield config_map("w-one", f"{thing.spec.text} {context.check_result}")
 
@@ -567,7 +569,12 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
         assert found == [(["w-one"], "hello")]
         server.edit(WIDGET, KEY, edit("other"))
         await until(lambda: text(server) == "other answers" and len(found) == 2)
-    assert found[1] == (["w-one"], "other")
+        for _ in range(9):
+            at_work(one).queue.add(KEY)
+            await asyncio.sleep(0.03)
+        assert found[1:] == [(["w-one"], "other")]
+        server.remove(CONFIG_MAP, CHILD)  # it has not seen the next one
+        await until(lambda: found[1:] == [(["w-one"], "other")] * 2)
 
 
 async def test_a_check_that_found_half_of_the_children_is_called_again(server: ApiServer) -> None:
@@ -619,6 +626,10 @@ async def test_children_stay_while_a_check_fails_or_makes_the_plan_impossible(
         await until(lambda: reported(server)[0] == "Reconciled", seconds=20)
 
 
+def paused(value: str, raw: Raw) -> None:
+    raw["metadata"]["annotations"] = {"example.dev/paused": value}
+
+
 def if_formed(state: list[str], *, checks: list[int]) -> Controller:
     """A second child for what `check` returns: the first of the state; without one it fails."""
 
@@ -658,7 +669,11 @@ async def test_a_restart_keeps_what_is_there_because_of_the_check_until_it_answe
         await until(lambda: server.get(CONFIG_MAP, ("ns", "data")))
     state.clear()
     server.remove(CONFIG_MAP, CHILD)
+    server.edit(WIDGET, KEY, partial(paused, "true"))
     async with operating(server, if_formed(state, checks=[])):
+        would = "Would check the Widget; create ConfigMap w-one."
+        await until(lambda: would in str(server.get(WIDGET, KEY)))
+        server.edit(WIDGET, KEY, partial(paused, "no"))
         await until(lambda: reported(server) == ("CheckFailed", "It does not answer."))
         await until(lambda: text(server) == "hello None")  # what is missing is made
         assert server.get(CONFIG_MAP, ("ns", "data"))
@@ -688,7 +703,8 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
             await until(lambda: server.get(kr.kinds.JOB, ("ns", "data")))
         state.clear()
         server.refuse("GET", "/jobs$", RefusedError(404, "NotFound"))
-        async with operating(server, controller()) as operator:
+        confined = kr.Settings(namespaces=("ns",))
+        async with operating(server, controller(), settings=confined) as operator:
             await until(lambda: reported(server)[0] == "CheckFailed")
             await until(lambda: operator.synced)  # by now, the kind is there again
             checks.clear()

@@ -410,12 +410,13 @@ class Weather:
     """What is outside for a Widget: a word that goes into its child."""
 
     def __init__(self) -> None:
-        self.word, self.down, self.calls = "sun", False, 0
+        self.word, self.calls = "sun", 0
+        self.down: Exception | None = None
 
     async def ask(self, _: Widget, __: object) -> str:
         self.calls += 1
-        if self.down:
-            raise KeyError("weather")
+        if self.down is not None:
+            raise self.down
         return self.word
 
     def controller(self, every: float = 0.1) -> Controller:
@@ -459,7 +460,7 @@ async def test_while_the_outside_is_down_children_stay_and_come_back(
     weather = Weather()
     async with working_on(server, widget(), one := weather.controller()):
         await until(lambda: text(server) == "hello sun")
-        weather.down = True
+        weather.down = KeyError("weather")
         await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "SyncFailed")
         calls = weather.calls
         if relabelled:
@@ -475,9 +476,23 @@ async def test_while_the_outside_is_down_children_stay_and_come_back(
         await until(lambda: generation(server, WIDGET) == 2)
         assert text(server) == "hello sun"
 
-        weather.down = False
+        weather.down = None
         await until(lambda: text(server) == "bye sun")
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+async def test_children_are_left_as_they_are_while_sync_waits(server: ApiServer) -> None:
+    weather = Weather()
+    async with working_on(server, widget(), weather.controller()) as operator:
+        await until(lambda: text(server) == "hello sun")
+        weather.down = kr.Wait("Storm", "It storms.")
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "Storm")
+        server.remove(CONFIG_MAP, ("ns", "w-one"))
+        done = operator.reconciles()
+        await until(lambda: operator.reconciles() > done + 1)
+        assert text(server) is None
+        weather.down = None
+        await until(lambda: text(server) == "hello sun")
 
 
 # --- cleanup ------------------------------------------------------------------------------------

@@ -323,8 +323,9 @@ async def test_an_event_says_what_would_be_done_for_a_paused_object(server: ApiS
         events = [server.get(*at) or {} for at in server.objects if at[0].plural == "events"]
         return [event.get("message") for event in events]
 
-    async with operating(server, controller()):
-        await until(lambda: messages() == ["Would create ConfigMap s-one."])
+    would = "Would create ConfigMap s-one; change what it adds to the Service."
+    async with operating(server, contributing()):
+        await until(lambda: messages() == [would])
     assert child(server) is None
 
 

@@ -142,6 +142,18 @@ async def test_a2_a_value_that_was_given_up_is_free_though_it_is_wanted_again(
         await until(lambda: has(server, other) == "y")
 
 
+async def test_a2_no_child_goes_for_a_holder_that_is_gone_unseen(server: ApiServer) -> None:
+    first, one = put(server, "first", "x"), put(server, "one", "y")
+    async with operating(server, values_of(kr.DELETE)):
+        await until(lambda: has(server, first) == "x" and has(server, one) == "y")
+        server.mute = True
+        server.remove(WIDGET, first)
+        server.mute = False
+        server.edit(WIDGET, one, edit("x"))
+        await until(lambda: has(server, one) == "x")
+    assert not any(write.startswith("DELETE") for write in server.writes)
+
+
 async def test_a2_no_value_is_given_while_a_namespace_cannot_be_listed(server: ApiServer) -> None:
     """The holder may be in it."""
     both = kr.Settings(namespaces=("another", "ns"))

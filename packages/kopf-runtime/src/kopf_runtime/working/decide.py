@@ -269,9 +269,9 @@ class ObservedChildren(Struct, frozen=True, kw_only=True):
     #: Where an optional kind is not there.
     absent: Collection[tuple[Kind, str]]
 
-    def can_be_served(self, child: Wanted | Child) -> bool:
-        """Return whether a child can be changed."""
-        return not self.missing[child.kind, child.key[0]]
+    def can_be_served(self, wanted: Wanted) -> bool:
+        """Return whether a child can be made or changed."""
+        return not self.missing[wanted.kind, wanted.key[0]]
 
     @property
     def surplus(self) -> list[Child]:
@@ -321,8 +321,8 @@ class ObservedChildren(Struct, frozen=True, kw_only=True):
                 return troubles.missing(kind, why)
         return DONE
 
-    def removals(self, why: str = "it is not wanted any more") -> tuple[list[Action], Outcome]:
-        """Return the deletions of what is not wanted any more, and what stops them.
+    def removals(self) -> tuple[list[Child], Outcome]:
+        """Return the children to delete because they are not wanted any more, and what stops that.
 
         They go in the order of `owns`; `after` orders what is created alone.
         What is wanted may need some of them until it is ready: a rollout that goes on needs the
@@ -338,8 +338,7 @@ class ObservedChildren(Struct, frozen=True, kw_only=True):
             map(self.why_unready, self.wanted)
         ):
             former = [c for c in former if self.owned[c.kind].prune is not None]
-        step = Plan(Step.DELETE, why=why)
-        return [Action(step, None, child) for child in former], DONE
+        return former, DONE
 
     def is_settled(self) -> bool:
         """Return whether no child of a former plan is left that is to change."""

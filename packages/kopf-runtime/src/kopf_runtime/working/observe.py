@@ -73,8 +73,8 @@ class Observation:
         wanted: Wanted,
         known: First,
         *,
-        held: bool = False,
-        look: bool = False,
+        held: bool,
+        look: bool,
         taken: bool = False,
     ) -> Seen:
         """Return a wanted child as it is; raise `ApiError` or `StepError`.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import UnreadableError
-from kopf_runtime.declaring.records import Owner, Step, Wanted
+from kopf_runtime.declaring.records import Child, Owner, Plan, Step, Wanted
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.reporting.troubles import (
@@ -26,7 +26,7 @@ from kopf_runtime.reporting.troubles import (
 )
 from kopf_runtime.watching.caches import Caches
 from kopf_runtime.working.act import TAKEN, Actor
-from kopf_runtime.working.decide import KEEP, Action, ObservedChildren, decide
+from kopf_runtime.working.decide import KEEP, Action, decide
 from kopf_runtime.working.external import External
 from kopf_runtime.working.holds import Holds
 from kopf_runtime.working.observe import First, Observation
@@ -88,9 +88,8 @@ class Reconciler:
         if fetched is None or fetched[0].watched:  # if it is there, it is queued again
             return DONE
         owner = replace(fetched[0], wanted=(), problem="")
-        actions, stop = (observed := self._observation.observe(owner)).removals()
-        stop = stop or await self._remove(owner, observed, actions)
-        if stop:
+        children, stop = self._observation.observe(owner).removals()
+        if stop := stop or await self._remove(owner, children):
             return stop
         if self._external.needs_cleanup(owner):
             await self._external.clean_up(owner, None)
@@ -189,14 +188,14 @@ class Reconciler:
     async def _give_up(self, owner: Owner) -> Outcome:
         """Delete the children, if any, of an object that cannot have a unique value."""
         bare = replace(owner, wanted=(), problem="")
-        actions, stop = (observed := self._observation.observe(bare)).removals()
+        children, stop = self._observation.observe(bare).removals()
         if stop:
             return stop
-        if actions:
+        if children:
             await self._planner.verified(owner, planned=False)
             if not self._holds.drops(owner):
                 raise changed(f"who has what the {self._word} wants changed meanwhile")
-            if stop := await self._remove(owner, observed, actions):
+            if stop := await self._remove(owner, children):
                 return stop
         settled = self._observation.observe(bare).is_settled()
         if settled and self._holds.surplus(owner, everything=True):
@@ -238,25 +237,21 @@ class Reconciler:
         if not held:
             self._reporter.left_alone(owner, observed.strays)
             self._reporter.kept(owner, observed.kept)
-        outcomes = list[Outcome]()
-        for wanted in filter(observed.can_be_served, observed.wanted):
-            outcomes.append(await attempt(self._child(owner, wanted, known, held=held)))
-            if outcomes[-1].outdated:
-                break
+        outcomes = [
+            await attempt(self._child(owner, wanted, known, held=held))
+            for wanted in filter(observed.can_be_served, observed.wanted)
+        ]
         if stop := foremost(outcomes):
             return stop
         if stop := observed.why_missing((wanted.kind, wanted.key) for wanted in observed.wanted):
             return stop
-        actions = list[Action]()
         if not held and observed.surplus:
-            actions, stop = (observed := self._observation.observe(owner)).removals()
-            if not stop and actions and self._planner.depends_on_more:
-                actions = await self._confirmed(owner, actions)
-            if stop := stop or await self._remove(owner, observed, actions):
+            children, stop = self._observation.observe(owner).removals()
+            if not stop and children and self._planner.depends_on_more:
+                children = await self._confirmed(owner, children)
+            if stop := stop or await self._remove(owner, children):
                 return stop
-        left = ((action.child.kind, action.child.key) for action in actions if action.child)
-        watched = ((kind, (owner.key[0], "")) for kind in self._caches.descendants)
-        return observed.why_missing((*left, *watched))
+        return observed.why_missing((kind, (owner.key[0], "")) for kind in self._caches.descendants)
 
     async def _child(self, owner: Owner, wanted: Wanted, known: First, *, held: bool) -> Outcome:
         """Observe a child that is wanted, decide what to do about it, and do that."""
@@ -273,23 +268,21 @@ class Reconciler:
             self._external.recheck(owner.key)
         return outcome
 
-    async def _confirmed(self, owner: Owner, actions: list[Action]) -> list[Action]:
-        """Return the deletions of what a plan of what is there now does not want either."""
+    async def _confirmed(self, owner: Owner, children: list[Child]) -> list[Child]:
+        """Return those that a plan of what is there now does not want either."""
         owner = await self._planner.verified(owner)
         uids = {child.uid for child in self._observation.observe(owner).surplus}
-        return [action for action in actions if action.child and action.child.uid in uids]
+        return [child for child in children if child.uid in uids]
 
-    async def _remove(
-        self, owner: Owner, observed: ObservedChildren, actions: list[Action]
-    ) -> Outcome:
-        outcomes = list[Outcome]()
-        for child in (action.child for action in actions):
-            if child is not None and observed.can_be_served(child):
-                update = observed.owned[child.kind].update
-                outcomes.append(await attempt(self._actor.remove(owner, child, update)))
-                if outcomes[-1].outdated:
-                    break
-        return foremost(outcomes)
+    async def _remove(self, owner: Owner, children: list[Child]) -> Outcome:
+        """Delete children that are not wanted any more."""
+        owned = self._observation.owned
+        return foremost(
+            [
+                await attempt(self._actor.remove(owner, child, owned[child.kind].update))
+                for child in children
+            ]
+        )
 
     # --- what would be done -------------------------------------------------------------------
 
@@ -327,6 +320,5 @@ class Reconciler:
         return [action for action in actions if action.text]
 
     def _removals(self, owner: Owner, why: str) -> list[Action]:
-        observed = self._observation.observe(owner)
-        actions, _ = observed.removals(why)
-        return [each for each in actions if each.child and observed.can_be_served(each.child)]
+        children, _ = self._observation.observe(owner).removals()
+        return [Action(Plan(Step.DELETE, why=why), None, child) for child in children]
