@@ -333,6 +333,11 @@ async def test_a_call_that_never_records_is_told_and_made_less_often(server: Api
         await asyncio.sleep(1)
         assert len(calls) - before <= 2
 
+        external = at_work(one).external
+        one.enqueue(KEY)
+        server.remove(WIDGET, KEY)
+        await until(lambda: not (external._failed or external._news or external._stale))
+
 
 async def test_an_intent_that_the_api_server_does_not_keep_ends_the_call(server: ApiServer) -> None:
     one, outside = widgets.controller(), list[str]()

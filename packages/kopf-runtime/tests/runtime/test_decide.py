@@ -580,3 +580,30 @@ async def test_a_standby_remembers_a_lost_child_until_the_next(server: ApiServer
             await until(is_known)
 
     assert not is_remembered()
+
+
+@pytest.mark.parametrize(("number", "named"), [(3, "b, Pod c. It"), (4, "b, Pod c and 1 more. It")])
+def test_what_stays_is_named_up_to_three(number: int, named: str) -> None:
+    pods = [replace(CHILD, kind=POD, key=("ns", name)) for name in "abcd"[:number]]
+
+    assert troubles.kept(pods).startswith(f"Not wanted any more: Pod a, Pod {named}")
+
+
+@pytest.mark.parametrize(
+    ("deadline", "changes", "told"),
+    [
+        (0.0, {"deleting": False}, "Pod waits for the garbage collector. If it stays, delete the"),
+        (100.0, {}, "Pod is being deleted."),
+        (99.5, {}, "Pod does not end: its node has not confirmed that."),
+        (99.5, {"finalizers": ("a.b/c",)}, "Pod is held by the finalizer a.b/c."),
+    ],
+)
+def test_r5_a_former_child_is_stuck_half_a_minute_after_its_grace_period(
+    deadline: float, changes: dict[str, Any], told: str
+) -> None:
+    ending: dict[str, Any] = {"deleting": True, "deadline": deadline, **changes}
+    trouble = troubles.former_left("Widget", replace(CHILD, kind=POD, **ending), 130.0).trouble
+
+    assert trouble is not None
+    assert trouble.message.startswith(f"The former Widget's {told}")
+    assert trouble.reason == ("PodStuckTerminating" if deadline == 99.5 else "PodTerminating")

@@ -592,16 +592,18 @@ async def test_a_webhook_that_takes_the_finalizer_away_is_told_and_nothing_is_ma
         await until(lambda: is_booked(server))
 
 
-async def test_a_missing_right_to_finalizers_is_told_and_nothing_is_made(
-    server: ApiServer, service: BookingService
+@pytest.mark.parametrize(("code", "reason"), [(403, "Forbidden"), (409, "Conflict")])
+async def test_a_finalizer_that_is_refused_is_told_and_nothing_is_made(
+    server: ApiServer, service: BookingService, code: int, reason: str
 ) -> None:
+    """For want of a right, or because others write to the object all the time."""
     server.refuse(
-        "PATCH", "/tickets/one$", RefusedError(403, "Forbidden", "cannot patch tickets"), math.inf
+        "PATCH", "/tickets/one$", RefusedError(code, reason, "cannot patch tickets"), math.inf
     )
     server.put(TICKET, ticket())
     server.put(TICKET, ticket("two"))
     async with operating(server, controller(), settings=settings(service)):
-        await until(lambda: readiness(server).get("reason") == "Forbidden")
+        await until(lambda: readiness(server).get("reason") == reason)
         await until(lambda: is_booked(server, "two"))
         assert readiness(server)["message"] == "cannot patch tickets"
         assert len(service.bookings) == 1

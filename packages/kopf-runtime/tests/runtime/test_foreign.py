@@ -176,6 +176,33 @@ async def test_k3_what_is_contributed_may_be_a_model(server: ApiServer) -> None:
         await until(lambda: meta(server)["labels"].get("team") == "a")
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyError("team"), "the contribution failed: KeyError: 'team'"),
+        (kr.PlanError("It has no team."), "It has no team."),
+        (kr.Wait("TeamUnknown", "Its team is not known yet."), "Its team is not known yet."),
+    ],
+)
+async def test_a_contribution_that_fails_is_told_and_takes_nothing_back(
+    server: ApiServer, error: Exception, told: str
+) -> None:
+    one, failing = controller(), False
+
+    @one.contribution
+    def contribution(*_: Any) -> Raw:
+        if failing:
+            raise error
+        return {"metadata": {"labels": {"team": "a"}}}
+
+    async with serving(server, one):
+        await until(lambda: meta(server)["labels"].get("team") == "a")
+        failing = True
+        server.edit(SERVICE, KEY, lambda raw: raw["spec"].update(type="NodePort"))
+        await until(lambda: any(told in event["message"] for event in server.events))
+    assert meta(server)["labels"]["team"] == "a"
+
+
 @pytest.mark.parametrize("again", [contributing(None), controller()])
 async def test_what_is_contributed_no_longer_is_removed(
     server: ApiServer, again: Controller

@@ -21,6 +21,7 @@ from kopf_runtime.declaring.records import Plan, Step, Wanted
 from kopf_runtime.reporting import events, troubles
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.troubles import DONE
+from kopf_runtime.watching.references import NotReadableError
 from runtime import widgets
 from runtime.support.api_server import EVENT, ApiServer, RefusedError
 from runtime.support.running import caches, connected, operating
@@ -361,6 +362,7 @@ def test_of_several_outcomes_the_foremost_says_what_all_of_them_need() -> None:
     assert (foremost.again, foremost.not_before) == (0, 9)
     assert (foremost.timed_out, foremost.fails) == (True, True)
     assert troubles.foremost([waits]) == waits
+    assert troubles.foremost([waits, troubles.author_waits("Soon", "x", 400)]) == waits
     assert troubles.foremost([DONE, DONE]) == DONE
     assert troubles.foremost([waits, refused, outdated]) == outdated
 
@@ -369,6 +371,8 @@ UNREADABLE = troubles.of(UnreadableError(None, "x"))
 FORBIDDEN = troubles.of(ApiError("POST", "/x", 403, "Forbidden", ""))
 BROKEN = troubles.of(ApiError("POST", "/x", 500, "", ""))
 ADMISSION = troubles.changed_by_admission(WANTED, ["a label"])
+CONTRIBUTED = troubles.contribution_conflict("Service", "x")
+LEFT = troubles.left_to("green/message", 9)
 FAILED = troubles.outside_failed("SyncFailed", "x", 2)
 
 
@@ -385,8 +389,13 @@ FAILED = troubles.outside_failed("SyncFailed", "x", 2)
         (troubles.unserved(POD, "a", "ns", "x"), "NamespaceNotServed", 5, True, ""),
         (troubles.terminating(POD, "x", 1), "PodTerminating", 1, True, ""),
         (troubles.contradicted("NotFound", "x"), "NotFound", 0, True, ""),
+        (troubles.contradicted("AlreadyExists", "x"), "AlreadyExists", 0, True, ""),
+        (CONTRIBUTED, "ContributionConflict", 5, True, "ContributionConflict"),
+        (LEFT, "AnotherInstallation", 9, False, ""),
         (troubles.back_off(WANTED, Plan(Step.APPLY), 8), "BackOff", 8, False, ""),
         (troubles.author_waits("Soon", "x", 0.1), "Soon", 1, False, ""),
+        (troubles.not_readable(NotReadableError("Lost", "x")), "Lost", 600, False, ""),
+        (troubles.not_readable(NotReadableError("Lost", "x", after=7)), "Lost", 7, False, ""),
         (FAILED, "SyncFailed", 2, False, "SyncFailed"),
         (UNREADABLE, "Unreadable", 5, True, "Unreadable"),
         (FORBIDDEN, "Forbidden", 0, True, "Refused"),
@@ -400,13 +409,22 @@ def test_each_trouble_is_tried_again_by_its_rule(
     assert outcome.trouble.reason == reason
     assert outcome.trouble.final is (event not in ("", "Delayed", "SyncFailed"))
     assert (outcome.again, outcome.fails, outcome.event) == (again, fails, event)
+    assert (outcome.not_before, outcome.timed_out) == (0, False)
+
+
+def test_an_apply_that_would_empty_a_map_is_told_with_a_way_out() -> None:
+    """The API server says no more than that a null, which nobody has written, is no object."""
+    said = 'spec.data in body must be of type object: "null"'
+    outcome = troubles.of(ApiError("PATCH", "/x", 422, "Invalid", said))
+
+    assert outcome.trouble is not None
+    assert "kubernetes/kubernetes#135841): remove that field by hand" in outcome.trouble.message
 
 
 def test_what_a_replica_that_leads_no_more_is_refused_is_not_reported() -> None:
     outcome = troubles.of(ApiError("POST", "/x", 0, "Fenced", "no longer the leader"))
 
-    assert outcome.outdated
-    assert outcome.trouble is None
+    assert (outcome.outdated, outcome.trouble, outcome.again) == (True, None, 0)
 
 
 # --- Events ---------------------------------------------------------------------------------------

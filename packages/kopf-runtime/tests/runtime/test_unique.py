@@ -116,6 +116,23 @@ async def test_a2_nothing_is_made_before_the_record_is_kept(server: ApiServer) -
         await until(lambda: has(server, key))
 
 
+async def test_a2_a_record_that_the_api_server_does_not_keep_is_told(server: ApiServer) -> None:
+    """As with the CRD of a release before the declaration, or a webhook that changes a status."""
+
+    def drop(kind: kr.Kind, raw: Raw) -> None:
+        if kind == WIDGET:
+            raw["status"].pop("holds", None)
+
+    server.admission = drop
+    key = put(server, "one", "a")
+    async with operating(server, controller()):
+        await until(lambda: reason(server, key) == "HoldsLost")
+        assert not has(server, key)
+        server.admission = lambda *_: None
+        server.edit(WIDGET, key, edit("b"))
+        await until(lambda: has(server, key) == "b")
+
+
 async def test_a2_an_object_that_cannot_be_read_keeps_its_value(server: ApiServer) -> None:
     key = put(server, "one", "a")
     async with operating(server, controller()):

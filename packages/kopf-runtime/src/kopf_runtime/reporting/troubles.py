@@ -153,7 +153,7 @@ def of(error: StepError | ApiError | UnreadableError) -> Outcome:
     if error.reason == "Fenced":
         return changed(str(error)).outcome
     text = error.message or str(error)
-    if error.status == 422 and _NULL in text:
+    if _NULL in text:
         text += f". {_EMPTIED}"
     return Outcome(
         Trouble(error.reason or "Refused", text, error.final),

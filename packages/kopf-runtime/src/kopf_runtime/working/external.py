@@ -116,8 +116,6 @@ class External:
 
     def invalidate(self, namespace: str | None = None) -> None:
         """Forget the results of a namespace, or all if it is None: others may have changed them."""
-        if namespace is None:
-            self._failed.clear()
         for owner in list(self._owners.cache.within(namespace)):
             self.forget(owner.key)
             if owner.sync_result is not None or owner.check_result is not None:
@@ -285,7 +283,7 @@ class External:
             raise self._failure(error, call, owner, hint) from error
         except Wait as wait:
             if wait is unread:  # it is called again as soon as that can be read
-                text = wait.message[:800] + hint
+                text = _hinted(wait.message, hint)
                 raise StepError(author_waits(wait.reason, text, UNSEEN)) from wait
             raise self._waits(wait, call, owner, hint) from wait
         except asyncio.CancelledError as error:
@@ -334,7 +332,7 @@ class External:
         """Remember that a function waits: nothing but a change or the time has it called again."""
         every = MAX_PAUSE_SECONDS if callable(call.every) else min(call.every, MAX_PAUSE_SECONDS)
         again = max(SOONEST, every if wait.after is None else wait.after)
-        stop = partial(author_waits, wait.reason, wait.message[:800] + hint)
+        stop = partial(author_waits, wait.reason, _hinted(wait.message, hint))
         failed = _Failed(owner.uid, owner.generation, None, now := _now(), now + again, stop)
         self._failed[owner.key, call.reason] = failed
         return StepError(stop(again))
@@ -360,8 +358,7 @@ class External:
         pauses = self._declaration.backoff or (MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
         backoff = backoff or Backoff(*pauses)
         wait = max(after, backoff.next())
-        # A condition has room for 1,024 characters.
-        stop = partial(outside_failed, call.reason, message[:800] + hint)
+        stop = partial(outside_failed, call.reason, _hinted(message, hint))
         if isinstance(error, ApiError):
             stop = partial(_refused, error, hint)
         generation = None if after else owner.generation
@@ -438,9 +435,14 @@ def _refused(error: ApiError, hint: str, again: float) -> Outcome:
     """Return the outcome of a call whose request to the cluster was refused."""
     outcome = of(error)
     if (trouble := outcome.trouble) is not None:
-        trouble = replace(trouble, message=trouble.message[:800] + hint)
+        trouble = replace(trouble, message=_hinted(trouble.message, hint))
     after = min(outcome.not_before, again)
     return replace(outcome, trouble=trouble, again=again, not_before=after)
+
+
+def _hinted(message: str, hint: str) -> str:
+    """Return a message with a hint after it: a condition has room for 1,024 characters."""
+    return message[:800] + hint
 
 
 def _now() -> float:
