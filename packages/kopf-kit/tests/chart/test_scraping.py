@@ -1,6 +1,7 @@
 """Alerts and dashboard on a Prometheus that scrapes the operator."""
 
 import contextlib
+import json
 import re
 import sys
 import time
@@ -8,12 +9,29 @@ from collections.abc import Iterator
 
 import pytest
 
-from chart import fake_cluster, prometheus_server
-from chart.helm import FULLNAME, NAMESPACE
+from chart import prometheus_server
+from chart.helm import FULLNAME, NAMESPACE, find, render
 from chart.monitored import ALERTS, OURS, POD, rule_file
 from kopf_kit.chart import dashboard
+from kopf_kit.project import documents
 from kopf_kit.project.definition import PROJECT
+from kopf_kit.rig.control_plane import ControlPlane
+from kopf_kit.testing.api_server import OPERATOR, declared_rules, granted, kubectl, running
 from kopf_kit.testing.process import free_port
+
+
+def prepare(plane: ControlPlane) -> None:
+    """Create two Widgets, of which the operator may write to one alone: it has what to count."""
+    rules = declared_rules(PROJECT.module(PROJECT.manager).manager)
+    look = [{**rule, "verbs": ["get", "list", "watch"]} for rule in rules]
+    crd = find(render(), "CustomResourceDefinition", PROJECT.kinds[0].crd)
+    rights = [*granted("a", look, OPERATOR, None), *granted("a", rules, OPERATOR, "default")]
+    kubectl(plane, "create", "--filename=-", stdin=[crd, *rights])
+    kubectl(plane, "wait", "--for=condition=Established", f"crd/{PROJECT.kinds[0].crd}")
+    (sample,) = PROJECT.samples["Widget"]
+    widget = documents.load(sample.read_text())
+    for namespace in ("default", "kube-public"):
+        kubectl(plane, "create", f"--namespace={namespace}", "--filename=-", stdin=[widget])
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +50,15 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
         "scrape_configs": [{"job_name": "ours", "static_configs": [target]}],
     }
     with contextlib.ExitStack() as stack:
-        stack.enter_context(fake_cluster.running(folder / "kubeconfig"))
+        plane = stack.enter_context(running())
+        prepare(plane)
         stack.enter_context(
             prometheus_server.process(
                 folder / "operator.log",
-                *(sys.executable, "-m", PROJECT.package, "--leader-elect", "--resync-period=1"),
-                *(f"--metrics-bind-address=127.0.0.1:{operator_port}",),
-                "--health-probe-bind-address=0",
-                KUBECONFIG=str(folder / "kubeconfig"),
+                *(sys.executable, "-m", PROJECT.package, "--resync-period=1"),
+                *("--leader-elect", "--lease-namespace=default", "--health-probe-bind-address=0"),
+                f"--metrics-bind-address=127.0.0.1:{operator_port}",
+                KUBECONFIG=str(plane.kubeconfig(OPERATOR)),
                 PYTHONPATH=str(PROJECT.sources),
             )
         )
@@ -50,9 +69,15 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
         yield found
 
 
-@pytest.mark.parametrize(
-    "query", dashboard.queries(interval="10s", namespace=NAMESPACE, operator=FULLNAME)
-)
+def queries() -> list[str]:
+    """Return every expression as Grafana sends it, with our release selected and all its Pods."""
+    chosen = {"namespace": NAMESPACE, "operator": FULLNAME, "__rate_interval": "10s"}
+    panels = json.loads(dashboard.dashboard())["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    return [re.sub(r"\$(\w+)", lambda m: chosen.get(m[1], ".*"), each) for each in expressions]
+
+
+@pytest.mark.parametrize("query", queries())
 def test_every_query_of_the_dashboard_shows_something(
     scraping: prometheus_server.Prometheus, query: str
 ) -> None:

@@ -36,19 +36,6 @@ def dashboard() -> str:
     return json.dumps(content, ensure_ascii=False).replace(', {"', ',\n{"') + "\n"
 
 
-def queries(*, interval: str, **selected: str) -> list[str]:
-    """Return every expression as Grafana sends it, with these labels selected or with "All"."""
-    variables = dict.fromkeys(_SELECTORS, ".*") | selected | {"__rate_interval": interval}
-    expressions = []
-    for panel in json.loads(dashboard())["panels"]:
-        for target in panel.get("targets", ()):
-            expression = target["expr"]
-            for name, value in variables.items():
-                expression = expression.replace(f"${name}", value)
-            expressions.append(expression)
-    return expressions
-
-
 def complete(expression: str, selector: str = _OURS) -> str:
     """Return an author's expression: OURS is the selector, OWN_ the prefix of the metrics."""
     return expression.replace("OURS", selector).replace("OWN_", PROJECT.metrics)
