@@ -215,6 +215,13 @@ def test_a_page_that_is_quoted_is_read(written: Path) -> None:
             "operator.py has no Settings, which the code of a kind uses; declare it there",
         ),
         (
+            lambda folder: (folder / "operator/cache_operator/operator.py").write_text(
+                f"x = {'-' * 30000}1"
+            ),
+            "Bucket",
+            "operator.py has code that is nested too deep to be read",
+        ),
+        (
             lambda folder: edit(folder / "PROJECT", "    samples:\n", "    samples: # mine\n"),
             "Bucket",
             "PROJECT lacks the section",

@@ -152,8 +152,8 @@ def push_owners(chart: str) -> str | None:
     file = paths.CHECKOUT / "artifacthub-repo.yml"
     if not file.is_file():
         return None
-    return registry.push_files(
-        [file],
+    return registry.push_file(
+        file,
         f"{registry.repository(chart)}:{OWNERS}",
         kind="application/vnd.cncf.artifacthub.config.v1+yaml",
         media_type="application/vnd.cncf.artifacthub.repository-metadata.layer.v1.yaml",

@@ -55,12 +55,12 @@ def _then(hint: str) -> str:
     return f"; {hint}" if hint else ""
 
 
-def document(file: Path, shape: type[_Content], hint: str = "") -> _Content:
+def document(file: Path, shape: type[_Content]) -> _Content:
     """Return what is in a file of YAML with one document; raise KitError if it has another shape.
 
     The shape is a type that msgspec knows; fields that it does not name stay.
     """
-    return shaped(load(text(file, hint), file), shape, file)
+    return shaped(load(text(file), file), shape, file)
 
 
 def documents(file: Path, hint: str = "") -> list[Any]:

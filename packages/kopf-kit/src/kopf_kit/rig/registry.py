@@ -136,27 +136,22 @@ def push_for(names: Sequence[str], layer: Path, ref: str, image_labels: Mapping[
     return push_index(images, ref)
 
 
-def push_files(files: Sequence[Path], ref: str, *, kind: str, media_type: str) -> str:
-    """Push an artifact of files, unless the registry has it; return it by its digest.
+def push_file(file: Path, ref: str, *, kind: str, media_type: str) -> str:
+    """Push an artifact of one file, unless the registry has it; return it by its digest.
 
     `kind` is the media type of the artifact's configuration, which is empty.
     """
-    contents = [file.read_bytes() for file in files]
-    layers = [
-        {
-            **_described(content, media_type),
-            "annotations": {"org.opencontainers.image.title": file.name},
-        }
-        for file, content in zip(files, contents, strict=True)
-    ]
+    content = file.read_bytes()
+    layer = _described(content, media_type)
+    layer["annotations"] = {"org.opencontainers.image.title": file.name}
     return _push_manifest(
         {
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": _described(b"{}", kind),
-            "layers": layers,
+            "layers": [layer],
         },
-        [b"{}", *contents],
+        [b"{}", content],
         ref,
     )
 

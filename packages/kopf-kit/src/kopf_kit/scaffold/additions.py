@@ -5,7 +5,7 @@ A kind that was added is taken out again.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
                 f"both {each.kind} and {kind} would be called {shared.pop()}; choose another kind"
             )
     texts = _code(before, answers) | _descriptions(before, answers)
-    _add(texts, folder)
+    _write(texts, folder)
     return sorted(texts)
 
 
@@ -89,7 +89,7 @@ def olm(folder: Path) -> list[Path]:
         raise KitError(f"{there[0]} exists already: this repository has the files of OLM")
     for each in others:
         texts[_CSV] += _described(each)
-    _add(texts, folder)
+    _write(texts, folder)
     return sorted(texts)
 
 
@@ -112,12 +112,12 @@ def workflow(folder: Path) -> list[Path]:
     begin = template.partition(_COMMAND)[0].replace("make release", "kopf-kit release")
     _, action, attest = template.rpartition(_ACTION)
     text = begin + _STEPS.format(own=own, kit=repository.version()) + action + attest
-    _add({_WORKFLOW: text}, folder)
+    _write({_WORKFLOW: text}, folder)
     return [_WORKFLOW]
 
 
-def _add(texts: dict[Path, str], folder: Path) -> None:
-    """Write all of these texts into a repository; raise KitError if it stays as it is."""
+def _write(texts: Mapping[Path, str | None], folder: Path) -> None:
+    """Write all of these texts into a repository, or remove what has none; else raise KitError."""
     with reading.all_or_none() as write:
         for name, text in texts.items():
             write(folder / name, text)
@@ -126,7 +126,7 @@ def _add(texts: dict[Path, str], folder: Path) -> None:
 def _code(before: Record, answers: Answers) -> dict[Path, str]:
     """Return the texts of the operator's module, of the kind's test, and of its sample."""
     module = _text(before, before.module)
-    names = _names(module)
+    names = _names(_parsed(module, before.module))
     if missing := [name for name in _USED if name not in names]:
         raise KitError(
             f"{before.module} has no {missing[0]}, which the code of a kind uses; declare it there"
@@ -217,14 +217,20 @@ def _text(before: Record, path: Path) -> str:
     return reading.text(before.folder / path)
 
 
-def _names(code: str) -> set[str]:
-    """Return what a module's code gives a name to, at its top."""
+def _parsed(code: str, file: Path) -> list[ast.stmt]:
+    """Return the statements of a module; raise KitError."""
     try:
-        tree = ast.parse(code)
-    except SyntaxError as error:
-        raise KitError(f"the operator's module is not valid Python: {error}") from error
+        return ast.parse(code).body
+    except (SyntaxError, ValueError) as error:
+        raise KitError(f"{file} is not Python: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise KitError(f"{file} has code that is nested too deep to be read") from error
+
+
+def _names(body: list[ast.stmt]) -> set[str]:
+    """Return what the statements of a module give a name to, at its top."""
     names = set[str]()
-    for node in tree.body:
+    for node in body:
         match node:
             case ast.Import() | ast.ImportFrom():
                 names |= {alias.asname or alias.name for alias in node.names}
@@ -272,11 +278,7 @@ def remove_kind(folder: Path, kind: str) -> list[Path]:
     if _samples_of(texts[Path("PROJECT")]) != {k: v for k, v in samples.items() if k != kind}:
         raise KitError(f"PROJECT: remove the kind {kind} from `samples` by hand, then repeat this")
     own = [path for path in own if (folder / path).is_file()]
-    with reading.all_or_none() as write:
-        for path, text in texts.items():
-            write(folder / path, text)
-        for path in own:
-            write(folder / path, None)
+    _write({**texts, **dict.fromkeys(own)}, folder)
     return sorted({*texts, *own})
 
 
@@ -292,10 +294,7 @@ def _without(code: str, file: Path, gone: Answers) -> str:
     lines = code.splitlines(keepends=True)
     controller = f"{gone.singular}_controller"
     own = {controller, gone.kind, f"{gone.kind}Spec"}
-    try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise KitError(f"{file} is not Python: {error}") from error
+    body = _parsed(code, file)
     others = {name for node in body for name in _controllers(node)} - {controller}
     for node in reversed(body):
         names = {each.id for each in _declared(node) if isinstance(each, ast.Name)}

@@ -125,7 +125,6 @@ async def webhook(
     opinion: Opinion,
     *,
     operations: tuple[str, ...] = ("CREATE",),
-    seconds: int = 30,
     kinds: Sequence[tuple[str, str]] = PODS,
 ) -> AsyncIterator[Webhook]:
     """Run a mutating webhook for a namespace's objects, by default Pods, during the block."""
@@ -145,7 +144,6 @@ async def webhook(
         namespace,
         f"https://127.0.0.1:{runner.addresses[0][1]}/",
         operations,
-        seconds,
         kinds,
     ):
         try:
@@ -160,9 +158,8 @@ async def registered(
     cluster: Cluster,
     namespace: str,
     url: str,
-    operations: tuple[str, ...] = ("CREATE",),
-    seconds: int = 30,
-    kinds: Sequence[tuple[str, str]] = PODS,
+    operations: tuple[str, ...],
+    kinds: Sequence[tuple[str, str]],
 ) -> AsyncIterator[None]:
     """Let the API server call a URL for a namespace's objects during the block."""
     name = f"{namespace}-{secrets.token_hex(3)}"
@@ -181,7 +178,7 @@ async def registered(
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
         "failurePolicy": "Fail",
-        "timeoutSeconds": seconds,
+        "timeoutSeconds": 30,
     }
     hook = {
         "name": f"{name}.example.com",
