@@ -145,13 +145,16 @@ def test_every_object_fits_the_schema_of_kubernetes(project: Project, values: Va
         kubernetes_validate.validate(manifest, versions.NEWEST, strict=True)
 
 
-@every_project_with_all_values
-def test_every_pod_passes_pod_security_restricted(project: Project, values: Values) -> None:
-    manifests = rendered(project, values)
-    pods = [deployment["spec"]["template"] for deployment in of_kind(manifests, "Deployment")]
-
-    for pod in [*pods, *of_kind(manifests, "Pod")]:
-        assert pod_security.violations(pod) == []
+def test_every_pod_passes_pod_security_restricted() -> None:
+    pod_security.check(
+        {
+            f"{project.name}-{name}-{m['kind'].lower()}": m["spec"].get("template", m)["spec"]
+            for project in PROJECTS
+            for name, values in VALUES[project.base].items()
+            for m in rendered(project, values)
+            if m["kind"] in ("Deployment", "Pod")
+        }
+    )
 
 
 @every_project_on_runtime
