@@ -1,48 +1,20 @@
 """`kopf-kit new kind` and `kopf-kit new olm`: what comes to a repository later."""
 
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kit import forked
+from kit.called import commit, style
 from kopf_kit.project import definition, documents
 from kopf_kit.rig.run import KitError
 from kopf_kit.scaffold import additions, repository
 from kopf_kit.scaffold.repository import Answers
 
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=An Author", "-c", "user.email=author@example.com"]
-    return subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True
-    ).stdout
-
-
-def commit(folder: Path) -> None:
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "--message=Work")
-
-
-def style(folder: Path) -> str:
-    """Return what ruff finds."""
-    run = "ruff check --no-cache . && ruff format --no-cache --diff ."
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    result = subprocess.run(
-        ["sh", "-c", run],
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return result.stdout + result.stderr if result.returncode else ""
 
 
 def edit(file: Path, before: str, after: str) -> None:
@@ -79,8 +51,9 @@ def test_a_further_kind_is_served_described_and_tested(written: Path, kind: str)
     crds = documents.load(chart["annotations"]["artifacthub.io/crds"])
     assert [each["kind"] for each in crds] == ["Cache", kind]
     assert list(documents.load((written / "olm/csv.yaml").read_text())["kinds"]) == ["Cache", kind]
-    changed = git(written, "status", "--porcelain", "--untracked-files=all").splitlines()
-    assert {line[3:] for line in changed} == {file.as_posix() for file in files}
+    asked = ("git", "status", "--porcelain", "--untracked-files=all")
+    changed = subprocess.check_output(asked, cwd=written, text=True, timeout=60)
+    assert {line[3:] for line in changed.splitlines()} == {file.as_posix() for file in files}
     tests = forked.python("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=written)
     assert "3 passed" in tests.stdout, tests.stdout
 

@@ -12,33 +12,23 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from kit import forked
-from kit.called import called
-from kopf_kit.cli.new import adopt_command
+from kit import called, forked
+from kit.called import NOTES, SAID, adopt, commit
 from kopf_kit.image import dockerfile
 from kopf_kit.olm import service_version
 from kopf_kit.project import adopted, definition, documents, rbac, registered
 from kopf_kit.project.registered import Webhook
-from kopf_kit.rig import paths
 from kopf_kit.rig.run import KitError
 from kopf_offline import golang
 
 #: A repository in a subgroup, as GitLab has them.
 IN_SUBGROUP = ("--home", "https://gitlab.com/acme/tools/notes-operator", "--rights", "role.yaml")
-NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
-SAID = ("--home", "https://github.com/example/notes-operator", "--rights", "role.yaml")
 
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     """Return the repository of an operator of whose PROJECT nothing is known."""
-    left_out = shutil.ignore_patterns("PROJECT", "tests", "build", "__pycache__")
-    return shutil.copytree(NOTES, tmp_path / "notes", ignore=left_out)
-
-
-def adopt(folder: Path, *words: str) -> tuple[int, str]:
-    code, said = called(adopt_command, folder, *words)
-    return code, " ".join(said.split())
+    return called.notes(tmp_path / "notes")
 
 
 def kit(folder: Path, *words: str) -> tuple[int, str]:
@@ -292,9 +282,7 @@ def test_a_version_that_the_build_makes_is_the_installed_one_or_gits_or_said_to_
     assert version("notes") == "0.1.0, assumed"
     assert version("kopf") == Version(metadata.version("kopf")).base_version
 
-    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
-    for words in ("init --quiet", "commit --allow-empty -qm first", "tag v1.4"):
-        subprocess.run([*git, *words.split()], cwd=notes, check=True)
+    commit(notes, "v1.4")
     assert version("notes") == "1.4.0"
 
     dynamic = "[tool.poetry-dynamic-versioning]\nenable = true"
@@ -304,8 +292,7 @@ def test_a_version_that_the_build_makes_is_the_installed_one_or_gits_or_said_to_
 def test_a_raised_version_is_in_project_and_the_code_stays(notes: Path) -> None:
     assert adopt(notes, *SAID)[0] == 0
     code = (notes / "main.py").read_text()
-    for words in ("init --quiet", "add .", "-c user.name=a -c user.email=a@b commit -qm first"):
-        subprocess.run(["git", *words.split()], cwd=notes, check=True)
+    commit(notes)
 
     assert kit(notes, "bump", "0.2.0")[0] == 0
 

@@ -1,7 +1,6 @@
 """What repositories have: modules and files beside the handlers, variables, names, metadata."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kit.called import called
-from kopf_kit.cli.new import adopt_command
+from kit import called
+from kit.called import NOTES, SAID, notes
 from kopf_kit.image import dockerfile
 from kopf_kit.project import (
     adopted,
@@ -29,8 +28,6 @@ from kopf_kit.rig import paths, tools
 from kopf_kit.rig.run import KitError, output
 from kopf_kit.scaffold import discovery
 
-NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
-SAID = ("--home", "https://github.com/example/notes-operator", "--rights", "role.yaml")
 HANDLER = '@kopf.on.create("notes")\ndef create(**_): ...\n'
 #: The handlers' module of a repository, what else it has, and what its image has then.
 LAYOUTS: dict[str, tuple[str, Mapping[str, str], set[str]]] = {
@@ -64,8 +61,7 @@ LAYOUTS: dict[str, tuple[str, Mapping[str, str], set[str]]] = {
 
 
 def repository(folder: Path, module: str, files: Mapping[str, str], code: str = HANDLER) -> Path:
-    left_out = shutil.ignore_patterns("PROJECT", "tests", "__pycache__", "build", "main.py")
-    root = shutil.copytree(NOTES, folder / "notes", ignore=left_out)
+    root = notes(folder / "notes", "main.py")
     for name, text in {**files, module: f"import kopf, os\n\n\n{code}"}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -73,8 +69,7 @@ def repository(folder: Path, module: str, files: Mapping[str, str], code: str = 
 
 
 def adopt(root: Path, *words: str) -> tuple[int, str]:
-    code, said = called(adopt_command, root, *SAID, *words)
-    return code, " ".join(said.split())
+    return called.adopt(root, *SAID, *words)
 
 
 def in_own_image(folder: Path, files: Mapping[str, str], *words: str) -> tuple[Project, str]:
@@ -166,7 +161,7 @@ def test_what_poetry_and_setuptools_say_of_a_project_is_read(
     (root / "requirements.txt").unlink()
     (root / "b.py").touch()
 
-    code, told = called(adopt_command, root, "--no-run", "--rights=role.yaml")
+    code, told = called.adopt(root, "--no-run", "--rights=role.yaml")
 
     assert code == 0, told
     ours = definition.load(root)
@@ -759,7 +754,7 @@ def test_o11_b13_a_page_of_any_host_and_name_stays_and_an_image_is_in_lower_case
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = repository(tmp_path, "main.py", {})
-    code, said = called(adopt_command, root, "--home=https://gitlab.com/Teams/a/n", *SAID[2:])
+    code, said = called.adopt(root, "--home=https://gitlab.com/Teams/a/n", *SAID[2:])
     assert code == 0, said
     ours = definition.load(root)
     monkeypatch.setattr(shared, "PROJECT", ours)
@@ -827,7 +822,7 @@ def test_b3_names_that_yaml_takes_for_something_else_are_quoted(tmp_path: Path) 
         (root / other).write_text(text)
     options = ("--crd=a, b.yaml", "--sample=1.0", "--rights=1e3", "--name=off")
 
-    code, said = called(adopt_command, root, "--home=https://example.com/a/b", *options)
+    code, said = called.adopt(root, "--home=https://example.com/a/b", *options)
 
     assert code == 0, said
     ours = definition.load(root)

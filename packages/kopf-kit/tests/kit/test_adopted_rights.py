@@ -16,19 +16,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kit.called import called
-from kopf_kit.cli.new import adopt_command
+from kit.called import NOTES, SAID, adopt, notes
 from kopf_kit.crd import declared
 from kopf_kit.project import accounts, definition, documents, nested, rbac
 from kopf_kit.project.accounts import Called
-from kopf_kit.rig import paths, tools
+from kopf_kit.rig import tools
 from kopf_kit.rig.run import KitError, output
 from kopf_kit.testing import api_server
 from kopf_kit.testing.requests import REVIEWS, Cluster, connected
 
 Raw = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
-NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
 QUESTIONS = 40
 #: What kopf itself needs, as its documentation says: it is given where the operator watches.
 KOPFS = {
@@ -247,8 +245,7 @@ def _named(name: str, namespace: str) -> Raw:
 def operator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the repository of an operator without roles, and its chart in `chart`."""
     root = tmp_path_factory.mktemp("drawn") / "notes"
-    left_out = shutil.ignore_patterns("PROJECT", "role.yaml", "tests", "__pycache__", "build")
-    shutil.copytree(NOTES, root, ignore=left_out)
+    notes(root, "role.yaml")
     (root / "pyproject.toml").write_text('[project]\nversion = "1.0"\n')
     shutil.copytree(nested.ensure(definition.load(NOTES)).chart, root / "charts" / "packed")
     return root
@@ -259,12 +256,10 @@ def adopted(root: Path, case: Case) -> tuple[list[Raw], bool, str]:
     for name, manifests in case.files.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(documents.text(*manifests))
-    home = "https://github.com/example/notes-operator"
     account = ("--account", case.account) if case.account else ()
-    code, said = called(adopt_command, root, "--home", home, "--rights", "role.yaml", *account)
+    code, said = adopt(root, *SAID, *account)
     if "name one of them with its namespace" in said:
-        account = ("--account", f"{case.home}/{case.account}")
-        code, said = called(adopt_command, root, "--home", home, "--rights", "role.yaml", *account)
+        code, said = adopt(root, *SAID, "--account", f"{case.home}/{case.account}")
     if code:
         assert "Traceback" not in said
         return [], True, said

@@ -1,12 +1,12 @@
 """`make bump` takes a version that can follow, and says of any other what is wrong with it."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from bundle.package import write_both
+from kit.called import commit
 from kopf_kit.cli import release
 from kopf_kit.olm import catalog
 from kopf_kit.project import documents, releases
@@ -104,13 +104,7 @@ def test_releases_that_are_tagged_must_be_recorded_before_the_next(
 
 
 def test_the_tags_of_a_repository_are_not_those_of_an_example_in_it(tmp_path: Path) -> None:
-    git = ("git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.com")
-    for command in (
-        ["init", "-q"],
-        ["commit", "-q", "--allow-empty", "-m", "x"],
-        ["tag", "v1.0.0"],
-    ):
-        subprocess.run([*git, *command], check=True, timeout=300)
+    commit(tmp_path, "v1.0.0")
     (tmp_path / "example").mkdir()
 
     assert releases.tagged(tmp_path) == ["1.0.0"]

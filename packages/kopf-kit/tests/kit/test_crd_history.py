@@ -1,10 +1,10 @@
 """`kopf-kit verify` finds what would break the users of the last release, in any layout."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from kit import forked
+from kit.called import commit
 from kopf_kit.crd import upgrades
 
 _CODE = '''
@@ -75,17 +75,9 @@ class Repository:
         self.code.write_text(_CODE)
         (folder / "PROJECT").write_text(_PROJECT)
         (folder / "sample.yaml").write_text(_SAMPLE)
-        self.git("init", "--quiet")
-
-    def git(self, *arguments: str) -> None:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.dev")
-        command = ("git", "-C", str(self.folder), *identity, *arguments)
-        subprocess.run(command, check=True, timeout=60)
 
     def release(self, tag: str = "v0.1.0") -> None:
-        self.git("add", ".")
-        self.git("commit", "--quiet", "--message=one")
-        self.git("tag", tag)
+        commit(self.folder, tag)
 
     def change(self, former: str, present: str) -> None:
         text = self.code.read_text()

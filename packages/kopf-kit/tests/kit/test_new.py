@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from kit.called import style
 from kit.forked import kit
 from kopf_kit.compatible import specifier
 from kopf_kit.project import definition, documents
@@ -118,17 +119,6 @@ def answered(name: str, kind: str, group: str) -> Answers | str:
     return answers
 
 
-def ruff(folder: Path, *command: str) -> str:
-    run = subprocess.run(
-        [Path(sys.executable).with_name("ruff"), *command, "--no-cache", "."],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return run.stdout if run.returncode else ""
-
-
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(NAMES, KINDS, GROUPS)
 @example("cache-operator", "Cache", "cache.example.com")
@@ -143,8 +133,7 @@ def test_the_style_of_every_repository_is_right(name: str, kind: str, group: str
     with tempfile.TemporaryDirectory() as folder:
         repository.lay_out(repository.files(answers), Path(folder))
 
-        assert ruff(Path(folder), "check") == ""
-        assert ruff(Path(folder), "format", "--diff") == ""
+        assert style(Path(folder)) == ""
         made = definition.load(Path(folder))
     (read,) = made.kinds
     assert (made.name, made.package, read.kind) == (name, answers.package, kind)

@@ -7,7 +7,6 @@ import itertools
 import os
 import random
 import shutil
-import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,17 +15,14 @@ from pathlib import Path
 import pytest
 
 from kit import drawn
-from kit.called import called
+from kit.called import adopt, commit, notes
 from kit.forked import Kit
 from kopf_kit import __main__
-from kopf_kit.cli.new import adopt_command as adopt
-from kopf_kit.rig import paths
 from kopf_kit.scaffold import repository
 from kopf_kit.scaffold.repository import Answers
 
 SEED = os.environ.get("SEED") or "67"  # each night draws others
 _PAGE = ("--home", "https://github.com/acme/notes-operator")
-_GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C")
 _CHART = "charts/cache-operator"
 #: The files that are changed in each repository; what is not there is added.
 FILES = {
@@ -75,14 +71,12 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good")
     answers = Answers("cache-operator", "Cache", "cache.example.com", olm=True)
     repository.write(answers, folder / "own", lock=False)
-    left_out = shutil.ignore_patterns("tests", "__pycache__", "PROJECT", "*.md")
     for name in ("plain", "adopted"):
-        shutil.copytree(paths.CHECKOUT / "examples" / "plain-kopf", folder / name, ignore=left_out)
-    code, said = called(adopt, folder / "adopted", "--no-run", *_PAGE, "--rights", "role.yaml")
+        notes(folder / name, "*.md")
+    code, said = adopt(folder / "adopted", "--no-run", *_PAGE, "--rights", "role.yaml")
     assert not code, said
     for name in ("own", "adopted"):
-        for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "First")):
-            subprocess.run([*_GIT, folder / name, *words], check=True, capture_output=True)
+        commit(folder / name)
         shutil.rmtree(folder / name / ".git" / "hooks")
     return folder
 

@@ -3,7 +3,6 @@
 python packages/kopf-kit/tests/kit/test_public_names.py >packages/kopf-kit/public.txt
 """
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import griffe
 import msgspec
 import pytest
 
+from kit.called import commit
 from kopf_kit.__main__ import COMMANDS, PROGRAM
 from kopf_kit.olm import catalog
 from kopf_kit.project import definition, releases
@@ -112,14 +112,12 @@ GONE = [
 
 @pytest.mark.parametrize(("version", "gone"), [("1.2.1", GONE), ("1.3.0", []), ("2.2.0", [])])
 def test_what_a_patch_breaks_is_found(tmp_path: Path, version: str, gone: list[str]) -> None:
-    git = ("git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.com")
     runtime, kit = (tmp_path / path for path in (RUNTIME, KIT))
     for file in (runtime, kit):
         file.parent.mkdir(parents=True)
     runtime.write_text("Gone\n    key\nKept(a=...)\n    old(self, b)\n    stays\n")
     kit.write_text("kopf-kit run\nkopf-kit run --port\n")
-    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"], ["tag", "v1.2.0"]):
-        subprocess.run([*git, *command], check=True, timeout=60)
+    commit(tmp_path, "v1.2.0")
     runtime.write_text("Kept(a, c=...)\n    old(self, d=...)\n    stays\nNew\n")
     kit.write_text("kopf-kit run\nkopf-kit e2e\n")
 
