@@ -153,8 +153,8 @@ def _keywords(path: str, schema: Manifest, odd: dict[str, str]) -> Iterator[str]
     if schema.get(_EMBEDDED) and not (schema.get("type") == "object" and within):
         yield f"{path} has {_EMBEDDED}, which is for an object whose fields are named or kept"
     if "default" in schema:
-        for why in _mistakes(schema, schema["default"]):
-            yield f"{path} has a default that its own schema refuses: {why}"
+        for error in _errors(schema, schema["default"]):
+            yield f"{path} has a default that its own schema refuses: {error.message}"
 
 
 def _listed(path: str, schema: Manifest) -> Iterator[str]:
@@ -195,12 +195,8 @@ def _keyed(path: str, items: Manifest, keys: Iterable[str]) -> Iterator[str]:
 # --- defaults -------------------------------------------------------------------------------------
 
 
-def _mistakes(schema: Manifest, value: Any) -> list[str]:
-    """Return why a value is none of a schema's."""
-    return [error.message for error in _errors(schema, value)]
-
-
 def _errors(schema: Manifest, value: Any) -> list[jsonschema.ValidationError]:
+    """Return why a value is none of a schema's."""
     return [*_VALIDATOR(_json_schema(schema), format_checker=_FORMATS).iter_errors(value)]
 
 

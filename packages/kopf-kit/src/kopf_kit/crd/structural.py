@@ -53,8 +53,8 @@ _NUMBERED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(Z)|(.))", re.
 #: Keywords that restrict no value (title, examples), or that `convert` replaces.
 _ELSEWHERE = ("title", "examples", "required")
 _INT32 = 2**31
-#: msgspec's words for a limit that not all types of a union have, or that is put on the union.
 _POSIX = re.compile(r"\[:\^?[a-z]+:\]")
+#: msgspec's words for a limit that not all types of a union have, or that is put on the union.
 _CONSTRAINED_UNION = re.compile(r"Can only set .* \| ")
 _ANY_KEY = inspect.StrType(), inspect.AnyType()
 #: Types that decoding reads in another format than the API server validates, and the alternative.

@@ -177,7 +177,8 @@ def build(ref: str | None = None, file: Path | None = None, *, revision: str | N
     of_operator = file is None
     context = file.parent if file else dockerfile.context()
     file = file or dockerfile.file()
-    arguments = {"VERSION": PROJECT.version, "REVISION": revision or _revision()}
+    revision = revision or answer(["git", "-C", paths.CHECKOUT, "rev-parse", "HEAD"]) or "unknown"
+    arguments = {"VERSION": PROJECT.version, "REVISION": revision}
     given = {name: base for name in _BASES if (base := os.environ.get(name))}
     if public_images.are_in_reach():
         for base in public_bases(file, given):
@@ -222,11 +223,6 @@ def public_bases(file: Path = dockerfile.SHARED, but: Collection[str] = ()) -> l
     """Return a Dockerfile's default base images, but for some of its arguments."""
     named = re.findall(r"^ARG (\w+_BASE)=(\S+)$", reading.text(file), re.MULTILINE)
     return [base for name, base in named if name not in but]
-
-
-def _revision() -> str:
-    """Return the current commit, for the image's label."""
-    return answer(["git", "-C", paths.CHECKOUT, "rev-parse", "HEAD"]) or "unknown"
 
 
 def _check(image: str) -> None:

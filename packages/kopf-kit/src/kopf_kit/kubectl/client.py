@@ -277,13 +277,11 @@ def answers(kubectl: Kubectl, questions: list[Question]) -> list[bool]:
     flags = ("--validate=false", "--output=json", "--filename=-")
     for start in range(0, len(questions), BATCH):
         reviews = [_review(*question) for question in questions[start : start + BATCH]]
-        printed = kubectl.ask("create", *flags, send=_list(reviews))
+        printed = kubectl.ask(
+            "create", *flags, send={"apiVersion": "v1", "kind": "List", "items": reviews}
+        )
         allowed += [bool(answer["status"].get("allowed")) for answer in _documents(printed)]
     return allowed
-
-
-def _list(items: list[Object]) -> Object:
-    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def _review(user: str, right: Right, namespace: str, name: str) -> Object:

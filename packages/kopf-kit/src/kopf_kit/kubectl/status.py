@@ -134,7 +134,7 @@ def show(kubectl: Kubectl, *, everywhere: bool) -> int:
         for kind in ours.kinds
         for manifest in kubectl.list(kind.resource, everywhere=everywhere)
     ]
-    states.sort(key=_order)
+    states.sort(key=lambda s: (s.ready == "True", s.namespace, s.kind.kind, s.name))
     if not states:
         here = "" if everywhere else kubectl.here()
         print((NONE if everywhere else NONE_HERE).format(many=ours.many, here=here))
@@ -150,10 +150,6 @@ def _picture(states: list[State], everywhere: bool) -> list[str]:
     if any(state.ready != "True" for state in states):
         lines += ["", paint(ASK.format(command=subject.current().command), "dim")]
     return lines
-
-
-def _order(state: State) -> tuple[bool, str, str, str]:
-    return state.ready == "True", state.namespace, state.kind.kind, state.name
 
 
 def _row(state: State, everywhere: bool) -> list[Cell]:

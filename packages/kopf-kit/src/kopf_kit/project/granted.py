@@ -101,7 +101,8 @@ class _Role(NamedTuple):
 
 def split(rules: Iterable[tuple[str, Rule]], crds: Sequence[Manifest]) -> Grants:
     """Return rules of the whole cluster: what is in namespaces, and what is in none."""
-    wide = {(crd["spec"]["group"], crd["spec"]["names"]["plural"]) for crd in _wide(crds)}
+    specs = [crd["spec"] for crd in crds if crd["spec"].get("scope") == "Cluster"]
+    wide = {(spec["group"], spec["names"]["plural"]) for spec in specs}
     wide |= {(group, name) for group, names in _OF_THE_CLUSTER.items() for name in names}
     grants = Grants()
     for why, rule in rules:
@@ -131,10 +132,6 @@ def unsure(rules: Iterable[Rule], crds: Sequence[Manifest]) -> Iterator[str]:
             "gives the rights to them in those that it watches: if they are in none, write a "
             "ClusterRole for them, and its binding, into the chart's templates"
         )
-
-
-def _wide(crds: Sequence[Manifest]) -> list[Manifest]:
-    return [crd for crd in crds if crd["spec"].get("scope") == "Cluster"]
 
 
 def _parts(rule: Rule, wide: set[tuple[str, str]]) -> Iterator[tuple[bool, Rule]]:

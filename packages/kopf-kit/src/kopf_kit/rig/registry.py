@@ -250,7 +250,9 @@ def up() -> None:
         reference = image()
         with step(f"Registry on {ADDRESS}") as work:
             engine.remove_container(NAME)
-            network = ["--network", _NETWORK] if _has_network() else []
+            # The first cluster creates it.
+            there = answer(["docker", "network", "inspect", _NETWORK]) is not None
+            network = ["--network", _NETWORK] if there else []
             work.run(
                 [
                     *("docker", "run", "-d", "--name", NAME, "--restart", "always", *network),
@@ -332,11 +334,6 @@ def image() -> str:
     if public_images.are_in_reach():
         return public_images.pull(f"docker.io/library/registry:{versions.REGISTRY}")
     return tools.builder("the registry's image cannot be pulled:").image("registry")
-
-
-def _has_network() -> bool:
-    """Return whether kind's network exists: the first cluster creates it."""
-    return answer(["docker", "network", "inspect", _NETWORK]) is not None
 
 
 def _running() -> bool:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console
 
@@ -164,7 +163,7 @@ _OF_THE_MACHINE = (
 
 def execute(command: Callable[[], int | None]) -> int:
     """Run a command and return the exit code; print a KitError without its traceback."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         scrub()
         return command() or 0
@@ -181,7 +180,3 @@ def execute(command: Callable[[], int | None]) -> int:
         return 130
     finally:
         stop_all()
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
