@@ -158,6 +158,22 @@ async def test_d2_what_its_user_kept_in_the_last_moment_is_not_deleted(server: A
     assert "ownerReferences" not in stored(server, PVC, ("ns", "w-1"))["metadata"]
 
 
+async def test_what_an_object_leaves_is_the_garbage_collectors(server: ApiServer) -> None:
+    gone: list[bool] = []
+
+    async def go(request: web.Request) -> None:
+        if request.method == "GET" and request.path.endswith("/widgets/one"):
+            server.remove(WIDGET, KEY)
+            gone.append(True)
+
+    async with reconciled(server, widget(text="2"), claims(so_many)):
+        server.answers.append(go)
+        server.edit(WIDGET, KEY, edit("1"))
+        await until(lambda: gone)
+        await asyncio.sleep(0.2)
+    assert deletions(server) == []
+
+
 async def test_what_changed_unseen_is_read_again_and_deleted_with_what_belongs_to_it(
     server: ApiServer,
 ) -> None:
@@ -192,23 +208,6 @@ async def test_s3_a_stale_view_changes_no_child_in_place(server: ApiServer) -> N
     assert stored(server, PVC, CLAIM) == before
 
 
-async def test_d3_a_stale_view_of_an_annotation_replaces_no_child(server: ApiServer) -> None:
-    def image() -> str:
-        pod = server.get(POD, CLAIM) or {"spec": {"containers": [{"image": ""}]}}
-        return str(pod["spec"]["containers"][0]["image"])
-
-    async with reconciled(server, widget(), replaced(by_annotation)):
-        past = Past(server)
-        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(annotations={"image": "new"}))
-        await until(lambda: image() == "new" and is_ready(server))
-    pod, written = stored(server, POD, CLAIM), len(server.writes)
-
-    await deceived(server, past, replaced(by_annotation))
-
-    assert [write for write in server.writes[written:] if "/pods" in write] == []
-    assert stored(server, POD, CLAIM) == pod
-
-
 class Secret(kr.Object):
     data: dict[str, str]
 
@@ -229,6 +228,33 @@ def taking(text: str, name: str = "s") -> Raw:
 
 BY_NAME: dict[str, Any] = {"keys": lambda _: ["s"]}
 BY_LABEL: dict[str, Any] = {"labels": lambda _: {"app": "w"}}
+
+
+@pytest.mark.parametrize("reads", [{}, BY_NAME], ids=["", "and others"])
+async def test_d3_a_stale_view_of_an_annotation_replaces_no_child(
+    server: ApiServer, reads: dict[str, Any]
+) -> None:
+    def controller() -> Controller:
+        one = replaced(by_annotation)
+        if reads:
+            one.reads(SECRET, Secret, transform=lambda secret: secret.data["text"], **reads)
+        return one
+
+    def image() -> str:
+        pod = server.get(POD, CLAIM) or {"spec": {"containers": [{"image": ""}]}}
+        return str(pod["spec"]["containers"][0]["image"])
+
+    server.put(SECRET, taking("0"))
+    async with reconciled(server, widget(), controller()):
+        past = Past(server)
+        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(annotations={"image": "new"}))
+        await until(lambda: image() == "new" and is_ready(server))
+    pod, written = stored(server, POD, CLAIM), len(server.writes)
+
+    await deceived(server, past, controller())
+
+    assert [write for write in server.writes[written:] if "/pods" in write] == []
+    assert stored(server, POD, CLAIM) == pod
 
 
 async def edited_after_a_missed(
@@ -254,6 +280,10 @@ def is_unlabelled(server: ApiServer) -> None:
     server.edit(SECRET, ("ns", "s"), lambda raw: raw["metadata"].pop("labels"))
 
 
+def is_unreadable(server: ApiServer) -> None:
+    server.put(SECRET, {**taking("0"), "data": "no map"})
+
+
 def has_company(server: ApiServer) -> None:
     server.put(SECRET, taking("-1", "other"))
 
@@ -263,6 +293,7 @@ def has_company(server: ApiServer) -> None:
     [
         (BY_NAME, is_edited),
         (BY_NAME, is_gone),
+        (BY_NAME, is_unreadable),
         (BY_NAME | {"every": 3600}, is_edited),
         (BY_LABEL, is_edited),
         (BY_LABEL, is_gone),
@@ -735,6 +766,30 @@ async def test_a_new_leader_with_a_late_watch_deletes_no_claim(server: ApiServer
     assert deletions(server) == []
 
 
+def grandchild(uid: str) -> Raw:
+    """Return a Pod with the marks of a Widget."""
+    labels = {"app.kubernetes.io/managed-by": "message-operator", UID: uid}
+    meta = {"namespace": "ns", "name": "p", "labels": labels}
+    return {"metadata": {**meta, "annotations": {"example.dev/widget-name": "one"}}}
+
+
+async def test_a_grandchild_that_no_watch_has_brought_keeps_a_claim(server: ApiServer) -> None:
+    controller = Controller(WIDGET, Widget, None)
+    controller.owns(PVC, prune=True)
+    controller.descendants(POD, transform=lambda _: None)
+
+    @controller.desired(stepwise=True)
+    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
+        if thing.spec.text == "first" or context.descendants[POD]:
+            yield named(PVC, "data")
+
+    uid = server.put(WIDGET, widget(text="first"))["metadata"]["uid"]
+    async with operating(server, controller):
+        await until(lambda: server.get(PVC, ("ns", "data")) and is_ready(server))
+        await edited_after_a_missed(server, lambda server: server.put(POD, grandchild(uid)), "next")
+    assert deletions(server) == []
+
+
 async def test_unseen_grandchildren_keep_the_claims_made_for_them(server: ApiServer) -> None:
     def joined() -> Controller:
         controller = Controller(WIDGET, Widget, None)
@@ -748,9 +803,7 @@ async def test_unseen_grandchildren_keep_the_claims_made_for_them(server: ApiSer
         return controller
 
     uid = server.put(WIDGET, widget())["metadata"]["uid"]
-    labels = {"app.kubernetes.io/managed-by": "message-operator", UID: uid}
-    meta = {"namespace": "ns", "name": "p", "labels": labels}
-    server.put(POD, {"metadata": {**meta, "annotations": {"example.dev/widget-name": "one"}}})
+    server.put(POD, grandchild(uid))
     async with operating(server, joined()):
         await until(lambda: server.get(PVC, ("ns", "p")))
     server.refuse("GET", "/pods$", FORBIDDEN, times=float("inf"))

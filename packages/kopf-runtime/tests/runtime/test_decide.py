@@ -589,10 +589,28 @@ def test_what_stays_is_named_up_to_three(number: int, named: str) -> None:
     assert troubles.kept(pods).startswith(f"Not wanted any more: Pod a, Pod {named}")
 
 
+def test_what_is_not_ours_is_told_with_what_to_do_about_it() -> None:
+    rename = "give the Widget another name."
+    stray, retained = (
+        troubles.stray("Widget", replace(CHILD, retained=retained)) for retained in (False, True)
+    )
+
+    taken = troubles.conflict(WANTED, "Widget").why
+    assert taken.endswith(f"Find out who needs that ConfigMap, or {rename}")
+    taken = troubles.conflict(WANTED, "Widget", "kubectl x").why
+    assert taken.endswith(f"hand it over with `kubectl x`; otherwise, {rename}")
+    assert stray.startswith(f"{retained} The garbage collector deletes it with this Widget")
+    assert retained.startswith("ConfigMap w-one has marks of this Widget, but not all of them")
+
+
 @pytest.mark.parametrize(
     ("deadline", "changes", "told"),
     [
-        (0.0, {"deleting": False}, "Pod waits for the garbage collector. If it stays, delete the"),
+        (
+            0.0,
+            {"deleting": False},
+            "Pod waits for the garbage collector. If it stays, delete the Pod w-",
+        ),
         (100.0, {}, "Pod is being deleted."),
         (99.5, {}, "Pod does not end: its node has not confirmed that."),
         (99.5, {"finalizers": ("a.b/c",)}, "Pod is held by the finalizer a.b/c."),

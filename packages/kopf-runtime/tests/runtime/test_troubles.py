@@ -354,7 +354,9 @@ def test_of_several_outcomes_the_foremost_says_what_all_of_them_need() -> None:
             (504, "Timeout", 0),
         )
     )
-    outdated = troubles.changed("it changed meanwhile").outcome
+    error = troubles.changed("it changed meanwhile")
+    assert str(error) == "it changed meanwhile"
+    outdated = error.outcome
 
     foremost = troubles.foremost([DONE, waits, refused, busy, late])
 
@@ -371,6 +373,7 @@ UNREADABLE = troubles.of(UnreadableError(None, "x"))
 FORBIDDEN = troubles.of(ApiError("POST", "/x", 403, "Forbidden", ""))
 BROKEN = troubles.of(ApiError("POST", "/x", 500, "", ""))
 ADMISSION = troubles.changed_by_admission(WANTED, ["a label"])
+INVALID = troubles.not_readable(NotReadableError("InvalidPlan", "x"))
 CONTRIBUTED = troubles.contribution_conflict("Service", "x")
 LEFT = troubles.left_to("green/message", 9)
 FAILED = troubles.outside_failed("SyncFailed", "x", 2)
@@ -379,7 +382,7 @@ FAILED = troubles.outside_failed("SyncFailed", "x", 2)
 @pytest.mark.parametrize(
     ("outcome", "reason", "again", "fails", "event"),
     [
-        (troubles.invalid_plan("x"), "InvalidPlan", 60, True, "InvalidPlan"),
+        (INVALID, "InvalidPlan", 60, True, "InvalidPlan"),
         (troubles.holds_lost("Widget", "host"), "HoldsLost", 60, True, "HoldsLost"),
         (troubles.taken("Widget", "host", "a"), "HostTaken", 60, False, ""),
         (troubles.waiting(WANTED, WANTED, "x"), "Waiting", 60, False, ""),
@@ -410,6 +413,8 @@ def test_each_trouble_is_tried_again_by_its_rule(
     assert outcome.trouble.final is (event not in ("", "Delayed", "SyncFailed"))
     assert (outcome.again, outcome.fails, outcome.event) == (again, fails, event)
     assert (outcome.not_before, outcome.timed_out) == (0, False)
+    assert outcome.waits is (reason in ("Soon", "Lost"))
+    assert outcome.reported is (outcome is LEFT)
 
 
 def test_an_apply_that_would_empty_a_map_is_told_with_a_way_out() -> None:
