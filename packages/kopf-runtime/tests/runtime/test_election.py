@@ -387,3 +387,40 @@ def test_s4_a_renewal_counts_from_its_request(monkeypatch: pytest.MonkeyPatch) -
 
     with at_once(monkeypatch, world) as loop:
         assert loop.run_until_complete(lead()) == [True, False]
+
+
+@pytest.mark.parametrize(("holders", "early"), [(["thief", ""], False), (["", ""], True)])
+def test_a_lease_that_was_taken_by_hand_is_not_taken_back_at_once(
+    monkeypatch: pytest.MonkeyPatch, holders: list[str], early: bool
+) -> None:
+    """But one that was only emptied is."""
+    world = World()
+
+    async def lead() -> list[bool]:
+        process = world.start()
+        await asyncio.sleep(1)
+        for holder in holders:
+            world.edit(holderIdentity=holder)
+            await asyncio.sleep(3)  # within the deadline of the last renewal
+        leads = process.may_write()
+        await asyncio.sleep(15)
+        return [leads, process.may_write()]
+
+    with at_once(monkeypatch, world) as loop:
+        assert loop.run_until_complete(lead()) == [early, True]
+
+
+def test_work_ends_in_time_though_a_request_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(replace(DEFAULTS, lease_retry_period=3.0))
+
+    async def lead() -> list[float | None]:
+        registry = world.start().election._metrics.registry
+        leading = []
+        for fate, seconds in ((0.01, 0.01, 0), 2), ((0.01, 0.01, 500), 6), ((None, None, 0), 3):
+            world.fate = lambda *_, fate=fate: fate
+            await asyncio.sleep(seconds)
+            leading.append(registry.get_sample_value("m_leader"))
+        return leading
+
+    with at_once(monkeypatch, world) as loop:
+        assert loop.run_until_complete(lead()) == [1, 1, 0]

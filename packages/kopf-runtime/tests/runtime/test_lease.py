@@ -137,10 +137,12 @@ async def test_a_task_runs_again_after_a_failure_and_only_while_this_replica_lea
     assert calls[5:] == ["ended"]
 
 
+@pytest.mark.parametrize("refused", [False, True])
 async def test_a_standby_looks_twice_while_a_leader_waits_to_renew(
-    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, client: Client, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it has a released Lease within the period, however the two begin."""
+    server.refuse("GET", "/leases/", RefusedError(403, "Forbidden"), times=refused * 99)
     sleep, waited = asyncio.sleep, []
 
     async def at_once(seconds: float) -> None:

@@ -409,7 +409,8 @@ async def page(
     """Serve a page; give the port, and a list of the tokens with which it was asked for."""
     asked: list[str] = []
 
-    async def answer(authorization: str, _: str) -> Page:
+    async def answer(authorization: str, address: str) -> Page:
+        assert address == "127.0.0.1"
         asked.append(authorization)
         await asyncio.sleep(takes)
         return Page(body)
@@ -444,7 +445,7 @@ async def test_who_reads_slowly_gets_all_of_an_answer_that_closes(
 
     monkeypatch.setattr(pages, "LINGER", 0.1)
     monkeypatch.setitem(globals(), "listen", listen_with_little_room)
-    async with page(b"x" * 60_000) as (port, _):
+    async with page(b"x" * 60_000) as (port, _), asyncio.timeout(30):
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.setblocking(False)
@@ -492,7 +493,8 @@ async def test_a_connection_is_closed_once_nothing_moves_on_it_for_long() -> Non
         refused.write(b"nonsense\r\n\r\n")
         assert b"This is no request" in await reader.readuntil(b"request:")
         idle = now()
-        await reader.read()
+        refused.write(b"more of it\r\n\r\n")
+        assert b"HTTP/1.1" not in await reader.read()
         assert now() - idle == pytest.approx(1)
         for each in (writer, refused):
             each.close()

@@ -162,7 +162,6 @@ class Election:
             if error.status != 409:  # 409: another replica was faster
                 self._metrics.lease_failures.inc()
                 self._complain(error)
-            self._lease = None if error.status in (404, 409) else self._lease
             return False
         self._refused, self._complained = math.inf, -math.inf
         self._metrics.lease_refused.set(0)
@@ -316,4 +315,3 @@ class Election:
                 self._lease = await self._ask("GET", path)
                 if self._is_ours(self._lease.get("spec") or {}):
                     await self._write("", RELEASED)
-        self._lease = None

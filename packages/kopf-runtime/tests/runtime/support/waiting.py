@@ -40,7 +40,8 @@ class _Skipping(selectors.SelectSelector):
     now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(None if timeout is None else 0)
+        ready = super().select(20.0 if timeout is None else 0)
+        assert ready or timeout is not None, "nothing happens any more"
         if not ready and timeout:
             self.now += timeout
         return ready
