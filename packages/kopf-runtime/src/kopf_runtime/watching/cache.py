@@ -169,7 +169,7 @@ class Cache(Generic[R]):
         """Remove an object that is gone as of a version; what comes late does not bring it back."""
         self._drop(key)
         self._age()
-        self._deleted[0][key] = version
+        self._deleted[0][key] = max(version, self.newest(key))
 
     def _age(self) -> None:
         """Forget the deletions of which no answer can be late any more."""

@@ -305,7 +305,7 @@ class Source(Generic[R]):
             self._put(record, thing, at, asked)
         return record
 
-    def _put(self, record: R, thing: Object, at: int = 0, asked: float = 0.0) -> bool:
+    def _put(self, record: R, thing: Object, at: int, asked: float) -> bool:
         """Store an object's record; return whether it is news, and tell that."""
         if self._gone.has(record.uid, asked):
             return False
@@ -363,9 +363,9 @@ class Source(Generic[R]):
             key, version = (meta.namespace, meta.name), number(meta.resource_version)
         except (msgspec.MsgspecError, ValueError):
             return None
-        if (skipped := self.unreadable.get(key)) is not None:
+        skipped, cached = self.unreadable.get(key), self.cache.get(key)
+        if skipped is not None and skipped.version <= version:
             self._take_back(skipped)
-        cached = self.cache.get(key)
         if self.cache.remove(key, version) and cached is not None:
             self._changed(None, cached)
         return key, version
@@ -374,6 +374,7 @@ class Source(Generic[R]):
         """Remove the objects that are missing from a full list; return their keys."""
         ghosts = self.cache.replace(listed, version, namespace)
         for skipped in self.unreadable.replace(listed, version, namespace):
+            self.cache.remove(skipped.key, version)
             self._skipped(skipped)
         for ghost in ghosts:
             self._changed(None, ghost)
@@ -402,8 +403,7 @@ class Source(Generic[R]):
             logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
             return None
         key, version = (identity.namespace, identity.name), number(identity.resource_version, 0)
-        newer = self.cache.get(key)
-        late = newer is not None and newer.version > max(version, at)
+        late = self.cache.newest(key) > max(version, at)
         if late or self._gone.has(identity.uid, asked):
             return key, version, False
         labels = identity.labels if isinstance(identity.labels, dict) else {}
