@@ -314,6 +314,67 @@ async def test_d2_a_stale_view_of_what_is_read_deletes_no_child(
     assert deletions(server) == []
 
 
+def member(server: ApiServer, name: str, role: str = "member") -> None:
+    """Put what belongs to a child of the Widget."""
+    owner = stored(server, WIDGET, KEY)["metadata"]["uid"]
+    labels = {"app.kubernetes.io/managed-by": "message-operator", UID: owner, "role": role}
+    meta = {"namespace": "ns", "name": name, "labels": labels}
+    server.put(POD, {"metadata": {**meta, "annotations": {"example.dev/widget-name": "one"}}})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda server: member(server, "other"),
+        lambda server: server.remove(POD, ("ns", "p")),
+        lambda server: member(server, "p", role="leader"),
+    ],
+    ids=["new", "gone", "edited"],
+)
+async def test_d2_a_stale_view_of_what_is_there_deletes_no_child(
+    server: ApiServer, change: Callable[[ApiServer], object]
+) -> None:
+    controller = Controller(WIDGET, Widget, None)
+    controller.owns(PVC, prune=True)
+    controller.descendants(POD, transform=lambda pod: pod.metadata.labels["role"])
+
+    @controller.desired(stepwise=True)
+    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
+        if thing.spec.text == "1" or [pod.view for pod in context.descendants[POD]] != ["member"]:
+            yield named(PVC, "w-one")
+
+    server.put(WIDGET, widget(text="1"))
+    member(server, "p")
+    async with operating(server, controller):
+        await until(lambda: is_ready(server) and caches(controller).descendants[POD].cache)
+        await edited_after_a_missed(server, change, "2")
+
+    assert deletions(server) == []
+
+
+async def test_a_child_with_another_label_is_not_taken_for_gone(server: ApiServer) -> None:
+    controller = Controller(WIDGET, Widget, None)
+    controller.owns(MONITOR, prune=False)
+    controller.owns(PVC, prune=True)
+
+    @controller.desired(stepwise=True)
+    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
+        yield from [named(MONITOR, "m")] if thing.spec.text == "1" else []
+        yield from (named(PVC, monitor.key[1]) for monitor in context.children_of(MONITOR))
+        yield from [named(PVC, "spare")] if thing.spec.text != "3" else []
+
+    async with working_on(server, widget(text="1"), controller):
+        await until(lambda: is_ready(server) and server.get(PVC, ("ns", "m")))
+        server.edit(WIDGET, KEY, edit("2"))
+        await until(lambda: readiness(server).get("observedGeneration") == 2)
+        server.edit(MONITOR, ("ns", "m"), lambda raw: raw["metadata"]["labels"].update({UID: "x"}))
+        server.edit(WIDGET, KEY, edit("3"))
+        await until(lambda: server.get(PVC, ("ns", "spare")) is None)
+        await until(lambda: readiness(server).get("observedGeneration") == 3)
+
+    assert server.get(PVC, ("ns", "m"))
+
+
 async def test_what_came_unseen_in_the_place_of_a_child_is_not_changed(server: ApiServer) -> None:
     def is_another(server: ApiServer) -> None:
         server.remove(PVC, CLAIM)
@@ -690,7 +751,7 @@ async def test_t10_a_surplus_child_waits_while_another_kind_cannot_be_served(
 # --- what a stepwise plan does not see ----------------------------------------------------------
 
 
-def members(*, optional: bool = False) -> Controller:
+def members(seen: list[int] | None = None, *, optional: bool = False) -> Controller:
     """One more monitor for each that is there, up to three, each with a claim."""
     controller = Controller(WIDGET, Widget, None)
     controller.owns(MONITOR, optional=optional, prune=True)
@@ -698,7 +759,10 @@ def members(*, optional: bool = False) -> Controller:
 
     @controller.desired(stepwise=True)
     def desired(_: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
-        for number in range(min(3, len(context.children_of(MONITOR)) + 1)):
+        there = len(context.children_of(MONITOR))
+        if seen is not None:
+            seen.append(there)
+        for number in range(min(3, there + 1)):
             yield named(MONITOR, f"m-{number}")
             yield named(PVC, f"data-{number}")
 
@@ -748,7 +812,8 @@ async def test_a_new_leader_with_a_late_watch_deletes_no_claim(server: ApiServer
             return response
         return None
 
-    controller, leads = members(), list[str]()
+    seen, leads = list[int](), list[str]()
+    controller = members(seen)
     async with operating(server, controller, working=False) as standby:
         server.answers.append(answer)
         await until(lambda: standby.synced)
@@ -764,30 +829,7 @@ async def test_a_new_leader_with_a_late_watch_deletes_no_claim(server: ApiServer
             await asyncio.sleep(0.2)
         late.set()
     assert deletions(server) == []
-
-
-def grandchild(uid: str) -> Raw:
-    """Return a Pod with the marks of a Widget."""
-    labels = {"app.kubernetes.io/managed-by": "message-operator", UID: uid}
-    meta = {"namespace": "ns", "name": "p", "labels": labels}
-    return {"metadata": {**meta, "annotations": {"example.dev/widget-name": "one"}}}
-
-
-async def test_a_grandchild_that_no_watch_has_brought_keeps_a_claim(server: ApiServer) -> None:
-    controller = Controller(WIDGET, Widget, None)
-    controller.owns(PVC, prune=True)
-    controller.descendants(POD, transform=lambda _: None)
-
-    @controller.desired(stepwise=True)
-    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
-        if thing.spec.text == "first" or context.descendants[POD]:
-            yield named(PVC, "data")
-
-    uid = server.put(WIDGET, widget(text="first"))["metadata"]["uid"]
-    async with operating(server, controller):
-        await until(lambda: server.get(PVC, ("ns", "data")) and is_ready(server))
-        await edited_after_a_missed(server, lambda server: server.put(POD, grandchild(uid)), "next")
-    assert deletions(server) == []
+    assert set(seen) == {3}  # it has listed all again before it plans
 
 
 async def test_unseen_grandchildren_keep_the_claims_made_for_them(server: ApiServer) -> None:
@@ -802,8 +844,8 @@ async def test_unseen_grandchildren_keep_the_claims_made_for_them(server: ApiSer
 
         return controller
 
-    uid = server.put(WIDGET, widget())["metadata"]["uid"]
-    server.put(POD, grandchild(uid))
+    server.put(WIDGET, widget())
+    member(server, "p")
     async with operating(server, joined()):
         await until(lambda: server.get(PVC, ("ns", "p")))
     server.refuse("GET", "/pods$", FORBIDDEN, times=float("inf"))

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -33,7 +34,7 @@ from runtime import widgets
 from runtime.support.api_server import ApiServer, _selector
 from runtime.support.running import NAME, at_work, build
 from runtime.support.store import Change, Stored
-from runtime.support.waiting import VirtualLoop
+from runtime.support.waiting import VirtualLoop, in_virtual_time
 from runtime.widgets import UID, WIDGET, edit, widget
 
 NAMES = ("one", "two", "three")
@@ -305,7 +306,8 @@ class World:
         raw = widget(key[1], text=str(self.draw.randrange(5)))
         if kind is CONFIG_MAP:
             labels = {"app.kubernetes.io/managed-by": NAME, UID: "u"}
-            raw = {"metadata": {**raw["metadata"], "labels": labels}, "data": {"text": "x"}}
+            meta = {"labels": labels, "ownerReferences": [widgets.reference("u")]}
+            raw = {"metadata": raw["metadata"] | meta, "data": {"text": "x"}}
         self.server.put(kind, raw)
 
     async def _overwrite(self, source: Source[Any], key: Key) -> None:
@@ -459,6 +461,29 @@ def test_c1_what_comes_late_takes_nothing_back(seed: int) -> None:
             newest, there = version, text not in ("deleted", "missing")
         known = [*source.cache, *source.unreadable]
         assert [record.version for record in known] == ([newest] if there else [])
+
+
+@in_virtual_time
+async def test_d2_a_look_says_whether_anything_was_newer_and_what() -> None:
+    world = World(random.Random(0))  # noqa: S311
+    world.wire.calm, source, key = True, world.sources[CONFIG_MAP], ("ns", "one")
+    source.reflect(None, PERIOD, lambda _: None, lambda: False)
+    owner: Any = SimpleNamespace(uid="u", key=("", "w"))
+
+    def change(change: Callable[[Any], object]) -> Callable[[], object]:
+        return lambda: world.server.edit(CONFIG_MAP, key, change)
+
+    for news in (
+        lambda: world.create(CONFIG_MAP, key),
+        change(lambda raw: raw.update(data={"text": "other"})),
+        change(lambda raw: raw["metadata"]["labels"].update({UID: "x"})),
+        lambda: world.create(CONFIG_MAP, ("ns", "two")),
+        lambda: world.server.remove(CONFIG_MAP, key),
+    ):
+        news()
+        assert not await source.is_current(owner, UID)
+        world.compare()
+        assert await source.is_current(owner, UID)
 
 
 @pytest.mark.long

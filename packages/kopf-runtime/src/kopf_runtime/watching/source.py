@@ -274,7 +274,7 @@ class Source(Generic[R]):
         for namespace in self._spaces(owner.key[0]):
             if self.absent(namespace or ""):
                 continue
-            uids, version, asked = set[str](), 0, time.monotonic()
+            uids, asked = set[str](), time.monotonic()
             lister = Lister(self._client, self.kind.path(namespace), selector)
             async with contextlib.aclosing(lister.pages()) as pages:
                 async for page, version in pages:
@@ -284,11 +284,10 @@ class Source(Generic[R]):
                         if self._put(self._record(thing), thing, version, asked):
                             current = False
             for cached in self.owned(owner):
-                here = namespace in (None, cached.key[0])
-                if here and cached.uid not in uids and cached.version <= version:
-                    current = False
-                    self.cache.remove(cached.key, version)
-                    self._changed(None, cached)
+                if namespace in (None, cached.key[0]) and cached.uid not in uids:
+                    # It is gone, or only has another label.
+                    found = await self.fetch(cached.key)
+                    current &= found is not None and found[0].version == cached.version
         return current
 
     def _newest(self, key: Key) -> int:
