@@ -12,6 +12,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,13 +95,13 @@ MANY = b"[" + b'{"":{}},' * (reviews.PARSED // reviews.PLACE // 3 - 99) + b"1]"
 HUGE = b'{"a":"' + b"x" * (reviews.MAX_REVIEW_BYTES - 500) + b'"}'
 #: Whole reviews of a stranger, each as costly as it can be.
 COSTLY: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "many objects": (CONVERT, lambda: conversion(b"0," * (1 << 18) + b"0")),
-    "too many objects": (CONVERT, lambda: conversion(b"0," * (7 << 20) + b"0")),
-    "many values": (CONVERT, lambda: conversion(alpha(b'{"a": %b}' % MANY))),
-    "one text": (CONVERT, lambda: conversion(alpha(HUGE))),
-    "real": (CONVERT, lambda: conversion(b",".join([alpha(b"{}")] * 20_000))),
-    "waits": (VALIDATE + "in-time", lambda: admission(NESTED)),
-    "waits for kopf": (KOPF, lambda: admission(NESTED)),
+    "many objects": (CONVERT, cache(lambda: conversion(b"0," * (1 << 18) + b"0"))),
+    "too many objects": (CONVERT, cache(lambda: conversion(b"0," * (7 << 20) + b"0"))),
+    "many values": (CONVERT, cache(lambda: conversion(alpha(b'{"a": %b}' % MANY)))),
+    "one text": (CONVERT, cache(lambda: conversion(alpha(HUGE)))),
+    "real": (CONVERT, cache(lambda: conversion(b",".join([alpha(b"{}")] * 20_000)))),
+    "waits": (VALIDATE + "in-time", cache(lambda: admission(NESTED))),
+    "waits for kopf": (KOPF, cache(lambda: admission(NESTED))),
 }
 #: What strangers do, beside sending whole reviews.
 SLOW = ("says nothing", "sends nothing", "trickles", "is cut off", "stops")

@@ -161,6 +161,15 @@ class Cluster:
         await self.ask("POST", "/api/v1/namespaces", {"metadata": meta})
         return name
 
+    async def remove_namespace(self, name: str) -> None:
+        """Delete a namespace; no kubelet has to end its Pods.
+
+        The namespace's controller would list and delete what stays again and again, for as long as
+        the API server runs.
+        """
+        await self.remove(f"/api/v1/namespaces/{name}")
+        await self.remove(f"/api/v1/namespaces/{name}/pods", grace=0)
+
 
 @asynccontextmanager
 async def connected(plane: ControlPlane) -> AsyncIterator[Cluster]:

@@ -141,7 +141,7 @@ class World:
         """Create another namespace with the operator's rights; it is deleted after the test."""
         namespace = await self.cluster.new_namespace(self.subject.pod_security)
         await self.allow(namespace)
-        self._stack.push_async_callback(self.cluster.remove, f"/api/v1/namespaces/{namespace}")
+        self._stack.push_async_callback(self.cluster.remove_namespace, namespace)
         return namespace
 
     # --- actions of users -------------------------------------------------------------------------
@@ -408,4 +408,4 @@ async def world(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
                 finally:
                     await stack.aclose()
         finally:
-            await cluster.remove(f"/api/v1/namespaces/{namespace}")
+            await cluster.remove_namespace(namespace)
