@@ -11,6 +11,7 @@ import pytest
 
 from kit import called
 from kit.called import NOTES, SAID, notes
+from kit.test_adopted_rights import written
 from kopf_kit.image import dockerfile
 from kopf_kit.project import (
     adopted,
@@ -319,7 +320,10 @@ def test_code_that_python_cannot_read_calls_nothing(code: str) -> None:
     assert discovery.calls("import os\nos.system('a')\n") == [2]
 
 
-def deployment(container: dict[str, Any], image: str = "ghcr.io/acme/notes-operator:1") -> str:
+OURS = "ghcr.io/acme/notes-operator:1"
+
+
+def deployment(container: dict[str, Any], image: str = OURS) -> str:
     volumes = [*({"name": name, "emptyDir": {}} for name in "ab"), {"name": "c", "hostPath": {}}]
     containers = [{"name": "a", "image": image, **container}]
     pod = {"containers": containers, "securityContext": {"runAsUser": 0}, "volumes": volumes}
@@ -487,18 +491,6 @@ def binding(subject: str, *spaces: str) -> str:
     return documents.text(*bindings)
 
 
-def account(name: str) -> dict[str, Any]:
-    about = {"name": name, "namespace": "ops"}
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about}
-
-
-def pods(name: str) -> dict[str, Any]:
-    image = {"notes": "ghcr.io/acme/notes-operator:1"}.get(name, name)
-    pod = {"serviceAccountName": name, "containers": [{"name": name, "image": image}]}
-    about = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": account(name)["metadata"]}
-    return {**about, "spec": {"template": {"spec": pod}}}
-
-
 #: What is watched, files with bindings, what PROJECT watches, and whether the rights hold there.
 HOMES: dict[str, tuple[str, dict[str, str], tuple[str, ...], bool]] = {
     "its own": ("ops", {"b.yaml": binding("ops", "ops")}, ("$(POD_NAMESPACE)",), False),
@@ -519,7 +511,7 @@ HOMES: dict[str, tuple[str, dict[str, str], tuple[str, ...], bool]] = {
         {
             "b.yaml": binding("ops", "team-a")
             + "---\n"
-            + documents.text(*map(account, ("notes", "b")), *map(pods, ("notes", "b")))
+            + documents.text(*written("", "ops/notes ops/b", f"ops/notes notes {OURS}, ops/b b b"))
         },
         ("team-a",),
         True,

@@ -191,13 +191,7 @@ class Draw:
             wide = role["kind"] == "ClusterRole" and chosen([True, False])
             if role["kind"] == "ClusterRole":
                 space = chosen([each for each in spaces if each])
-            yield {
-                "apiVersion": f"{RBAC}/v1",
-                "kind": f"{'Cluster' * wide}RoleBinding",
-                **_named(f"{name}-b{number}-{i}", "" if wide else space),
-                "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": name},
-                "subjects": subjects,
-            }
+            yield _binding(f"{name}-b{number}-{i}", role, "" if wide else space, subjects)
 
     def _aggregated(self, number: int, other: Raw) -> list[Raw]:
         """Return ClusterRoles with the rules of others, and none of their own.
@@ -222,15 +216,21 @@ class Draw:
 
     def _implied(self, role: Raw, number: int, home: str) -> Raw:
         """Return the binding that a role has by the documentation where no file has one."""
-        wide, name = role["kind"] == "ClusterRole", role["metadata"]["name"]
-        space = role["metadata"].get("namespace", home)
-        return {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": f"{'Cluster' * wide}RoleBinding",
-            **_named(f"{name}-b{number}", "" if wide else space),
-            "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": "theirs", "namespace": home}],
-        }
+        wide, about = role["kind"] == "ClusterRole", role["metadata"]
+        space = "" if wide else about.get("namespace", home)
+        subjects = [{"kind": "ServiceAccount", "name": "theirs", "namespace": home}]
+        return _binding(f"{about['name']}-b{number}", role, space, subjects)
+
+
+def _binding(name: str, role: Raw, space: str, subjects: list[Raw]) -> Raw:
+    """Return a binding of a role in a namespace, or in the whole cluster."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{'Cluster' * (not space)}RoleBinding",
+        **_named(name, space),
+        "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": role["metadata"]["name"]},
+        "subjects": subjects,
+    }
 
 
 def _account(name: str, space: str) -> Raw:
@@ -301,6 +301,16 @@ def everywhere(case: Case) -> set[str]:
     }
 
 
+#: Rights of nobody's: once the API server applies them, it does so with all that came before.
+NOBODY = "system:serviceaccount:mark:mark"
+MARKS = [
+    each
+    for space, resource in ((None, "clusterroles"), ("team-a", "roles"))
+    for rule in ({"apiGroups": ["mark"], "resources": [resource], "verbs": ["get"]},)
+    for each in api_server.granted("mark", [rule], NOBODY, space)
+]
+
+
 class Judge:
     """Asks the API server what the operators of cases may do."""
 
@@ -309,40 +319,24 @@ class Judge:
 
     async def apply(self, objects: list[Raw]) -> None:
         """Create roles and bindings, and wait until the API server applies them."""
-        marks = [
-            {"apiVersion": f"{RBAC}/v1", "kind": kind, **_named("mark", space)} | extra
-            for space in ("", "team-a")
-            for kind, extra in self._mark(wide=not space)
-        ]
         await asyncio.gather(*map(self._cluster.put, _of_rbac(objects)))
         async with asyncio.timeout(60):
             for each in objects:
                 while "aggregationRule" in each and not await self._rules(each):
                     await asyncio.sleep(0.05)
-            await asyncio.gather(*map(self._cluster.put, marks))
+            await asyncio.gather(*map(self._cluster.put, MARKS))
             await self._until_marked(marked=True)
 
     async def take_back(self, objects: list[Raw]) -> None:
         await asyncio.gather(*map(self._cluster.take_back, _of_rbac(objects)))
-        for space in ("", "team-a"):
-            for kind, _ in self._mark(wide=not space):
-                await self._cluster.take_back(
-                    {"apiVersion": f"{RBAC}/v1", "kind": kind, **_named("mark", space)}
-                )
+        await asyncio.gather(*map(self._cluster.take_back, MARKS))
         async with asyncio.timeout(60):
             await self._until_marked(marked=False)
-
-    def _mark(self, *, wide: bool) -> list[tuple[str, Raw]]:
-        role, ref = f"{'Cluster' * wide}Role", {"apiGroup": RBAC, "name": "mark"}
-        rule = {"apiGroups": ["mark"], "resources": [f"{role.lower()}s"], "verbs": ["get"]}
-        subjects = [{"kind": "User", "name": "system:serviceaccount:mark:mark", "apiGroup": RBAC}]
-        binding = {"roleRef": {**ref, "kind": role}, "subjects": subjects}
-        return [(role, {"rules": [rule]}), (f"{role}Binding", binding)]
 
     async def _until_marked(self, *, marked: bool) -> None:
         for resource in ("clusterroles", "roles"):
             asked = Question("get", "mark", resource, "", "team-a")
-            while await self.allows("system:serviceaccount:mark:mark", asked) != marked:
+            while await self.allows(NOBODY, asked) != marked:
                 await asyncio.sleep(0.02)
 
     async def _rules(self, role: Raw) -> list[Raw]:

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import string
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from kit import forked
 from kit.called import style
 from kit.forked import kit
 from kopf_kit.compatible import specifier
@@ -33,20 +33,6 @@ LONGEST = Answers("c" * 44, "C" * 63, ".".join(["g" * 63, "g" * 63, "g" * 55]))
 
 def new(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     return kit("new", *arguments, "--no-lock", folder=folder)
-
-
-def passes_its_types_and_tests(folder: Path) -> None:
-    for tool in (["mypy", "--no-error-summary"], ["pytest", "-q", "-p", "no:cacheprovider"]):
-        run = subprocess.run(
-            [sys.executable, "-m", *tool],
-            cwd=folder,
-            env={**os.environ, "MYPY_CACHE_DIR": KNOWN_TYPES},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert run.returncode == 0, run.stdout + run.stderr
 
 
 FLAGS = ("--kind", "Cache", "--group", "cache.example.com")
@@ -102,7 +88,6 @@ def test_a_kind_has_a_plural(kind: str, plural: str) -> None:
 
 # --- every name that is accepted ------------------------------------------------------------------
 
-_LOWER = string.ascii_lowercase
 _LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", fullmatch=True)
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,42}[a-z0-9])?", fullmatch=True)
 KINDS = st.from_regex(r"[A-Z][A-Za-z0-9]{0,62}", fullmatch=True)
@@ -255,7 +240,10 @@ def test_each_file_that_its_chart_names_is_there(written: Path) -> None:
 def test_its_types_are_right_and_its_unit_tests_pass(tmp_path: Path) -> None:
     repository.write(LONGEST, tmp_path, lock=False)
 
-    passes_its_types_and_tests(tmp_path)
+    for tool in (["mypy", "--no-error-summary"], ["pytest", "-q", "-p", "no:cacheprovider"]):
+        words = ("-m", *tool)
+        run = forked.python(*words, folder=tmp_path, MYPY_CACHE_DIR=KNOWN_TYPES)
+        assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_its_actions_are_those_of_this_repository() -> None:
