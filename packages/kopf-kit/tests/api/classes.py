@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 import kopf_runtime as kr
+from kopf_kit.crd import acceptable
 
 _WORDS = ("a", "08", "true", "null", "", "가", "a b", "x" * 40, "10", "1e3", "~", "-1")
 _PATTERNS = (
@@ -355,7 +356,7 @@ def _paths(type_: Any, above: str) -> Iterator[tuple[str, str]]:
 def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
     """Return a structural schema as the next release may have it, changed in one place."""
     result = copy.deepcopy(schema)
-    parts = [*_parts(result)]
+    parts = [part for _, part in acceptable._parts(result, "")]
     key = rng.choice(("required", "properties", "type", "default", "enum", "enum", _PRESERVE, ""))
     fitting = [
         part for part in parts if key in part or (key == "required" and "properties" in part)
@@ -386,15 +387,6 @@ def altered(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
     if new is not None:
         part[key] = new
     return result
-
-
-def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield schema
-    within = [*schema.get("properties", {}).values()]
-    within += [schema.get(key) for key in ("items", "additionalProperties")]
-    for part in within:
-        if isinstance(part, dict):
-            yield from _parts(part)
 
 
 def value(rng: random.Random, schema: dict[str, Any]) -> Any:
