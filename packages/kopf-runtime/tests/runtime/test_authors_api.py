@@ -202,6 +202,12 @@ async def test_a_plan_that_waits_is_made_again_after_its_time_without_any_change
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
         assert text(server) == "hello"
         assert next(iter(caches(one).owners)).thing is None
+        busy.append(True)
+        server.edit(WIDGET, KEY, edit("again"))
+        await until(lambda: reported(server)[0] == "Busy")
+        server.mute = True
+        server.remove(WIDGET, KEY)
+        await until(lambda: not list(caches(one).owners))
     assert all(later - earlier >= 0.19 for earlier, later in itertools.pairwise(asked[:4]))
 
 

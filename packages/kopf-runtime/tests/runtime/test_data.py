@@ -832,6 +832,29 @@ async def test_a_new_leader_with_a_late_watch_deletes_no_claim(server: ApiServer
     assert set(seen) == {3}  # it has listed all again before it plans
 
 
+async def test_a_status_that_no_watch_has_brought_keeps_a_claim(server: ApiServer) -> None:
+    controller, asked = Controller(WIDGET, Widget, None), list[web.Request]()
+    controller.owns(PVC, prune=True)
+
+    @controller.desired(stepwise=True)
+    def desired(thing: Widget, context: kr.StepContext[Any]) -> Iterable[Raw]:
+        if thing.spec.text == "first" or "kept" in context.stored:
+            yield named(PVC, "data")
+
+    async def record(request: web.Request) -> None:
+        if request.method == "GET" and request.path.endswith("/widgets/one") and not asked:
+            asked.append(request)
+            server.mute = True
+            server.edit(WIDGET, KEY, lambda raw: raw["status"].update(kept=1), subresource="status")
+            server.mute = False
+
+    async with reconciled(server, widget(text="first"), controller):
+        server.answers.append(record)
+        server.edit(WIDGET, KEY, edit("next"))
+        await until(lambda: readiness(server).get("observedGeneration") == 2)
+    assert (len(asked), deletions(server)) == (1, [])
+
+
 async def test_unseen_grandchildren_keep_the_claims_made_for_them(server: ApiServer) -> None:
     def joined() -> Controller:
         controller = Controller(WIDGET, Widget, None)

@@ -177,23 +177,24 @@ async def test_k3_what_is_contributed_may_be_a_model(server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("result", "told"),
     [
+        (["team"], "the contribution failed: TypeError: it returned a list, not a mapping"),
         (KeyError("team"), "the contribution failed: KeyError: 'team'"),
         (kr.PlanError("It has no team."), "It has no team."),
         (kr.Wait("TeamUnknown", "Its team is not known yet."), "Its team is not known yet."),
     ],
 )
 async def test_a_contribution_that_fails_is_told_and_takes_nothing_back(
-    server: ApiServer, error: Exception, told: str
+    server: ApiServer, result: Any, told: str
 ) -> None:
     one, failing = controller(), False
 
     @one.contribution
-    def contribution(*_: Any) -> Raw:
-        if failing:
-            raise error
-        return {"metadata": {"labels": {"team": "a"}}}
+    def contribution(*_: Any) -> Any:
+        if failing and isinstance(result, Exception):
+            raise result
+        return result if failing else {"metadata": {"labels": {"team": "a"}}}
 
     async with serving(server, one):
         await until(lambda: meta(server)["labels"].get("team") == "a")
