@@ -1,17 +1,17 @@
 """`helm test` asks the operator itself, with nothing but the operator's own image."""
 
-import http.server
+import asyncio
 import ssl
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import trustme
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from chart.helm import FULLNAME, NAMESPACE, Manifest, container, find, names, pod, render
 
@@ -89,50 +89,32 @@ def test_there_is_none_where_there_is_nothing_to_ask(values: dict[str, object]) 
     assert "Pod" not in {kind for kind, _, _ in names(render(values))}
 
 
-class Operator(http.server.BaseHTTPRequestHandler):
-    """Answers as the operator does."""
-
-    answers: ClassVar = {
-        "/readyz": b"ok",
-        "/metrics": b'widget_operator_build_info{version="1"} 1.0\npython_info 1.0\n',
-    }
-
-    def do_GET(self) -> None:
-        answer = self.answers.get(self.path)
-        self.send_response(200 if answer else 404)
-        self.end_headers()
-        self.wfile.write(answer or b"")
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+METRICS = 'widget_operator_build_info{version="1"} 1.0\npython_info 1.0\n'
 
 
-@contextmanager
-def serving(handler: type[Operator], authority: trustme.CA | None = None) -> Iterator[int]:
-    """Have such a server, by HTTPS if there is an authority; give its port."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    if authority is not None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        authority.issue_cert("127.0.0.1").configure_cert(context)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
+@asynccontextmanager
+async def serving(
+    metrics: str = METRICS, authority: trustme.CA | None = None, status: int = 200
+) -> AsyncIterator[int]:
+    """Answer as the operator does, by HTTPS if there is an authority; give the port."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="ok" if request.path == "/readyz" else metrics, status=status)
+
+    application = web.Application()
+    application.add_routes([web.get("/readyz", answer), web.get("/metrics", answer)])
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if authority else None
+    if authority and tls:
+        authority.issue_cert("127.0.0.1").configure_cert(tls)
+    server = TestServer(application)
+    await server.start_server(ssl=tls)
     try:
-        yield server.server_port
+        yield server.port or 0
     finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        await server.close()
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    """The port of something that answers as the operator does."""
-    with serving(Operator) as one:
-        yield one
-
-
-def ask(
+async def ask(
     port: int, secure_port: int = 0, authority: str = "", **values: object
 ) -> subprocess.CompletedProcess[str]:
     """Run the test's program against ports of this machine, with the authority that it is given."""
@@ -144,13 +126,15 @@ def ask(
     program = program.replace(f"https://{HOST}:8080", f"https://127.0.0.1:{secure_port}")
     for service_port in ("8080", "8081"):
         program = program.replace(f"{HOST}:{service_port}", f"127.0.0.1:{port}")
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
+    command = [sys.executable, "-c", program]
+    return await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=300, check=False
     )
 
 
-def test_it_shows_what_the_operator_answers(port: int) -> None:
-    asked = ask(port)
+async def test_it_shows_what_the_operator_answers() -> None:
+    async with serving() as port:
+        asked = await ask(port)
 
     assert (asked.returncode, asked.stderr) == (0, "")
     assert asked.stdout == (
@@ -158,52 +142,43 @@ def test_it_shows_what_the_operator_answers(port: int) -> None:
     )
 
 
-def test_it_fails_with_a_reason_when_nothing_answers() -> None:
-    asked = ask(1)
+async def test_it_fails_with_a_reason_when_nothing_answers() -> None:
+    asked = await ask(1)
 
     assert asked.returncode == 1
     assert "/readyz did not answer: see the operator's log" in asked.stderr
 
 
-def test_it_fails_when_something_else_answers(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(Operator.answers, "/metrics", b"else 1\n")
-
-    asked = ask(port)
+async def test_it_fails_when_something_else_answers() -> None:
+    async with serving("else 1\n") as port:
+        asked = await ask(port)
 
     assert (asked.returncode, asked.stderr) == (1, "/metrics is not the widget-operator's\n")
-
-
-class Protected(Operator):
-    """Answers as protected metrics do who has no token."""
-
-    def do_GET(self) -> None:
-        self.send_response(401)
-        self.end_headers()
-        self.wfile.write(b"Unauthorized")
 
 
 SECURE = {"metrics": {"secure": {"enabled": True, "secretName": "certificate"}}}
 
 
 @pytest.mark.parametrize(
-    ("handler", "trusted", "said"),
+    ("status", "trusted", "said"),
     [
-        (Protected, "its", "/metrics: Unauthorized\n"),
-        (Protected, "none", "/metrics: Unauthorized\n"),  # the Secret has no ca.crt
-        (Protected, "another", "did not answer"),
-        (Operator, "its", "did not answer"),
+        (401, "its", "/metrics: Unauthorized\n"),
+        (401, "none", "/metrics: Unauthorized\n"),  # the Secret has no ca.crt
+        (401, "another", "did not answer"),
+        (200, "its", "did not answer"),
     ],
     ids=["protected", "no authority", "another authority", "open"],
 )
-def test_it_finds_out_whether_secure_metrics_are_protected(
-    port: int, tmp_path: Path, handler: type[Operator], trusted: str, said: str
+async def test_it_finds_out_whether_secure_metrics_are_protected(
+    tmp_path: Path, status: int, trusted: str, said: str
 ) -> None:
     authority = trustme.CA()
     file = tmp_path / "ca.crt"
     if trusted != "none":
         (authority if trusted == "its" else trustme.CA()).cert_pem.write_to_path(file)
-    with serving(handler, authority) as secure_port:
-        asked = ask(port, secure_port, str(file), **SECURE)
+    secure = serving("Unauthorized" if status == 401 else METRICS, authority, status)
+    async with serving() as port, secure as secure_port:
+        asked = await ask(port, secure_port, str(file), **SECURE)
 
     assert said in (asked.stderr if asked.returncode else asked.stdout)
     assert "/readyz: ok\n" in asked.stdout
