@@ -410,6 +410,30 @@ def test_a_lease_that_was_taken_by_hand_is_not_taken_back_at_once(
         assert loop.run_until_complete(lead()) == [early, True]
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_lease_is_taken_once_it_is_released_or_expires(
+    monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    world = World(replace(DEFAULTS, lease_retry_period=4.0))
+
+    async def lead() -> tuple[bool, int]:
+        one, two = world.start("one"), world.start("two")
+        await asyncio.sleep(5)
+        logged = len(world.log)
+        if killed:
+            one.kill()
+            await asyncio.sleep(DEFAULTS.lease_duration)
+        else:
+            await one.stop()
+            await asyncio.sleep(4)
+        return two.may_write(), len(world.log) - logged
+
+    with at_once(monkeypatch, world) as loop:
+        leads, logged = loop.run_until_complete(lead())
+    assert leads
+    assert logged < 20  # it asks twice in a period
+
+
 def test_work_ends_in_time_though_a_request_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(replace(DEFAULTS, lease_retry_period=3.0))
 

@@ -248,6 +248,7 @@ async def test_a_lease_that_somebody_emptied_is_taken(
 
     async with one.running():
         await until(lambda: one.works)
+        assert spec(server)["leaseTransitions"] == 1
 
 
 @pytest.mark.parametrize("body", ["{}", '{"metadata": {}, "spec": {}}', '{"status": "ok"}'])

@@ -127,11 +127,9 @@ class Election:
                 left = self._renewed + self._settings.lease_renew_deadline - clock()
                 try:
                     async with asyncio.timeout(max(0.0, left)):
-                        renewed = await self._try()
+                        await self._try()
                 except TimeoutError:
                     self._metrics.lease_failures.inc()
-                    break
-                if not renewed and self._holder() not in ("", self.identity):
                     break
             working.cancel()
 

@@ -77,7 +77,6 @@ class WorkQueue:
         self._apart, self._next = 1.0 / rate, 0.0
         self._later: asyncio.TimerHandle | None = None
         self._group: asyncio.TaskGroup | None = None
-        self._context = contextvars.copy_context()
         self._kind = kind
         metrics.queue_depth.labels(kind).set_function(lambda: self._waiting)
         # They are 0 until something happens, not missing.
