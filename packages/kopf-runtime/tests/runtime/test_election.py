@@ -410,9 +410,9 @@ def test_a_lease_that_was_taken_by_hand_is_not_taken_back_at_once(
         assert loop.run_until_complete(lead()) == [early, True]
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("how", ["killed", "stopped", "stopped as it renews"])
 def test_a_lease_is_taken_once_it_is_released_or_expires(
-    monkeypatch: pytest.MonkeyPatch, killed: bool
+    monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     world = World(replace(DEFAULTS, lease_retry_period=4.0))
 
@@ -420,11 +420,17 @@ def test_a_lease_is_taken_once_it_is_released_or_expires(
         one, two = world.start("one"), world.start("two")
         await asyncio.sleep(5)
         logged = len(world.log)
-        if killed:
+        if how == "killed":
             one.kill()
             await asyncio.sleep(DEFAULTS.lease_duration)
         else:
+            if how != "stopped":
+                world.fate = lambda by, _: (0.01, None if by is one else 0.01, 0)
+                await asyncio.sleep(4)  # a renewal has arrived, and is not answered
+            world.fate = lambda *_: (0.01, 0.3, 0)
             await one.stop()
+            await asyncio.sleep(0.1)
+            assert not one.election.leads()  # though no answer says yet that it is released
             await asyncio.sleep(4)
         return two.may_write(), len(world.log) - logged
 

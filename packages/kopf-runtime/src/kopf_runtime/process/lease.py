@@ -123,14 +123,13 @@ class Election:
             while self._is_in_time():
                 # At once if the last attempt took as long as this, because it was not answered.
                 due = self._tried + self._settings.lease_retry_period
-                await asyncio.sleep(max(0.0, due - clock()))
+                await asyncio.sleep(due - clock())
                 left = self._renewed + self._settings.lease_renew_deadline - clock()
                 try:
                     async with asyncio.timeout(max(0.0, left)):
                         await self._try()
                 except TimeoutError:
                     self._metrics.lease_failures.inc()
-                    break
             working.cancel()
 
     def _pause(self) -> float:
