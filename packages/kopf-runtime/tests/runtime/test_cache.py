@@ -336,41 +336,55 @@ def test_c4_s11_only_a_kind_that_is_unknown_for_a_while_empties_its_cache(
     refused()
 
 
-@in_virtual_time
-async def test_an_older_etcd_shows_at_the_next_watch_however_long_none_was_answered() -> None:
-    wire = Refusing()
-    with reflecting(wire) as (reflector, _):
-        restore = wire.server.snapshot()
-        wire.server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": "two"}})
-        await asyncio.sleep(1)
-        assert cached(reflector) == 2
-        wire.status = 500
-        wire.server.close_watches()
-        await asyncio.sleep(120)  # each pause is twice as long as the one before
-        wire.status = 0
-        restore()
-        await asyncio.sleep(32)
-
-        assert cached(reflector) == 1
-
-
-@in_virtual_time
-async def test_what_was_watched_for_long_is_watched_again_at_once_and_listed_in_each_period() -> (
-    None
-):
-    wire = Refusing()
-    with reflecting(wire) as (reflector, _):
-        await asyncio.sleep(3010)
-        assert wire.asked >= 11
-        for _ in range(10):
+@pytest.mark.parametrize("by", ["a watch", "a list"])
+def test_an_older_etcd_shows_at_the_next_watch_however_long_none_was_answered(by: str) -> None:
+    @in_virtual_time
+    async def older() -> None:
+        wire = Refusing()
+        with reflecting(wire) as (reflector, _):
+            await asyncio.sleep(1)
+            restore, watches = wire.server.snapshot(), dict(wire.server.watches)
+            if by == "a list":
+                wire.server.watches.clear()
+            wire.server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": "two"}})
+            wire.server.watches |= watches
+            await asyncio.sleep(310)  # until the next resync
+            assert cached(reflector) == 2
             wire.status = 500
             wire.server.close_watches()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(120)  # each pause is twice as long as the one before
             wire.status = 0
-            wire.server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": f"{wire.asked}"}})
-            await asyncio.sleep(1)
-            assert cached(reflector) == len(wire.server.objects)
-            await asyncio.sleep(40)
+            restore()
+            await asyncio.sleep(32)
+
+            assert cached(reflector) == 1
+
+    older()
+
+
+@pytest.mark.parametrize("status", [0, 500])
+def test_what_was_watched_for_long_is_watched_again_at_once_and_listed_in_each_period(
+    status: int,
+) -> None:
+    @in_virtual_time
+    async def watched() -> None:
+        wire = Refusing()
+        with reflecting(wire) as (reflector, _):
+            await asyncio.sleep(3010)
+            assert 11 <= wire.asked <= 13
+            for expired in (False, True) * 5:
+                wire.status = status
+                wire.server.close_watches()
+                wire.oldest = expired * (wire.server.version + 1)
+                await asyncio.sleep(0.1)
+                wire.status = 0
+                name = f"{wire.asked}"
+                wire.server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": name}})
+                await asyncio.sleep(1)
+                assert cached(reflector) == len(wire.server.objects)
+                await asyncio.sleep(40)
+
+    watched()
 
 
 def test_c14_one_of_several_that_list_a_kind_is_enough_to_tell_that_it_is_not_served() -> None:
