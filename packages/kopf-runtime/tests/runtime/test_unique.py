@@ -31,7 +31,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
 from kopf_runtime.declaring.records import Fate
 from runtime import widgets
 from runtime.support.api_server import _PATH, ApiServer, RefusedError
-from runtime.support.running import NAME, at_work, operating
+from runtime.support.running import NAME, at_work, leading, operating
 from runtime.support.store import NAMESPACE, Stored
 from runtime.support.waiting import VirtualLoop, until
 from runtime.widgets import GENERATION, UID, WIDGET, Raw, edit, ready, widget
@@ -169,6 +169,71 @@ async def test_a2_no_child_goes_for_a_holder_that_is_gone_unseen(server: ApiServ
         server.edit(WIDGET, one, edit("x"))
         await until(lambda: has(server, one) == "x")
     assert not any(write.startswith("DELETE") for write in server.writes)
+
+
+def select(server: ApiServer, **words: str) -> None:
+    """Have these namespaces selected, or not."""
+    for space, word in words.items():
+        server.put(NAMESPACE, {"metadata": {"name": space, "labels": {"in": word}}})
+
+
+SELECTING = kr.Settings(namespace_selector="in=yes")
+
+
+async def test_a2_a_free_value_goes_to_the_oldest_that_is_served(server: ApiServer) -> None:
+    select(server, a="yes", b="yes", c="no")
+    put(server, "oldest", "x", "c", creationTimestamp="2024-01-01T00:00:00Z")
+    younger, older = (
+        put(server, "one", "x", "a"),
+        put(server, "two", "x", "b", creationTimestamp=OLDER),
+    )
+    async with operating(server, controller(), settings=SELECTING):
+        await until(lambda: has(server, older) and reason(server, younger) == "TextTaken")
+
+
+async def test_a2_a_free_value_goes_to_who_has_children_already(server: ApiServer) -> None:
+    holder, one = put(server, "holder", "x"), put(server, "one", "y")
+    async with operating(server, controller()):
+        await until(lambda: has(server, holder) == "x" and has(server, one) == "y")
+        server.edit(WIDGET, one, edit("x"))
+        older = put(server, "older", "x", creationTimestamp=OLDER)
+        await until(lambda: reason(server, one) == reason(server, older) == "TextTaken")
+        server.delete(WIDGET, holder)
+        await until(lambda: has(server, one) == "x" or has(server, older))
+    assert (has(server, one), has(server, older)) == ("x", "")
+
+
+async def test_a2_who_is_being_deleted_keeps_its_value_without_a_record(server: ApiServer) -> None:
+    one = put(server, "one", "x", finalizers=[HOLD])
+    async with operating(server, controller()):
+        await until(lambda: has(server, one) and recorded(server, one))
+    server.edit(WIDGET, one, lambda raw: raw.update(status={}), subresource="status")
+    server.delete(WIDGET, one)
+    other = put(server, "other", "x")
+    async with operating(server, controller()):
+        await until(lambda: reason(server, other) == "TextTaken" or has(server, other))
+    assert not has(server, other)
+
+
+async def test_a2_who_leads_again_goes_by_what_another_replica_gave(server: ApiServer) -> None:
+    select(server, a="yes", b="yes")
+    older, one = (
+        put(server, "older", "x", "a", creationTimestamp=OLDER),
+        put(server, "one", "x", "b"),
+    )
+    refused = server.refuse("PATCH", "/older/status$", RefusedError(403, "Forbidden"), float("inf"))
+    first = controller()
+    async with operating(server, first, settings=SELECTING, working=False):
+        async with leading(first):
+            await until(lambda: refused)
+        select(server, a="no")
+        async with operating(server, controller(), settings=SELECTING):
+            await until(lambda: has(server, one) and recorded(server, one))
+        server.answers.clear()
+        select(server, a="yes")
+        async with leading(first):
+            await until(lambda: reason(server, older) == "TextTaken" or has(server, older))
+    assert (has(server, older), has(server, one)) == ("", "x")
 
 
 async def test_a2_no_value_is_given_while_a_namespace_cannot_be_listed(server: ApiServer) -> None:
