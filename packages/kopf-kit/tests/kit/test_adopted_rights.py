@@ -18,7 +18,7 @@ import pytest
 
 from kit.called import NOTES, SAID, adopt, notes
 from kopf_kit.crd import declared
-from kopf_kit.project import accounts, definition, documents, nested, rbac
+from kopf_kit.project import accounts, definition, documents, granted, nested, rbac
 from kopf_kit.project.accounts import Called
 from kopf_kit.rig import tools
 from kopf_kit.rig.run import KitError, output
@@ -500,6 +500,23 @@ def test_o1_a_service_account_is_the_operator_s_if_something_says_it(
             accounts.home(objects, "a", whose, bound=True)
     else:
         assert "/".join(accounts.home(objects, "a", whose, bound=True)) == expected
+
+
+def test_a_role_whose_rules_no_file_has_is_named(tmp_path: Path) -> None:
+    """Such as one of the cluster's own; the others are given all the same."""
+    account = {"kind": "ServiceAccount", "name": "a", "namespace": "ops"}
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    role = {"kind": "ClusterRole", "rules": rules} | _named("a", "")
+    bindings = [
+        {"kind": "ClusterRoleBinding", "roleRef": {"kind": "ClusterRole", "name": name}}
+        | {**_named(name, ""), "subjects": [account]}
+        for name in ("a", "view")
+    ]
+    (file := tmp_path / "roles.yaml").write_text(documents.text(role, *bindings))
+    grants = granted.read([file], Called("a", ""), [], [])
+    [sentence] = grants.left_out
+    assert "roles.yaml binds the operator to the ClusterRole view, whose rules none" in sentence
+    assert grants.rules == rules
 
 
 @pytest.mark.parametrize("seed", range(10))

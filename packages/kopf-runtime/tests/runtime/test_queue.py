@@ -445,6 +445,7 @@ async def test_a_rate_spreads_reconciles_however_many_workers_are_free() -> None
     await asyncio.sleep(10)
     running.cancel()
 
+    assert not queue._items  # nothing is kept of what is done
     apart = [later - sooner for sooner, later in itertools.pairwise(times)]
     assert apart[:4] == pytest.approx([0.0] * 4)  # which the second before has saved
     assert apart[4:] == pytest.approx([0.25] * 25)
