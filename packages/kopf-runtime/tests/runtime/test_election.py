@@ -419,6 +419,8 @@ def test_a_lease_is_taken_once_it_is_released_or_expires(
     async def lead() -> tuple[bool, int]:
         one, two = world.start("one"), world.start("two")
         await asyncio.sleep(5)
+        looks = f"{one.election.identity} GET"
+        assert sum(looks in line for line in world.log) == 1  # a renewal is one request
         logged = len(world.log)
         if how == "killed":
             one.kill()

@@ -126,7 +126,7 @@ class Election:
                 await asyncio.sleep(due - clock())
                 left = self._renewed + self._settings.lease_renew_deadline - clock()
                 try:
-                    async with asyncio.timeout(max(0.0, left)):
+                    async with asyncio.timeout(left):
                         await self._try()
                 except TimeoutError:
                     self._metrics.lease_failures.inc()
