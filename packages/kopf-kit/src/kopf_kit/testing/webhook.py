@@ -84,11 +84,6 @@ PODS = (("", "pods"),)
 Opinion = Callable[[Raw], Awaitable[list[Raw] | str]]
 
 
-async def admits(_: Raw) -> list[Raw]:
-    """Admit every object unchanged."""
-    return []
-
-
 @dataclass
 class Webhook:
     """A webhook for the objects of one namespace."""
