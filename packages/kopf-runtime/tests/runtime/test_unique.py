@@ -151,8 +151,16 @@ async def test_a2_a_value_that_was_given_up_is_free_though_it_is_wanted_again(
     one = put(server, "one", "y")
     async with operating(server, values_of(kr.RETAIN)):
         await until(lambda: has(server, ("ns", "first")) == "x" and has(server, one) == "y")
+        held = list[Any]()
+
+        async def note(request: Any) -> None:
+            if request.method == "PATCH" and request.path.endswith("/one/status"):
+                held.append((await request.json())["status"].get("holds"))
+
+        server.answers.append(note)
         server.edit(WIDGET, one, edit("z"))
         await until(lambda: recorded(server, one) == ["z"] and has(server, one) == "z")
+        assert {"text": []} not in held
         server.edit(WIDGET, one, edit("x y"))
         await until(lambda: reason(server, one) == "TextTaken")
         other = put(server, "other", "y")
@@ -201,6 +209,16 @@ async def test_a2_a_free_value_goes_to_who_has_children_already(server: ApiServe
         server.delete(WIDGET, holder)
         await until(lambda: has(server, one) == "x" or has(server, older))
     assert (has(server, one), has(server, older)) == ("x", "")
+
+
+async def test_a2_a_loser_without_children_keeps_nothing_from_others(server: ApiServer) -> None:
+    first, one = put(server, "first", "x"), put(server, "one", "y")
+    async with operating(server, values_of(kr.DELETE)):
+        await until(lambda: has(server, first) == "x" and has(server, one) == "y")
+        server.edit(WIDGET, one, edit("x y"))
+        await until(lambda: reason(server, one) == "TextTaken" and not has(server, one))
+        other = put(server, "other", "y")
+        await until(lambda: has(server, other) == "y")
 
 
 async def test_a2_who_is_being_deleted_keeps_its_value_without_a_record(server: ApiServer) -> None:
