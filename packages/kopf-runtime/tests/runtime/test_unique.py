@@ -254,6 +254,27 @@ async def test_a2_who_leads_again_goes_by_what_another_replica_gave(server: ApiS
     assert (has(server, older), has(server, one)) == ("", "x")
 
 
+@pytest.mark.parametrize("fate", [kr.DELETE, kr.RETAIN])
+async def test_a2_a_value_is_kept_while_the_child_that_serves_it_is_there(
+    server: ApiServer, fate: Fate
+) -> None:
+    first, one, child = put(server, "first", "x"), put(server, "one", "y"), ("ns", "w-one")
+    async with operating(server, values_of(fate)):
+        await until(lambda: has(server, first) == "x" and has(server, one) == "y")
+        server.edit(CONFIG_MAP, child, lambda raw: raw["metadata"].update(finalizers=[HOLD]))
+        paused = PAUSED if fate is kr.RETAIN else {}
+        server.edit(WIDGET, one, lambda raw: raw["metadata"].update(annotations=paused))
+        server.edit(WIDGET, one, edit("x"))
+        other = put(server, "other", "y")
+        await until(lambda: reason(server, one) == reason(server, other) == "TextTaken")
+        await asyncio.sleep(0.3)
+        assert recorded(server, one) == ["y"]
+        assert "Would delete" not in str(server.get(WIDGET, one))
+        if fate is kr.DELETE:
+            server.remove(CONFIG_MAP, child)
+            await until(lambda: has(server, other) == "y")
+
+
 async def test_a2_no_value_is_given_while_a_namespace_cannot_be_listed(server: ApiServer) -> None:
     """The holder may be in it."""
     both = kr.Settings(namespaces=("another", "ns"))

@@ -141,9 +141,9 @@ class Reconciler:
         for _ in range(2):  # the children are planned again because of what `check` returns
             if unchecked.outdated:
                 break
-            stops = [await attempt(self._children(owner, held=bool(unchecked)))]
-            lacks = stops[0] and not self._caches.has_children(owner)
-            if unchecked or lacks or stops[0].outdated:
+            stops = [stop := await attempt(self._children(owner, held=bool(unchecked)))]
+            lacks = stop and not self._caches.has_children(owner)
+            if unchecked or lacks or stop.outdated:
                 break
             checked, news = await self._check(owner)
             stops.append(checked)
