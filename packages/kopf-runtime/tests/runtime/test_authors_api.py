@@ -593,17 +593,20 @@ async def test_a_check_that_found_half_of_the_children_is_called_again(server: A
         for name in "w-one", "w-two":
             yield config_map(name, f"{thing.spec.text} {context.check_result}")
 
-    one = widgets.controller(desired)
+    one, found = widgets.controller(desired), list[int]()
     one.owns(kr.kinds.JOB, optional=True)  # is absent, so there may be children from before
 
     @one.check(every=3600)
     async def check(_: Widget, context: kr.CallContext[Any]) -> int:
-        return len(context.children)
+        found.append(len(context.children))
+        return found[-1]
 
-    refused = server.refuse("PATCH", "/w-two$", RefusedError(500, "InternalError"))
+    error = RefusedError(500, "InternalError")
+    refused = server.refuse("PATCH", "/w-(one|two)$", error, times=3)
     async with working_on(server, widget(), one):
         await until(lambda: text(server) == "hello 2")
-    assert refused
+    assert len(refused) == 3
+    assert found[0] == 1  # it is not called while there is none
 
 
 async def test_children_stay_while_a_check_fails_or_makes_the_plan_impossible(

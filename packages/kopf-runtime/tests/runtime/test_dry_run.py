@@ -223,6 +223,7 @@ async def test_what_would_be_done_is_told_and_done_once_the_pause_ends(server: A
         server.edit(WIDGET, KEY, edit("again"))
         told = "Would wait for the other owner of ConfigMap w-one."
         await until(lambda: paused(server)["message"] == told)
+        assert ready(server.get(WIDGET, KEY))["reason"] != "Paused"  # how it fares is known
         assert set(server.writes[before:]) == {STATUS}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 from kubernetes.client import V1ObjectMeta, V1Service
 
 import kopf_runtime as kr
@@ -101,6 +102,23 @@ async def test_it_loses_them_also_if_nobody_led_meanwhile(server: ApiServer) -> 
     relabel(server, mirror="no")
     async with operating(server, controller()):
         await until(lambda: child(server) is None)
+
+
+async def test_it_keeps_them_if_it_is_selected_again_meanwhile(server: ApiServer) -> None:
+    selected = [True]
+
+    async def select(request: web.Request) -> None:
+        if not selected and (request.method, request.path[-13:]) == ("GET", "/services/one"):
+            selected.append(True)
+            relabel(server, mirror="yes")
+
+    server.answers.append(select)
+    async with serving(server, controller()):
+        selected.clear()
+        relabel(server, mirror="no")
+        await until(lambda: selected)
+        await asyncio.sleep(0.3)
+    assert not any(write.startswith("DELETE") for write in server.writes)
 
 
 def finalized(log: list[str], annotation: str = "") -> Controller:

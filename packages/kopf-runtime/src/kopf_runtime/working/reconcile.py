@@ -247,7 +247,7 @@ class Reconciler:
             return stop
         if not held and observed.surplus:
             children, stop = self._observation.observe(owner).removals()
-            if not stop and children and self._planner.depends_on_more:
+            if children and self._planner.depends_on_more:
                 children = await self._confirmed(owner, children)
             if stop := stop or await self._remove(owner, children):
                 return stop
