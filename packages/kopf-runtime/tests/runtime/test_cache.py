@@ -68,6 +68,7 @@ def test_a_list_says_what_is_gone_of_its_namespace_and_of_its_version(cache: Cac
     assert cache.newest(("ns", "a")) == 5
     assert cache.replace({}, 5, "ns") == [thing("a", 5)]
     assert cache.newest(("ns", "a")) == 5
+    assert not cache.put(thing("a", 5))
     assert not cache.put(thing("a", 4), at=4)
     assert cache.put(thing("a", 4), at=5)  # of a restored backup: it has never been deleted
 

@@ -41,7 +41,8 @@ def reading(
     """Return a controller of Widgets, whose text names a Secret: its `text` is the child's."""
     one = widgets.controller(desired or with_secret)
     reads.setdefault("keys", lambda widget: [_named(widget.spec.text)])
-    one.reads(SECRET, type_, transform=lambda secret: secret.data["text"], **reads)
+    reads.setdefault("transform", lambda secret: secret.data["text"])
+    one.reads(SECRET, type_, **reads)
     return one
 
 
@@ -382,17 +383,32 @@ async def test_those_that_have_all_labels_are_read_and_planned_by(server: ApiSer
     assert not [call for call in lists if "/secrets" in call.path]  # all came with the first list
 
 
-async def test_labels_that_are_selected_later_find_what_is_there(server: ApiServer) -> None:
+class Unequal(str):
+    """A view that differs each time that it is made."""
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+
+@pytest.mark.parametrize("view", [str, Unequal])
+async def test_labels_that_are_selected_later_find_what_is_there(
+    server: ApiServer, view: type[str]
+) -> None:
+    one = selecting(transform=lambda secret: view(secret.data["text"]))
     server.put(WIDGET, widget(text="app=none"))
     for name in ("a", "b", "c"):
         put_labelled(server, name, "app=web", name)
-    async with operating(server, selecting()):
+    async with operating(server, one):
         await until(lambda: text(server) == "nothing")
         for number in range(9):  # they share what they select
             server.put(WIDGET, widget(f"w{number}", text="app=web"))
         server.edit(WIDGET, ("ns", "one"), edit("app=web"))
         names = ["one", *(f"w{number}" for number in range(9))]
         await until(lambda: all(text(server, n) == "ns/a=a ns/b=b ns/c=c" for n in names))
+        part: Any = caches(one).reads.parts[SECRET]
+        part.add(given_up := Labels("ns", (("app", "db"),)))
+        part.drop(given_up)  # before it was read
+        assert not part._partial
+        assert [key[1][1] for key in part._by_label] == ["web"]
 
 
 async def test_more_than_can_be_read_are_told_until_there_are_fewer(server: ApiServer) -> None:
@@ -551,6 +567,9 @@ async def test_what_is_selected_in_all_is_in_selected_namespaces(server: ApiServ
     def label(namespace: str, **labels: str) -> None:
         server.put(NAMESPACE, {"metadata": {"name": namespace, "labels": labels}})
 
+    def reason() -> Any:
+        return ready(server.get(TENANT, ("", "one"))).get("reason")
+
     label("ns", team="a")
     label("other")
     server.put(TENANT, {"metadata": {"name": "one"}})
@@ -559,12 +578,15 @@ async def test_what_is_selected_in_all_is_in_selected_namespaces(server: ApiServ
     settings = kr.Settings(namespace_selector="team=a")
     async with operating(server, tenants(labels=lambda _: {"app": "web"}), settings=settings):
         await until(lambda: text(server) == "ns/s=first")
-        server.edit(
-            NAMESPACE, ("", "other"), lambda raw: raw["metadata"].update(labels={"team": "a"})
-        )
+        label("other", team="a")
         await until(lambda: text(server) == "ns/s=first other/s=second")
-        server.edit(NAMESPACE, ("", "other"), lambda raw: raw["metadata"].update(labels={}))
+        label("other")
         await until(lambda: text(server) == "ns/s=first")
+        server.edit(SECRET, ("other", "s"), lambda raw: raw["data"].clear())
+        label("other", team="a")
+        await until(lambda: reason() == "ReferenceUnreadable")
+        label("other")
+        await until(lambda: reason() == "Reconciled")
 
 
 async def test_only_what_is_in_selected_namespaces_counts_for_the_limit(

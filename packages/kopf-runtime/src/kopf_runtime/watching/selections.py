@@ -108,6 +108,8 @@ class Selections(References):
         for labels, members in self._members.items():
             if any(key[0] == namespace for key in members):
                 self._namers.queue((self.kind, labels))
+        for skipped in self.source.unreadable.within(namespace):
+            self._skipped(skipped)
 
     def _chosen(self, labels: Labels) -> list[Key]:
         members = self._members.get(labels, ())
