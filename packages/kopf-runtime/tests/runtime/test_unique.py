@@ -211,6 +211,17 @@ async def test_a2_a_free_value_goes_to_who_has_children_already(server: ApiServe
     assert (has(server, one), has(server, older)) == ("x", "")
 
 
+async def test_a2_of_two_with_a_record_the_one_with_children_keeps_it(server: ApiServer) -> None:
+    one = put(server, "one", "a")
+    async with operating(server, controller()):
+        await until(lambda: has(server, one) and recorded(server, one))
+    older, held = put(server, "older", "a", creationTimestamp=OLDER), {"holds": {"text": ["a"]}}
+    server.edit(WIDGET, older, lambda raw: raw.update(status=held), subresource="status")
+    async with operating(server, controller()):
+        await until(lambda: reason(server, older) == "TextTaken" or has(server, older))
+    assert (has(server, one), has(server, older)) == ("a", "")
+
+
 async def test_a2_a_loser_without_children_keeps_nothing_from_others(server: ApiServer) -> None:
     first, one = put(server, "first", "x"), put(server, "one", "y")
     async with operating(server, values_of(kr.DELETE)):
