@@ -31,7 +31,7 @@ from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
 from kopf_runtime.declaring.records import Fate
 from runtime import widgets
 from runtime.support.api_server import _PATH, ApiServer, RefusedError
-from runtime.support.running import NAME, at_work, leading, operating
+from runtime.support.running import NAME, at_work, caches, leading, operating
 from runtime.support.store import NAMESPACE, Stored
 from runtime.support.waiting import VirtualLoop, until
 from runtime.widgets import GENERATION, UID, WIDGET, Raw, edit, ready, widget
@@ -284,6 +284,30 @@ async def test_a2_a_value_is_kept_while_the_child_that_serves_it_is_there(
         if fate is kr.DELETE:
             server.remove(CONFIG_MAP, child)
             await until(lambda: has(server, other) == "y")
+
+
+async def test_a2_an_edit_while_a_value_is_recorded_is_not_planned_before(
+    server: ApiServer,
+) -> None:
+    one, edited, key = values_of(kr.RETAIN), list[bool](), ("ns", "one")
+
+    async def answer(request: Any) -> Any:
+        if edited or not request.path.endswith("/widgets/one/status"):
+            return None
+        edited.append(True)
+        given = await server._serve(request)
+        server.edit(WIDGET, key, edit("x"))
+        await until(lambda: caches(one).owners.cache.get(key).generation == 2)  # type: ignore[union-attr]
+        return given
+
+    server.answers.append(answer)
+    first = put(server, "first", "x")
+    async with operating(server, one):
+        await until(lambda: has(server, first))
+        put(server, *key[1:], "y")
+        await until(lambda: reason(server, key) == "TextTaken")
+    assert edited
+    assert not has(server, key)
 
 
 async def test_a2_no_value_is_given_while_a_namespace_cannot_be_listed(server: ApiServer) -> None:
