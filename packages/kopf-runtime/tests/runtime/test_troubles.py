@@ -369,6 +369,21 @@ def test_of_several_outcomes_the_foremost_says_what_all_of_them_need() -> None:
     assert troubles.foremost([waits, refused, outdated]) == outdated
 
 
+async def test_steps_end_once_what_is_known_is_out_of_date() -> None:
+    taken = list[int]()
+
+    async def step(number: int) -> troubles.Outcome:
+        taken.append(number)
+        if number == 1:
+            raise troubles.changed("the Widget changed meanwhile")
+        return troubles.invalid_plan("no")
+
+    outcome = await troubles.attempt_each(step(number) for number in range(3))
+
+    assert outcome.outdated
+    assert taken == [0, 1]
+
+
 UNREADABLE = troubles.of(UnreadableError(None, "x"))
 FORBIDDEN = troubles.of(ApiError("POST", "/x", 403, "Forbidden", ""))
 BROKEN = troubles.of(ApiError("POST", "/x", 500, "", ""))

@@ -4,7 +4,7 @@ Each step of a reconcile returns an `Outcome`. Those of several steps become one
 an error of the API server one by `of`; `status` reports it, and the work queue obeys it.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -142,6 +142,16 @@ async def attempt(step: Awaitable[Outcome | None]) -> Outcome:
     except (StepError, ApiError, UnreadableError) as error:
         return of(error)
     return DONE if outcome is None else outcome
+
+
+async def attempt_each(steps: Iterable[Awaitable[Outcome]]) -> Outcome:
+    """Take steps until one shows that what is known is out of date; return what they led to."""
+    outcomes = list[Outcome]()
+    for step in steps:
+        outcomes.append(await attempt(step))
+        if outcomes[-1].outdated:
+            break
+    return foremost(outcomes)
 
 
 def of(error: StepError | ApiError | UnreadableError) -> Outcome:

@@ -21,6 +21,7 @@ from kopf_runtime.reporting.troubles import (
     StepError,
     Trouble,
     attempt,
+    attempt_each,
     changed,
     foremost,
 )
@@ -237,11 +238,9 @@ class Reconciler:
         if not held:
             self._reporter.left_alone(owner, observed.strays)
             self._reporter.kept(owner, observed.kept)
-        outcomes = [
-            await attempt(self._child(owner, wanted, known, held=held))
-            for wanted in filter(observed.can_be_served, observed.wanted)
-        ]
-        if stop := foremost(outcomes):
+        possible = filter(observed.can_be_served, observed.wanted)
+        steps = (self._child(owner, wanted, known, held=held) for wanted in possible)
+        if stop := await attempt_each(steps):
             return stop
         if stop := observed.why_missing((wanted.kind, wanted.key) for wanted in observed.wanted):
             return stop
@@ -277,11 +276,8 @@ class Reconciler:
     async def _remove(self, owner: Owner, children: list[Child]) -> Outcome:
         """Delete children that are not wanted any more."""
         owned = self._observation.owned
-        return foremost(
-            [
-                await attempt(self._actor.remove(owner, child, owned[child.kind].update))
-                for child in children
-            ]
+        return await attempt_each(
+            self._actor.remove(owner, child, owned[child.kind].update) for child in children
         )
 
     # --- what would be done -------------------------------------------------------------------
