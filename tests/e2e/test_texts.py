@@ -2,6 +2,8 @@
 
 import secrets
 
+import pytest
+
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.testing.installed import namespace as made_namespace
 from tests.e2e.messages import PART_OF, RESTRICTED, Namespace
@@ -26,9 +28,8 @@ def every_byte() -> str:
     return every_character(0x01, 0xFF) + rest
 
 
-TEXTS = {
-    "empty": "",
-    "a space": " ",
+#: Texts that are as hard in the middle of another one.
+ANYWHERE = {
     "korean": "하늘 천, 땅 지, 검을 현, 누를 황 — 옛한글 ᄒᆞᆫ글, 자모로 나뉜 한글",
     "right to left": "שלום עולם \u202eمرحبا\u202c \u200f‏",
     "joined emoji": "👩‍🚀 👨‍👩‍👧‍👦 🏳️‍🌈 🇰🇷 ❤️ 👍🏽",
@@ -38,20 +39,26 @@ TEXTS = {
     "shell variables": "${HOME} $HOME $0 $@ $? ${#} $((1+1)) \"$HOME\" '$HOME' ~ ~root",
     "command substitution": "`id` $(id) \\`id\\` <(id)",
     "shell commands": "'; rm -rf / # \"; reboot & | > /dev/null && exit 1 || true",
-    "leading option": "-n",
-    "leading double dash": "--",
-    "leading options": "-e -E -n\n-v x -- -",
     "printf directives": "%s %d %n %c %% %*d %b %q 100%",
     "backslashes": "\\n \\t \\\\ \\0 \\c \\x41 \\u0041 \\033[31m \\",
     "patterns": "* ? [a-z] {a,b} !! !$ ^a^b",
     "carriage returns": "one\rtwo\r three\r\r.",
-    "line ends": "\n\nfirst\n\n  second\t\n",
-    "trailing blanks": "text  \t ",
-    "byte order mark": "\ufefftext\ufeff",
     "separators": "a\u0085b\u2028c\u2029d\u000be\u000cf\u001cg",
     "not quite characters": "\ufffd \ufffe \uffff \U0001fffe \U0010ffff \ue000",
     "every byte": every_byte(),
     "control characters": every_character(0x01, 0x1F) + "\x7f" + every_character(0x80, 0x9F),
+}
+#: Texts whose ends or length are what is hard.
+WHOLE = {
+    "all of these": "\n".join(ANYWHERE.values()),
+    "empty": "",
+    "a space": " ",
+    "leading option": "-n",
+    "leading double dash": "--",
+    "leading options": "-e -E -n\n-v x -- -",
+    "line ends": "\n\nfirst\n\n  second\t\n",
+    "trailing blanks": "text  \t ",
+    "byte order mark": "\ufefftext\ufeff",
     "yaml and json": '---\nnull\n~\ntrue\n1e3\n{"a": [1]}\n# no comment\n&a *a !!str |-',
     "one long line": "x" * LARGEST,
     "as many dollars as may be": "$" * LARGEST,
@@ -64,11 +71,20 @@ TEXTS = {
 def test_every_text_is_printed_byte_for_byte(namespace: Namespace) -> None:
     possible = {byte for byte in range(1, 256) if byte not in {0xC0, 0xC1, *range(0xF5, 0x100)}}
     assert set(every_byte().encode()) == possible
-    for number, text in enumerate(TEXTS.values()):  # each is printed once, for a day
+    expect_printed(namespace, WHOLE)
+
+
+@pytest.mark.long
+def test_every_text_is_printed_alone(namespace: Namespace) -> None:
+    expect_printed(namespace, ANYWHERE)
+
+
+def expect_printed(namespace: Namespace, texts: dict[str, str]) -> None:
+    for number, text in enumerate(texts.values()):  # each is printed once, for a day
         namespace.create(f"text-{number}", text, interval=86400)
 
     wrong = []
-    for number, (title, text) in enumerate(TEXTS.items()):
+    for number, (title, text) in enumerate(texts.items()):
         message = namespace.message(f"text-{number}")
         message.wait_until_ready()
         log = message.wait_for_log(text.encode() + b"\n")
