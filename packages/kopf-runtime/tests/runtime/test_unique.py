@@ -206,6 +206,9 @@ async def test_a2_a_free_value_goes_to_who_has_children_already(server: ApiServe
         server.edit(WIDGET, one, edit("x"))
         older = put(server, "older", "x", creationTimestamp=OLDER)
         await until(lambda: reason(server, one) == reason(server, older) == "TextTaken")
+        forged = {"holds": {"text": ["y", "x"]}}
+        server.edit(WIDGET, one, lambda raw: raw["status"].update(forged), subresource="status")
+        await until(lambda: recorded(server, one) == ["y"])
         server.delete(WIDGET, holder)
         await until(lambda: has(server, one) == "x" or has(server, older))
     assert (has(server, one), has(server, older)) == ("x", "")
