@@ -263,6 +263,19 @@ def seen(thing: Object, _: object) -> Seen:
     return Seen(thing.metadata.key, thing.metadata.uid, thing.metadata.version, None)
 
 
+def test_c2_all_namespaces_are_those_that_are_listed() -> None:
+    metrics = Metrics("test")
+    client = Client("test", "", 10, metrics)
+    source: Source[Seen] = Source(client, metrics, Watched(CONFIG_MAP), seen, lambda *_: None)
+    for namespace in ("a", "b"):
+        source.reflect(namespace, 300.0, lambda _: None, lambda: False)
+
+    assert (source._spaces(""), source._spaces("b")) == (["a", "b"], ["b"])
+    for namespace, first in (("", "a"), ("b", "b")):
+        why = f"/api/v1/namespaces/{first}/configmaps is being listed"
+        assert source.why_unseen(namespace) == why
+
+
 @contextmanager
 def reflecting(wire: Refusing, *, optional: bool = False) -> Iterator[tuple[Reflector, list[bool]]]:
     """Run a reflector of ConfigMaps; note when it says that something has changed."""

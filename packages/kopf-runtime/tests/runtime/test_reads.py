@@ -138,7 +138,8 @@ async def test_a_secret_of_another_namespace_is_refused_unless_it_is_declared(
     put_secret(server, "theirs", namespace="other")
     async with working_on(server, widget(text="other/s"), reading(every=every)):
         await until(lambda: "InvalidPlan" in said(server))
-        assert "Secret other/s is in another namespace than the Widget" in said(server)
+        told = "Secret other/s is in another namespace than the Widget; name one in ns"
+        assert told in said(server)
 
     assert not any("/other/" in request.path for request in server.requests)
 
@@ -552,12 +553,19 @@ async def test_an_object_without_a_namespace_names_secrets_of_any(
         await until(lambda: text(server) == "ns/s=first")
 
 
-async def test_a_namespace_that_is_not_served_is_not_read(server: ApiServer) -> None:
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (kr.Settings(namespaces=("ns",)), "served: --namespace does not name it"),
+        (kr.Settings(namespace_selector="team=a"), "served: --namespace-selector does not select"),
+    ],
+)
+async def test_a_namespace_that_is_not_served_is_not_read(
+    server: ApiServer, settings: kr.Settings, told: str
+) -> None:
     put_secret(server, "theirs", namespace="other")
     server.put(TENANT, {"metadata": {"name": "one"}})
-    settings = kr.Settings(namespaces=("ns",))
     async with operating(server, tenants(keys=lambda _: [("other", "s")]), settings=settings):
-        told = "--namespace does not name it"
         await until(lambda: told in ready(server.get(TENANT, ("", "one"))).get("message", ""))
 
     assert not any("/other/" in request.path for request in server.requests)
