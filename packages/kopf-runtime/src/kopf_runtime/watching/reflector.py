@@ -292,6 +292,9 @@ class Reflector:
                 await asyncio.sleep(backoff.next())
 
     async def _watch(self) -> None:
+        if self._position < self._latest:  # older events would bring back what was gone by then
+            self._position = self._latest
+            self._unconfirmed.clear()
         query = {
             **self._lister.query,
             "watch": "1",
