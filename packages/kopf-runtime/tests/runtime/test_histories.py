@@ -444,6 +444,15 @@ def test_c1_other_content_of_one_version_is_told(texts: tuple[Any, Any]) -> None
     assert (skipped is None) is isinstance(texts[1], str)
 
 
+def test_c1_what_an_unreadable_object_holds_is_told() -> None:
+    world, raw = World(random.Random(0)), widget()  # noqa: S311
+    for version, host in (("5", "a"), ("6", "b")):
+        raw["metadata"].update(uid="u", resourceVersion=version)
+        raw.update(spec={"text": 5}, status={"holds": {"host": [host]}})
+        world.sources[WIDGET].take(Raw(json.dumps(raw).encode()))
+        assert world.skipped[WIDGET, ("ns", "one")].holds("host") == (host,)
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_c1_what_comes_late_takes_nothing_back(seed: int) -> None:
     """A list's pages show what was there when it began; a mended object may have come since."""

@@ -3,7 +3,9 @@
 import asyncio
 import math
 import operator
+import time
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from kopf_runtime.declaring.context import Unread
 from kopf_runtime.declaring.controller import Controller
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, NODE, SECRET, Key
 from kopf_runtime.declaring.records import Labels
+from kopf_runtime.watching.references import Polled
 from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
 from runtime.support.api_server import ApiServer, RefusedError
@@ -106,6 +109,27 @@ async def test_a_missing_secret_is_told_and_one_that_comes_later_heals(
     asked = {request.path for request in server.requests if "/secrets" in request.path}
     if every:  # it is neither listed nor watched
         assert asked == {"/api/v1/namespaces/ns/secrets/s"}
+
+
+async def test_a_paused_object_tells_that_what_it_names_is_missing(server: ApiServer) -> None:
+    paused = widget(text="s", annotations={"example.dev/paused": "true"})
+    async with working_on(server, paused, reading()):
+        await until(lambda: "Secret ns/s does not exist" in said(server))
+
+
+@pytest.mark.parametrize("data", [{}, {"text": 1}], ids=["refused", "undecodable"])
+async def test_what_is_asked_for_and_cannot_be_read_is_told(server: ApiServer, data: Raw) -> None:
+    server.put(SECRET, {"metadata": {"namespace": "ns", "name": "s"}, "data": data})
+    async with working_on(server, widget(text="s"), reading(every=60.0)):
+        await until(lambda: "ReferenceUnreadable: Secret ns/s cannot be read" in said(server))
+
+
+def test_what_is_asked_for_is_due_when_it_was_set() -> None:
+    nothing: Any = None
+    read: Any = SimpleNamespace(kind=SECRET, type=Secret)
+    polled, now = Polled(nothing, nothing, read, 60.0), time.monotonic()
+    polled._views = {("ns", "s"): (None, now + 10), ("ns", "failed"): (None, now - 10)}
+    assert [round(polled.due(("ns", name)) or 0) for name in ("s", "failed")] == [10, 60]
 
 
 async def test_only_what_is_named_is_kept_and_only_namers_are_queued(server: ApiServer) -> None:

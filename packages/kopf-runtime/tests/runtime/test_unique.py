@@ -218,7 +218,8 @@ async def test_a2_of_two_with_a_record_the_one_with_children_keeps_it(server: Ap
     one = put(server, "one", "a")
     async with operating(server, controller()):
         await until(lambda: has(server, one) and recorded(server, one))
-    older, held = put(server, "older", "a", creationTimestamp=OLDER), {"holds": {"text": ["a"]}}
+    older = put(server, "one", "a", "another", creationTimestamp=OLDER)
+    held = {"holds": {"text": ["a"]}}
     server.edit(WIDGET, older, lambda raw: raw.update(status=held), subresource="status")
     async with operating(server, controller()):
         await until(lambda: reason(server, older) == "TextTaken" or has(server, older))
