@@ -545,6 +545,8 @@ def test_o12_the_namespace_of_its_service_account_is_its_own(name: str, tmp_path
     grants = rbac.given(project)
     assert (bool(grants.watched), bool(grants.own)) == (held, not held)
     assert grants.left_out == []
+    every = project.install_modes  # OLM gives its own rights wherever it watches
+    assert rbac.olm_modes(project) == (every[:-1] if held else ("OwnNamespace",))
 
 
 def test_b6_an_image_of_the_kit_s_has_no_folder_of_the_author_s_image(tmp_path: Path) -> None:
