@@ -606,7 +606,7 @@ async def test_a_check_that_found_half_of_the_children_is_called_again(server: A
     async with working_on(server, widget(), one):
         await until(lambda: text(server) == "hello 2")
     assert len(refused) == 3
-    assert found[0] == 1  # it is not called while there is none
+    assert found[0] == 1  # it is called only once there is a child
 
 
 async def test_children_stay_while_a_check_fails_or_makes_the_plan_impossible(
